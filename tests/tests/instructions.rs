@@ -118,7 +118,7 @@ impl Rings {
 
     /// Returns the expected events of a hit on the path of this name.
     fn expected(name: &str, sessions: usize) -> Self {
-        let left = if name.contains("end of a sub-buffer") { sessions as u32 } else { 0 };
+        let left = if name.contains("sub-buffer switch") { sessions as u32 } else { 0 };
         Self { lost: name.contains("lost:").into(), left, shared: name.starts_with("shared ring") }
     }
 }
@@ -177,12 +177,12 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ),
         ("C, 64 bytes", Way { case: "eight_words", ..of() }),
         ("C, 512 bytes", Way { case: "many_words", ..of() }),
-        ("end of a sub-buffer", Way { before: FILL, ..of() }),
-        ("Rust, end of a sub-buffer", Way { before: FILL, ..in_rust() }),
-        ("end of a sub-buffer, overwriting", Way { before: FILL, wanted: overwrite.clone(), ..of() }),
-        ("C, 512 bytes, end of a sub-buffer", Way { case: "many_words", before: FILL_LARGE, ..of() }),
+        ("sub-buffer switch", Way { before: FILL, ..of() }),
+        ("Rust, sub-buffer switch", Way { before: FILL, ..in_rust() }),
+        ("sub-buffer switch, overwriting", Way { before: FILL, wanted: overwrite.clone(), ..of() }),
+        ("C, 512 bytes, sub-buffer switch", Way { case: "many_words", before: FILL_LARGE, ..of() }),
         (
-            "end of a sub-buffer, the recorder asked to be woken",
+            "sub-buffer switch, the recorder asked to be woken",
             Way { before: FILL, wanted: Wanted { wake: true, ..session() }, ..of() },
         ),
         ("first record of a thread", Way { before: 0, ..of() }),
@@ -191,7 +191,7 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("interrupted by a signal whose handler records", Way { interruption: signal, ..of() }),
         ("two sessions", Way { sessions: 2, ..of() }),
         ("eight sessions", Way { sessions: SLOTS, ..of() }),
-        ("eight sessions, end of a sub-buffer in each", Way { sessions: SLOTS, before: FILL, ..of() }),
+        ("eight sessions, sub-buffer switch in each", Way { sessions: SLOTS, before: FILL, ..of() }),
         ("lost: ring full", Way { before: 2 * FILL, ..of() }),
         ("lost: too large", Way { case: "too_large", ..of() }),
         (
@@ -199,9 +199,9 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
             Way { wanted: Wanted { leave_out_others: true, ..elsewhere.clone() }, ..of() },
         ),
         ("shared ring", shared()),
-        ("shared ring, end of a sub-buffer", Way { before: SHARED_FILL, ..shared() }),
+        ("shared ring, sub-buffer switch", Way { before: SHARED_FILL, ..shared() }),
         (
-            "shared ring, end of a sub-buffer, overwriting",
+            "shared ring, sub-buffer switch, overwriting",
             Way { before: SHARED_FILL, wanted: overwrite, ..shared() },
         ),
         ("shared ring, first record of a thread", Way { before: 0, ..shared() }),
@@ -276,10 +276,10 @@ fn no_path_takes_more_instructions_than_the_table_says() {
         assert!(hits.iter().all(|handlers| Some(*handlers) == typical), "{name}: {hits:?}");
     }
     for (crossing, other) in [
-        ("end of a sub-buffer", "C, two words"),
-        ("end of a sub-buffer, overwriting", "C, two words"),
-        ("Rust, end of a sub-buffer", "Rust, two words"),
-        ("C, 512 bytes, end of a sub-buffer", "C, 512 bytes"),
+        ("sub-buffer switch", "C, two words"),
+        ("sub-buffer switch, overwriting", "C, two words"),
+        ("Rust, sub-buffer switch", "Rust, two words"),
+        ("C, 512 bytes, sub-buffer switch", "C, 512 bytes"),
     ] {
         let more = counted[crossing] - counted[other];
         assert!(more <= CROSSING, "{crossing}: {more} instructions more than {other}");

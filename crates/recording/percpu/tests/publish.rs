@@ -1,7 +1,9 @@
 //! The restartable section alone: it commits the record, or it leaves the head unchanged.
 
 use sordino_percpu::primitive::{AtomicU64, Relaxed};
-use sordino_percpu::{Bytes, Commit, Leave, NO_CPU, Outcome, Words, cpu, init, publish, publish_leaving};
+use sordino_percpu::{
+    Bytes, Commit, NO_CPU, Outcome, SwitchWords, Words, cpu, init, publish, publish_switching,
+};
 
 /// A head, and memory for records behind it.
 struct Place {
@@ -88,15 +90,16 @@ fn what_is_left_behind_is_written_with_the_record() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut place = Place::new();
     let mut left = [0u64; 3];
-    let leave = Leave { destination: &mut left, lost: 7 };
+    let switch = SwitchWords { destination: &mut left, lost: 7 };
     // SAFETY: `place` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
-    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, bytes(&[9; 16])), leave) });
+    let outcome =
+        settle(|cpu| unsafe { publish_switching(&place.commit(cpu, 100, bytes(&[9; 16])), switch) });
     // The timestamp, the head before, the count.
     assert_eq!((outcome, left), (Outcome::Committed, [1, 100, 7]));
     assert_eq!(place.bytes[..5], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909, 0]);
     // SAFETY: `place` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
     let outcome = settle(|cpu| unsafe {
-        publish_leaving(&place.commit(cpu, 116, Words(3, 4)), Leave { lost: 8, ..leave })
+        publish_switching(&place.commit(cpu, 116, Words(3, 4)), SwitchWords { lost: 8, ..switch })
     });
     assert_eq!((outcome, left), (Outcome::Committed, [1, 116, 8]));
     assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);

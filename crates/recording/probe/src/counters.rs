@@ -89,7 +89,7 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
     }
     AT_END.try_with(|_| ()).map_err(|_| NoCounters::Ending)?;
     let events = PLACES.iter().find(|events| events.take()).ok_or(NoCounters::TooManyThreads)?;
-    asked.into_iter().try_for_each(|asked| events.add(asked)).inspect_err(|_| events.leave())?;
+    asked.into_iter().try_for_each(|asked| events.add(asked)).inspect_err(|_| events.vacate())?;
     // SAFETY: the tracepoint and all that it leads to are constants of this module.
     unsafe { register(&POINT) };
     program::ready();
@@ -111,7 +111,7 @@ fn close() {
         // A child that was not forked by the C library's `fork` has no area, and no pages of the events: others may be
         // there by now.
         if program::has_area() {
-            events.leave();
+            events.vacate();
         }
     }
 }

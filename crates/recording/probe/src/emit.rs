@@ -143,7 +143,7 @@ pub(crate) unsafe fn emit_to<C: Content>(ring: *const RingHeader, tag: u64, cont
         Err(Unwritten { head, timestamp, tag, stays: false }) => {
             // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `timestamp` was read after
             // `head`.
-            unsafe { emit_across(tag, ring, content, head, timestamp) }
+            unsafe { emit_switching(tag, ring, content, head, timestamp) }
         }
         Err(Unwritten { head, timestamp, tag, stays: true }) => {
             // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `timestamp` was read after
@@ -171,9 +171,15 @@ pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u64, 
 /// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
-unsafe fn emit_across<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, timestamp: u64) {
+unsafe fn emit_switching<C: Content>(
+    tag: u64,
+    ring: *const RingHeader,
+    content: C,
+    head: u64,
+    timestamp: u64,
+) {
     // SAFETY: the caller guarantees a ring of an enabled slot, a readable payload, and a `timestamp` read after `head`.
-    if !unsafe { write::cross(ring, content.record(tag), head, timestamp) } {
+    if !unsafe { write::switch(ring, content.record(tag), head, timestamp) } {
         // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
         unsafe { emit_again(tag, ring, content, head, timestamp) };
     }

@@ -20,7 +20,7 @@ use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Extent, Head, Plan, plan};
 use crate::view::{Barred, Ring};
 use crate::write::{Clock, Full, IfFull, ReadClock, Record};
-use sordino_percpu::Leave;
+use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
 /// Number of tries to reserve. Others win only while they make progress themselves, so many times in a row do not
@@ -84,7 +84,7 @@ unsafe fn write_inside<S: ReadClock>(
         let start = match plan(head, extent, ring.other_bits) {
             Plan::Fit => head,
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
-            Plan::Cross => match unsafe { ring.enter(head, is_complete) } {
+            Plan::Switch => match unsafe { ring.enter(head, is_complete) } {
                 Ok((turn, place)) => Head::entering(turn, place),
                 Err(Barred::Stale) => continue,
                 Err(Barred::Full) => return ring.header.refuse(if_full).map(|()| false),
@@ -107,7 +107,7 @@ unsafe fn write_inside<S: ReadClock>(
         let left = start.turn() != head.turn();
         if left {
             // SAFETY: this thread's reservation moved the head out of the sub-buffer of `head`.
-            unsafe { leave(ring, head, at, lost) };
+            unsafe { switch(ring, head, at, lost) };
         }
         let words = [at, record.tag | lost & 0xffff];
         // SAFETY: the reserved bytes are this thread's alone until it commits them; the caller guarantees a readable
@@ -144,8 +144,8 @@ fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<u64> {
 ///
 /// # Safety
 /// `ring` is a mapped shared ring, and the caller's reservation is the one that moved the head out of this sub-buffer.
-unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
-    let Leave { destination, lost } = ring.leave(head, lost);
+unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
+    let SwitchWords { destination, lost } = ring.switch(head, lost);
     // SAFETY: only the writer whose reservation left the sub-buffer writes these words, and the reader waits for the
     // commit below.
     unsafe { plain::write(destination, [at, head.0, lost]) };

@@ -127,7 +127,7 @@ pub enum Plan {
     /// The present sub-buffer, at the head.
     Fit,
     /// The start of the next sub-buffer, by a sub-buffer switch.
-    Cross,
+    Switch,
     /// None: no sub-buffer has room for it.
     TooLarge,
 }
@@ -146,7 +146,7 @@ pub const fn plan(head: Head, extent: Extent, other_bits: u64) -> Plan {
     } else if stays(head, head.behind(extent), other_bits) {
         Plan::Fit
     } else {
-        Plan::Cross
+        Plan::Switch
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
                 assert_eq!(short, plan == Plan::Fit, "{start} {payload}");
                 assert_eq!(
                     !short && fits_alone(extent, other_bits),
-                    plan == Plan::Cross,
+                    plan == Plan::Switch,
                     "{start} {payload}"
                 );
                 if short {

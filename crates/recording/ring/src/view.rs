@@ -4,7 +4,7 @@ use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADE
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
 use crate::write::{Clock, Full, IfFull};
-use sordino_percpu::Leave;
+use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed};
 
 /// A ring's header, and the addresses in this process of all that it leads to.
@@ -174,9 +174,9 @@ impl<'a> Ring<'a> {
 
     /// The destination and the count of lost records for a sub-buffer switch out of the sub-buffer that `head` is in.
     #[inline(always)]
-    pub(crate) fn leave(&self, head: Head, lost: u64) -> Leave {
+    pub(crate) fn switch(&self, head: Head, lost: u64) -> SwitchWords {
         let start = head.sub_buffer(self.other_bits);
-        Leave { destination: self.data(start + LEFT as u32).cast(), lost }
+        SwitchWords { destination: self.data(start + LEFT as u32).cast(), lost }
     }
 
     /// The commit words of the shared ring's sub-buffer at offset `place`: the count, and the marks.

@@ -16,7 +16,7 @@ use crate::position::{Head, Plan, Shape, fits_alone, plan, stays};
 use crate::view::{Barred, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{
-    Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_leaving,
+    Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_switching,
 };
 
 /// Number of tries in this CPU's ring before a writer uses the shared ring. A try fails if the thread is preempted,
@@ -134,7 +134,7 @@ pub struct Unwritten {
     /// The record's second word, but for its low 16 bits.
     pub tag: u64,
     /// True if there is room in this sub-buffer, so that the thread was interrupted or is on another CPU; false if a
-    /// sub-buffer switch, [`cross`], may help.
+    /// sub-buffer switch, [`switch`], may help.
     pub stays: bool,
 }
 
@@ -209,7 +209,7 @@ pub unsafe fn write<P: Payload, S: ReadClock>(
 /// # Safety
 /// The requirements of [`write()`] hold; `timestamp` is the cycle counter, read after `head`.
 #[inline(always)]
-pub unsafe fn cross<P: Payload>(
+pub unsafe fn switch<P: Payload>(
     ring: *const RingHeader,
     record: Record<P>,
     head: u64,
@@ -239,7 +239,7 @@ pub unsafe fn cross<P: Payload>(
     // SAFETY: the record fits into an empty sub-buffer (`fits_alone`, checked above). The next sub-buffer is free: the
     // reader put it or a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer
     // that the head is in, which is the writers' until the head leaves it.
-    let outcome = unsafe { publish_leaving(&commit, view.leave(head, lost)) };
+    let outcome = unsafe { publish_switching(&commit, view.switch(head, lost)) };
     if outcome == Outcome::Committed {
         wake(header);
     }
@@ -336,7 +336,7 @@ unsafe fn try_write<S: ReadClock>(
     let start = match plan(head, extent, view.other_bits) {
         Plan::Fit => head,
         // SAFETY: the collector mapped the table before it enabled the event.
-        Plan::Cross => match unsafe { view.enter(head, |_| true) } {
+        Plan::Switch => match unsafe { view.enter(head, |_| true) } {
             Ok((turn, place)) => Head::entering(turn, place),
             Err(Barred::Stale) => return Ok(Done::NotYet),
             Err(Barred::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
@@ -369,7 +369,7 @@ unsafe fn try_write<S: ReadClock>(
         // SAFETY: the record fits into an empty sub-buffer (`plan`). The next sub-buffer is free: the reader put it or
         // a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer that the head
         // is in, which is the writers' until the head leaves it.
-        unsafe { publish_leaving(&commit, view.leave(head, lost)) }
+        unsafe { publish_switching(&commit, view.switch(head, lost)) }
     } else {
         // SAFETY: the record fits behind the head (`Plan::Fit`) into its sub-buffer, which is the writers' until the
         // head leaves it; the section refuses any other head.

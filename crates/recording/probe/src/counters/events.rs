@@ -48,7 +48,7 @@ impl Events {
     }
 
     /// Closes the open events, and gives the place back.
-    pub(super) fn leave(&self) {
+    pub(super) fn vacate(&self) {
         for event in self.each() {
             // SAFETY: `add` mapped this page, or it is null; the only thread that reads it is this one.
             unsafe { kernel::unmap(event.page.load(Relaxed)) };
@@ -151,7 +151,7 @@ impl Event {
         // SAFETY: `page::count` calls this only if the event's page has `cap_user_rdpmc` set, so the kernel lets this
         // process read it.
         let read = |number| unsafe { read_performance_counter(number) };
-        // SAFETY: `add` mapped the page, and only this thread unmaps it, in `leave`.
+        // SAFETY: `add` mapped the page, and only this thread unmaps it, in `vacate`.
         unsafe { page::count(page, read) }
     }
 

@@ -34,7 +34,7 @@ impl Reader {
         if let Some(held) = held {
             return Some(held.number);
         }
-        self.leave_overwritten(head);
+        self.skip_overwritten(head);
         while self.turn != head.turn() {
             let entry = self.entry(self.turn)?;
             if entry.turn() == self.turn {
@@ -93,12 +93,12 @@ impl Reader {
     pub fn keep_up(&mut self) -> Result<(), Corrupt> {
         let head = self.head()?;
         if self.exchange.as_ref().is_some_and(|exchange| exchange.held.is_none()) {
-            self.leave_overwritten(head);
+            self.skip_overwritten(head);
         }
         Ok(())
     }
 
-    fn leave_overwritten(&mut self, head: Head) {
+    fn skip_overwritten(&mut self, head: Head) {
         let oldest = head.turn().wrapping_add(1).wrapping_sub(self.geometry.count);
         let behind = oldest.wrapping_sub(self.turn);
         if (1..=i32::MAX as u32).contains(&behind) {

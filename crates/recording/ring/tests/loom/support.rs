@@ -8,7 +8,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, ReadClock, Record, Rings, Unwritten, cross, write, write_fully,
+    Attempt, Clock, Full, IfFull, ReadClock, Record, Rings, Unwritten, switch, write, write_fully,
     write_shared,
 };
 use std::sync::Arc;
@@ -149,7 +149,7 @@ pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull
         };
         // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `timestamp` was read
         // after `head`.
-        if !stays && unsafe { cross(ring, record, head, timestamp) } {
+        if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
         let attempt = Attempt { ring, head, timestamp, clock: Clock::Cycles };

@@ -9,7 +9,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::Shape;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, ReadClock, Record, Unwritten, cross, write, write_fully,
+    Attempt, Clock, Full, IfFull, ReadClock, Record, Unwritten, switch, write, write_fully,
 };
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -107,7 +107,7 @@ impl Harness {
         };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `timestamp` was read after
         // `head`.
-        if !stays && unsafe { cross(place, record, head, timestamp) } {
+        if !stays && unsafe { switch(place, record, head, timestamp) } {
             return Ok(());
         }
         let attempt = Attempt { ring: place, head, timestamp, clock: Clock::Cycles };
