@@ -12,7 +12,7 @@ int main(int argc, char **argv)
         const uint8_t wanted = SORDINO_WANTED(sordino_point_mismatch_step);
         memset(payload, i / 256 % 2 ? 'x' : 0xee, sizeof payload);
         if (wanted)
-            sordino_emit(&sordino_point_mismatch_step, wanted, payload, SORDINO_SHAPE(i % 256));
+            sordino_emit(&sordino_point_mismatch_step, wanted, payload, SORDINO_ENCODED_LENGTH(i % 256));
     }
     return 0;
 }

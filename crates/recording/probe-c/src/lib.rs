@@ -7,7 +7,7 @@
 //! ends with the layout's version.
 
 use sordino::internal::{self, Staged, Words};
-use sordino::{Description, Field, Level, Shape, Tracepoint};
+use sordino::{Container, Description, Field, Level, Tracepoint};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
@@ -45,17 +45,23 @@ pub extern "C" fn sordino_ready() {
 ///
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields are declared, and readable for the number of copied bytes in
-/// `shape`, which the header's `SORDINO_SHAPE` made. `wanted` is the value of the tracepoint's enable word.
+/// `encoded_length`, which the header's `SORDINO_SHAPE` made. `wanted` is the value of the tracepoint's enable word.
 #[unsafe(export_name = of_layout!("sordino_emit"))]
 pub unsafe extern "C-unwind" fn sordino_emit(
     point: &Tracepoint,
     wanted: u64,
     payload: *const u8,
-    shape: u64,
+    encoded_length: u64,
 ) {
-    // SAFETY: the caller guarantees a payload laid out as the fields, readable for as many bytes as `shape` copies, and
+    // SAFETY: the caller guarantees a payload laid out as the fields, readable for as many bytes as `encoded_length` copies, and
     // the enable word's value.
-    unsafe { internal::emit(point, wanted, Staged { from: payload, shape: internal::Shape(shape) }) }
+    unsafe {
+        internal::emit(
+            point,
+            wanted,
+            Staged { from: payload, encoded_length: internal::EncodedLength(encoded_length) },
+        )
+    }
 }
 
 /// Writes the record of a payload of 16 bytes, if no inline filter rejects it.
@@ -99,14 +105,14 @@ pub unsafe extern "C-unwind" fn sordino_emit_scalars(
         // SAFETY: three scalars of at most 8 bytes lie before it, so `begin` is at most 24, and the stage has 32 bytes.
         unsafe { to.wrapping_add(usize::from(begin as u8)).cast::<u64>().write_unaligned(value) };
     }
-    let shape = internal::Shape(layout & SHAPE_OF_SCALARS);
-    // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that `shape`
+    let encoded_length = internal::EncodedLength(layout & LENGTH_OF_SCALARS);
+    // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that `encoded_length`
     // copies are initialised; the caller guarantees the enable word's value.
-    unsafe { internal::emit(point, wanted, Staged { from: to, shape }) }
+    unsafe { internal::emit(point, wanted, Staged { from: to, encoded_length }) }
 }
 
 /// The bits of a layout that are the shape, of which both lengths fit into a byte for a short record.
-const SHAPE_OF_SCALARS: u64 = 0xff_0000_00ff;
+const LENGTH_OF_SCALARS: u64 = 0xff_0000_00ff;
 
 /// Returns true if the one session that enabled the event has an inline filter, which rejects these values of the
 /// fields.
@@ -154,12 +160,12 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
         let mut payload = Said([0; _]);
         payload.0[..name.len()].copy_from_slice(name.as_bytes());
         payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
-        let shape = internal::Shape::of(name.len() + text.len() + 2);
+        let encoded_length = internal::EncodedLength::of(name.len() + text.len() + 2);
         // Calls the function that all events of C programs use: each inlined copy would be one more restartable
         // section.
         // SAFETY: the payload is the two strings of the fields, each with a zero byte behind it. Its room is a
         // multiple of 16 bytes, so the bytes that are copied beyond the strings are readable.
-        unsafe { sordino_emit(&CONTEXT_POINT, wanted, payload.0.as_ptr(), shape.0) };
+        unsafe { sordino_emit(&CONTEXT_POINT, wanted, payload.0.as_ptr(), encoded_length.0) };
     }
 }
 
@@ -214,7 +220,7 @@ const fn text(name: &'static CStr) -> Field {
     Field {
         name: name.as_ptr(),
         scalar: c"".as_ptr(),
-        shape: Shape::String,
+        container: Container::String,
         length: 0,
         labels: std::ptr::null(),
         label_count: 0,

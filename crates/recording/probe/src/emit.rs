@@ -4,7 +4,7 @@ use crate::point::Tracepoint;
 use crate::{MAX_PAYLOAD, long, program};
 use sordino_percpu::{Bytes, Payload, Words, thread};
 use sordino_ring::layout::RingHeader;
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use sordino_ring::want::Wants;
 use sordino_ring::write::{self, Attempt, Clock, ReadClock, Record, Unwritten};
 
@@ -42,13 +42,13 @@ pub unsafe trait Content: Copy {
     fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T;
 }
 
-/// A payload in memory, of which `shape.copied()` bytes are readable.
+/// A payload in memory, of which `encoded_length.copied()` bytes are readable.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
     /// Address of the first byte.
     pub from: *const u8,
     /// The payload's encoded length.
-    pub shape: Shape,
+    pub encoded_length: EncodedLength,
 }
 
 impl Staged {
@@ -58,22 +58,22 @@ impl Staged {
     /// The payload stays readable, and unchanged, for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn payload<'a>(self) -> Option<&'a [u8]> {
-        let length = self.shape.payload();
+        let length = self.encoded_length.payload();
         // SAFETY: `length` is at most the number of copied bytes, which are readable; the caller guarantees that they
         // stay so and unchanged.
         (length <= MAX_PAYLOAD).then(|| unsafe { std::slice::from_raw_parts(self.from, length) })
     }
 }
 
-// SAFETY: the payload has `shape.copied()` bytes, as the record's encoded length says; `in_memory` passes the value
+// SAFETY: the payload has `encoded_length.copied()` bytes, as the record's encoded length says; `in_memory` passes the value
 // itself.
 unsafe impl Content for Staged {
     type Payload = Bytes;
 
     #[inline(always)]
     fn record(self, tag: u64) -> Record {
-        let payload = Bytes { from: self.from, length: self.shape.copied() };
-        Record { tag, payload, shape: self.shape }
+        let payload = Bytes { from: self.from, length: self.encoded_length.copied() };
+        Record { tag, payload, encoded_length: self.encoded_length }
     }
 
     #[inline(always)]
@@ -89,13 +89,13 @@ unsafe impl Content for Words {
 
     #[inline(always)]
     fn record(self, tag: u64) -> Record<Self> {
-        Record { tag, payload: self, shape: Shape::of(16) }
+        Record { tag, payload: self, encoded_length: EncodedLength::of(16) }
     }
 
     #[inline(always)]
     fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T {
         let words = [self.0, self.1];
-        go(Staged { from: words.as_ptr().cast(), shape: Shape::of(16) })
+        go(Staged { from: words.as_ptr().cast(), encoded_length: EncodedLength::of(16) })
     }
 }
 

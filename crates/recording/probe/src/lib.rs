@@ -62,7 +62,7 @@ mod wait;
 
 pub use counters::{NoCounters, Paranoid, counters};
 pub use mark::mark_text;
-pub use point::{Description, Field, Label, Shape, Tracepoint};
+pub use point::{Container, Description, Field, Label, Tracepoint};
 pub use sordino_event::Level;
 pub use value::{Blob, Enumerated, Hex, Net, Scalar, Value};
 
@@ -79,9 +79,9 @@ pub mod internal {
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::stage::{record, record_staged};
-    pub use crate::value::{extent, fixed_extent};
+    pub use crate::value::{encoded_length, fixed_length};
     pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;
     pub use sordino_ring::layout::VERSION as LAYOUT_VERSION;
-    pub use sordino_ring::position::Shape;
+    pub use sordino_ring::position::EncodedLength;
 }

@@ -67,10 +67,10 @@ macro_rules! __hit {
         // SAFETY: `look` returned `word` with the value `wanted`.
         if !unsafe { $crate::internal::is_filtered_out($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
-                $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
+                $crate::internal::fixed_length(&[$(<$ty as $crate::Value>::FIXED),*]);
             let length = match FIXED {
                 ::core::option::Option::Some(length) => length,
-                ::core::option::Option::None => $crate::internal::extent([$($crate::Value::extent(&$field)),*]),
+                ::core::option::Option::None => $crate::internal::encoded_length([$($crate::Value::encoded_length(&$field)),*]),
             };
             #[allow(unused_mut, unused_variables, unused_assignments)]
             let fill = |mut to: *mut u8| {

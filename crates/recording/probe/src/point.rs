@@ -57,7 +57,7 @@ pub struct Field {
     /// The scalar's type, as [`sordino_event::Scalar`] prints it; unused for strings.
     pub scalar: *const c_char,
     /// The number of scalars, and its encoding.
-    pub shape: Shape,
+    pub container: Container,
     /// The length of an array.
     pub length: u32,
     /// The labels of an enumeration; null otherwise.
@@ -72,7 +72,7 @@ unsafe impl Sync for Field {}
 /// The number of values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Shape {
+pub enum Container {
     /// The field is exactly one value.
     One = 0,
     /// Always the same number of values.
@@ -203,7 +203,8 @@ unsafe fn write(description: &Description, id: u16, level: Level, text: &mut Tex
     for field in unsafe { slice_of(description.fields, description.field_count) } {
         // SAFETY: the caller guarantees that the texts are constants that end with a zero byte.
         let [name, scalar] = [field.name, field.scalar].map(|text| unsafe { str_of(text) });
-        writer.field(&TypeText { scalar: scalar?, shape: field.shape, length: field.length }, name?)?;
+        writer
+            .field(&TypeText { scalar: scalar?, container: field.container, length: field.length }, name?)?;
         // SAFETY: the caller guarantees `label_count` constant labels.
         for label in unsafe { slice_of(field.labels, field.label_count) } {
             // SAFETY: the caller guarantees that the text is a constant that ends with a zero byte.
@@ -216,17 +217,17 @@ unsafe fn write(description: &Description, id: u16, level: Level, text: &mut Tex
 /// A field's type as the catalogue writes it.
 struct TypeText<'a> {
     scalar: &'a str,
-    shape: Shape,
+    container: Container,
     length: u32,
 }
 
 impl fmt::Display for TypeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.shape {
-            Shape::One => f.write_str(self.scalar),
-            Shape::Array => write!(f, "[{};{}]", self.scalar, self.length),
-            Shape::Sequence => write!(f, "[{}]", self.scalar),
-            Shape::String => f.write_str("string"),
+        match self.container {
+            Container::One => f.write_str(self.scalar),
+            Container::Array => write!(f, "[{};{}]", self.scalar, self.length),
+            Container::Sequence => write!(f, "[{}]", self.scalar),
+            Container::String => f.write_str("string"),
         }
     }
 }

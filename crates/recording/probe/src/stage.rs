@@ -4,7 +4,7 @@ use crate::MAX_PAYLOAD;
 use crate::emit::{Staged, emit_outlined};
 use crate::point::Tracepoint;
 use sordino_percpu::Words;
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use std::mem::MaybeUninit;
 
 /// The largest payload, in bytes, that is staged in the hit's own stack frame.
@@ -51,7 +51,11 @@ unsafe fn record_large(point: &Tracepoint, wanted: u64, length: usize, fill: imp
     } else {
         // SAFETY: no byte is read of a record that fits into no ring.
         unsafe {
-            emit_outlined(point, wanted, Staged { from: std::ptr::null(), shape: Shape::of(Shape::MAX) })
+            emit_outlined(
+                point,
+                wanted,
+                Staged { from: std::ptr::null(), encoded_length: EncodedLength::of(EncodedLength::MAX) },
+            )
         };
     }
 }
@@ -101,5 +105,7 @@ pub unsafe fn record_staged(
     }
     // SAFETY: `fill` wrote `length` bytes to the stage, and the last word was zeroed, so all copied bytes are readable;
     // the caller guarantees their layout and the enable word.
-    unsafe { emit_outlined(point, wanted, Staged { from: stage, shape: Shape::of(length) }) };
+    unsafe {
+        emit_outlined(point, wanted, Staged { from: stage, encoded_length: EncodedLength::of(length) })
+    };
 }

@@ -1,6 +1,6 @@
 //! The types of fields' values, and their layout in a record.
 
-use crate::point::{Field, Label, Shape};
+use crate::point::{Container, Field, Label};
 use std::ffi::{CStr, c_char};
 
 /// A value that has the same size in every record.
@@ -29,7 +29,7 @@ pub trait Value {
     /// The scalar's name; empty for text.
     const SCALAR: &'static CStr;
     /// The number of scalars, and its encoding.
-    const SHAPE: Shape;
+    const CONTAINER: Container;
     /// The length of an array.
     const LENGTH: u32 = 0;
     /// The labels of an enumeration.
@@ -38,15 +38,15 @@ pub trait Value {
     const FIXED: Option<usize>;
 
     /// Bytes that this value takes.
-    fn extent(&self) -> usize;
+    fn encoded_length(&self) -> usize;
 
     /// Writes the value to `to`, and returns the address behind it.
     ///
     /// # Safety
-    /// `to` has room for [`extent`](Self::extent) bytes. It need not be aligned.
+    /// `to` has room for [`encoded_length`](Self::encoded_length) bytes. It need not be aligned.
     unsafe fn put(&self, to: *mut u8) -> *mut u8;
 
-    /// [`Scalar::integer`] if the shape is [`Shape::One`]; `None` for other shapes.
+    /// [`Scalar::integer`] if the shape is [`Container::One`]; `None` for other shapes.
     #[inline(always)]
     fn as_integer(&self) -> Option<u64> {
         None
@@ -63,7 +63,7 @@ impl Field {
         Self {
             name: name.as_ptr().cast::<c_char>(),
             scalar: V::SCALAR.as_ptr(),
-            shape: V::SHAPE,
+            container: V::CONTAINER,
             length: V::LENGTH,
             labels: V::LABELS.as_ptr(),
             label_count: V::LABELS.len(),
@@ -163,18 +163,18 @@ impl<E: Enumerated> Scalar for E {
 
 impl<S: Scalar> Value for S {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::One;
+    const CONTAINER: Container = Container::One;
     const LABELS: &'static [Label] = <S as Scalar>::LABELS;
     const FIXED: Option<usize> = Some(size_of::<S::Bytes>());
 
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, the size of `Bytes`; an unaligned write.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, the size of `Bytes`; an unaligned write.
         unsafe { to.cast::<S::Bytes>().write_unaligned(self.bytes()) };
         to.wrapping_add(size_of::<S::Bytes>())
     }
@@ -187,59 +187,59 @@ impl<S: Scalar> Value for S {
 
 impl<S: Scalar, const N: usize> Value for [S; N] {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::Array;
+    const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
     const LABELS: &'static [Label] = <S as Scalar>::LABELS;
     const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
 
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         N * size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, those of all elements.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, those of all elements.
         unsafe { put_all(self, to) }
     }
 }
 
 impl<S: Scalar, const N: usize> Value for &[S; N] {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::Array;
+    const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
     const LABELS: &'static [Label] = <S as Scalar>::LABELS;
     const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
 
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         N * size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, those of all elements.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, those of all elements.
         unsafe { put_all(*self, to) }
     }
 }
 
 impl<S: Scalar> Value for &[S] {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::Sequence;
+    const CONTAINER: Container = Container::Sequence;
     const LABELS: &'static [Label] = <S as Scalar>::LABELS;
     const FIXED: Option<usize> = None;
 
     /// Bytes of the length and all elements. The length's 16 bits are exceeded no sooner than a record's size.
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         2 + self.len() * size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, of which the length takes two; an unaligned write.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, of which the length takes two; an unaligned write.
         unsafe { to.cast::<[u8; 2]>().write_unaligned((self.len() as u16).to_ne_bytes()) };
-        // SAFETY: the caller guarantees room for `extent()` bytes, which are those of all elements behind the length's
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, which are those of all elements behind the length's
         // two.
         unsafe { put_all(self, to.wrapping_add(2)) }
     }
@@ -259,17 +259,17 @@ unsafe fn put_all<S: Scalar>(values: &[S], mut to: *mut u8) -> *mut u8 {
 
 impl Value for Blob<'_> {
     const SCALAR: &'static CStr = c"u8x";
-    const SHAPE: Shape = Shape::Sequence;
+    const CONTAINER: Container = Container::Sequence;
     const FIXED: Option<usize> = None;
 
     #[inline(always)]
-    fn extent(&self) -> usize {
-        self.0.extent()
+    fn encoded_length(&self) -> usize {
+        self.0.encoded_length()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, which is the slice's own.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, which is the slice's own.
         unsafe { self.0.put(to) }
     }
 }
@@ -278,17 +278,17 @@ macro_rules! texts {
     ($($ty:ty, $bytes:ident;)*) => {$(
         impl Value for $ty {
             const SCALAR: &'static CStr = c"";
-            const SHAPE: Shape = Shape::String;
+            const CONTAINER: Container = Container::String;
             const FIXED: Option<usize> = None;
 
             #[inline(always)]
-            fn extent(&self) -> usize {
+            fn encoded_length(&self) -> usize {
                 self.$bytes().len() + 1
             }
 
             #[inline(always)]
             unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-                // SAFETY: the caller guarantees room for `extent()` bytes, one more than the text has.
+                // SAFETY: the caller guarantees room for `encoded_length()` bytes, one more than the text has.
                 unsafe { put_text(self.$bytes(), to) }
             }
         }
@@ -320,16 +320,16 @@ unsafe fn put_text(text: &[u8], to: *mut u8) -> *mut u8 {
 
 /// Bytes that all values take together.
 #[inline(always)]
-pub fn extent<const N: usize>(extents: [usize; N]) -> usize {
-    extents.into_iter().fold(0, usize::saturating_add)
+pub fn encoded_length<const N: usize>(lengths: [usize; N]) -> usize {
+    lengths.into_iter().fold(0, usize::saturating_add)
 }
 
 /// Bytes that all values take together, if that number is constant.
-pub const fn fixed_extent(extents: &[Option<usize>]) -> Option<usize> {
+pub const fn fixed_length(lengths: &[Option<usize>]) -> Option<usize> {
     let (mut sum, mut index) = (0, 0);
-    while index < extents.len() {
-        match extents[index] {
-            Some(extent) => sum += extent,
+    while index < lengths.len() {
+        match lengths[index] {
+            Some(encoded_length) => sum += encoded_length,
             None => return None,
         }
         index += 1;

@@ -17,7 +17,7 @@
 //! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
-use crate::position::{Extent, Head, Plan, plan};
+use crate::position::{Head, Plan, RecordSize, plan};
 use crate::view::{Barred, Ring};
 use crate::write::{Clock, Full, IfFull, ReadClock, Record};
 use sordino_percpu::SwitchWords;
@@ -71,7 +71,7 @@ unsafe fn write_inside<S: ReadClock>(
     if_full: IfFull,
 ) -> Result<bool, Full> {
     let header = RECORD_HEADER + SHARED_EXTRA;
-    let extent = Extent::of(header, record.shape.payload());
+    let record_size = RecordSize::of(header, record.encoded_length.payload());
     for _ in 0..TRIES {
         // ORDER(commit:C): acquire: if this load sees a reservation, then this writer sees the timestamps of all who
         // reserved before it.
@@ -81,7 +81,7 @@ unsafe fn write_inside<S: ReadClock>(
         }
         // SAFETY: the caller guarantees that `ring` is a mapped shared ring, with its commit words.
         let is_complete = |entry| unsafe { ring.is_complete(entry) };
-        let start = match plan(head, extent, ring.other_bits) {
+        let start = match plan(head, record_size, ring.other_bits) {
             Plan::Fit => head,
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
             Plan::Switch => match unsafe { ring.enter(head, is_complete) } {
@@ -96,7 +96,7 @@ unsafe fn write_inside<S: ReadClock>(
         };
         let lost = ring.header.lost.load(Relaxed);
         let Some(at) = timestamp(ring, clocks) else { continue };
-        let new = start.behind(extent);
+        let new = start.behind(record_size);
         // ORDER(commit:C): release, for the acquire load of a later reservation.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
@@ -114,7 +114,7 @@ unsafe fn write_inside<S: ReadClock>(
         // payload.
         unsafe { fill(ring, start, words, record) };
         // SAFETY: `start` is the begin of this thread's reservation, and the record is complete.
-        unsafe { commit(ring, start, extent.size()) };
+        unsafe { commit(ring, start, record_size.size()) };
         return Ok(left);
     }
     ring.header.lose();
@@ -166,7 +166,7 @@ unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
 /// The bytes from `start` on are reserved for this record; the payload is readable.
 unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: &Record) {
     let to = ring.data(start.start());
-    let payload = record.shape.payload();
+    let payload = record.encoded_length.payload();
     let length = (RECORD_HEADER + SHARED_EXTRA + payload) as u32;
     let extra = [sordino_percpu::current_cpu(), length];
     // SAFETY: the reserved bytes begin with two words for these, and are aligned to 8.

@@ -12,7 +12,7 @@
 
 use crate::commit;
 use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
-use crate::position::{Head, Plan, Shape, fits_alone, plan, stays};
+use crate::position::{EncodedLength, Head, Plan, fits_alone, plan, stays};
 use crate::view::{Barred, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{
@@ -85,7 +85,7 @@ pub struct Record<P = Bytes> {
     /// The payload, readable up to the next multiple of 8 bytes.
     pub payload: P,
     /// The payload's encoded length.
-    pub shape: Shape,
+    pub encoded_length: EncodedLength,
 }
 
 /// An unfinished try: the head that it saw, and the timestamp that the record has already.
@@ -149,7 +149,7 @@ pub struct Unwritten {
 /// # Safety
 /// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; all
 ///   that the header points to is mapped as long as the program lives.
-/// - `record.payload` has `record.shape.copied()` bytes, which are readable.
+/// - `record.payload` has `record.encoded_length.copied()` bytes, which are readable.
 #[inline(always)]
 pub unsafe fn write<P: Payload, S: ReadClock>(
     ring: *const RingHeader,
@@ -166,7 +166,7 @@ pub unsafe fn write<P: Payload, S: ReadClock>(
     // time, so that the gap shows behind it. It is read right behind the head: instructions that do not wait for the
     // clock cost less behind it than before it.
     let at = clocks.cycles();
-    let new = head.behind(record.shape.extent());
+    let new = head.behind(record.encoded_length.record_size());
     // ORDER(write:E) pairs with control:F: if the load sees the fast path open, then the section sees the head of the
     // opened ring, or one that is newer.
     if !stays(head, new, header.other_bits.load(Acquire)) {
@@ -218,9 +218,9 @@ pub unsafe fn switch<P: Payload>(
     // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
     // atomics.
     let header = unsafe { &*ring };
-    let (head, extent) = (Head(head), record.shape.extent());
+    let (head, record_size) = (Head(head), record.encoded_length.record_size());
     let view = Ring::open(header);
-    if !fits_alone(extent, view.other_bits) {
+    if !fits_alone(record_size, view.other_bits) {
         return false;
     }
     // SAFETY: the collector mapped the table before it enabled the event.
@@ -230,7 +230,7 @@ pub unsafe fn switch<P: Payload>(
         cpu: header.cpu.load(Relaxed),
         head: &header.head,
         expected: head.0,
-        new: Head::entering(turn, place).0 + extent.0,
+        new: Head::entering(turn, place).0 + record_size.0,
         destination: view.data(place + PACKET_HEADER as u32),
         timestamp,
         tag: record.tag | lost & 0xffff,
@@ -332,8 +332,8 @@ unsafe fn try_write<S: ReadClock>(
     if head.is_closed() {
         return Ok(Done::NoRing);
     }
-    let extent = record.shape.extent();
-    let start = match plan(head, extent, view.other_bits) {
+    let record_size = record.encoded_length.record_size();
+    let start = match plan(head, record_size, view.other_bits) {
         Plan::Fit => head,
         // SAFETY: the collector mapped the table before it enabled the event.
         Plan::Switch => match unsafe { view.enter(head, |_| true) } {
@@ -358,7 +358,7 @@ unsafe fn try_write<S: ReadClock>(
         cpu,
         head: &ring.head,
         expected: head.0,
-        new: start.behind(extent).0,
+        new: start.behind(record_size).0,
         destination: destination(ring, start.start()),
         timestamp: at,
         tag: record.tag | lost & 0xffff,

@@ -4,7 +4,7 @@ use super::kind::{LABELS, MOST};
 use crate::emit::Staged;
 use crate::point::{Description, Field, Tracepoint};
 use sordino_event::Level;
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 
 /// The tracepoint of `sordino:counters`.
 pub(super) static POINT: Tracepoint = Tracepoint::new(&DESCRIPTION);
@@ -57,7 +57,7 @@ impl Payload {
     }
 
     pub(crate) fn staged(&self) -> Staged {
-        Staged { from: self.bytes.as_ptr(), shape: Shape::of(self.length) }
+        Staged { from: self.bytes.as_ptr(), encoded_length: EncodedLength::of(self.length) }
     }
 }
 

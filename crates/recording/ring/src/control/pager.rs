@@ -97,7 +97,7 @@ impl Pager {
 
     /// Bytes of the sub-buffers that have pages.
     pub fn present(&self) -> u64 {
-        let (_, top, low) = self.extent();
+        let (_, top, low) = self.limits();
         u64::from(top.wrapping_sub(low)) << self.geometry.bits
     }
 
@@ -128,7 +128,7 @@ impl Pager {
 
     /// Returns the bounds, and the sequence numbers of the sub-buffers that have pages. While all have pages, the
     /// reader moves both on by itself.
-    fn extent(&self) -> (Bounds, u32, u32) {
+    fn limits(&self) -> (Bounds, u32, u32) {
         let (bounds, count) = (self.room.bounds(), self.geometry.count);
         if bounds.length() == count {
             return (bounds, bounds.open, bounds.oldest);
@@ -148,7 +148,7 @@ impl Pager {
     /// `ENOSPC` or `ENOMEM` when there is no memory; other errors if pages cannot be made present there. Nothing is
     /// opened then.
     pub fn extend(&mut self, program: &Program, pid: i32, most: u32) -> io::Result<u64> {
-        let (bounds, top, low) = self.extent();
+        let (bounds, top, low) = self.limits();
         let (count, present) = (self.geometry.count, top.wrapping_sub(low));
         (self.top, self.low) = (top, low);
         let until = bounds.open.wrapping_add(most.min(count - bounds.length().min(count)));
@@ -174,7 +174,7 @@ impl Pager {
     /// # Errors
     /// The system call's error.
     pub fn trim(&mut self, program: &Program) -> io::Result<u64> {
-        let (bounds, top, low) = self.extent();
+        let (bounds, top, low) = self.limits();
         let behind = bounds.oldest.wrapping_sub(low);
         if behind == 0 || behind > top.wrapping_sub(low) {
             return Ok(0);
@@ -203,7 +203,7 @@ impl Pager {
     /// # Errors
     /// The system call's error.
     pub fn reclaim(&mut self, program: &Program) -> io::Result<u64> {
-        let (bounds, top, low) = self.extent();
+        let (bounds, top, low) = self.limits();
         let Some(Use { head, is_whole: false, .. }) = self.look() else { return Ok(0) };
         if self.has_writers() {
             return Ok(0);

@@ -5,7 +5,7 @@ use sordino_percpu::{Bytes, model};
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
     Attempt, Clock, Full, IfFull, ReadClock, Record, Rings, Unwritten, switch, write, write_fully,
@@ -121,7 +121,7 @@ impl ReadClock for Reading<'_> {
 fn record<R>(number: u64, length: usize, write: impl FnOnce(Record) -> R) -> R {
     let payload = vec![number; length.div_ceil(8)];
     let payload = Bytes { from: payload.as_ptr().cast(), length: length.next_multiple_of(8) };
-    write(Record { tag: number << 32, payload, shape: Shape::of(length) })
+    write(Record { tag: number << 32, payload, encoded_length: EncodedLength::of(length) })
 }
 
 /// Writes a record to the shared ring.

@@ -6,7 +6,7 @@ use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, Request};
 use sordino_ring::control::{Attached, Program, Wanted};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
     Attempt, Clock, Full, IfFull, ReadClock, Record, Unwritten, switch, write, write_fully,
@@ -94,9 +94,9 @@ impl Harness {
     pub fn try_write(&self, slot: usize, tag: u64, payload: &[u8], if_full: IfFull) -> Result<(), Full> {
         let mut staged = [0u8; 40 << 10];
         staged[..payload.len()].copy_from_slice(payload);
-        let shape = Shape::of(payload.len());
-        let bytes = Bytes { from: staged.as_ptr(), length: shape.copied() };
-        let record = Record { tag, payload: bytes, shape };
+        let encoded_length = EncodedLength::of(payload.len());
+        let bytes = Bytes { from: staged.as_ptr(), length: encoded_length.copied() };
+        let record = Record { tag, payload: bytes, encoded_length };
         let rings = self.area.rings(slot);
         // Like the probe: the fast path, to the ring of the CPU that this thread was on last.
         let place = rings.at(thread::tag_and_place().1 as u32);
@@ -148,13 +148,13 @@ pub fn shared_records(bytes: &[u8]) -> Vec<Read> {
     })
 }
 
-fn parse(bytes: &[u8], shape: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
+fn parse(bytes: &[u8], encoded_length: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
     let mut records = Vec::new();
     let mut at = PACKET_HEADER;
     while at < bytes.len() {
         let word =
             |offset: usize| u64::from_ne_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap());
-        let (header, length) = shape(&bytes[at..]);
+        let (header, length) = encoded_length(&bytes[at..]);
         let payload = bytes[at + header..at + header + length].to_vec();
         records.push(Read { timestamp: word(0), tag: word(8), payload });
         at += header + length;
