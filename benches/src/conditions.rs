@@ -6,7 +6,7 @@ use crate::programs::{numbers, output_of};
 use crate::table::{Samples, Table};
 use sordino_event::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_event::{Pid, Schema, catalogue};
-use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
+use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::Geometry;
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -57,7 +57,7 @@ fn session() -> Result<(Program, Attached), String> {
     let program = Program::open(&file.into()).map_err(|refusal| refusal.to_string())?;
     let geometry = Geometry::new(1 << 20, 4).ok_or("no geometry")?.overwriting();
     let cpus: Vec<u32> = (0..program.cpus()).collect();
-    let attached = program.attach(&Wanted::new("bench", geometry, &cpus, 7));
+    let attached = program.attach(&AttachOptions::new("bench", geometry, &cpus, 7));
     let attached = attached.map_err(|refusal| refusal.to_string())?;
     Ok((program, attached))
 }
@@ -69,7 +69,7 @@ fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
         let point = points.iter().find(|(_, schema)| schema.full_name() == name);
         point.map(|(id, schema)| (*id, schema)).ok_or_else(|| format!("no {name}"))
     };
-    program.enable(attached.slot, id("bench:recorded")?.0, Want::Always);
+    program.enable(attached.slot, id("bench:recorded")?.0, EnableMode::Always);
     let (id, schema) = id("bench:rejected")?;
     let expression = Expression::parse("a < 5").map_err(|invalid| invalid.to_string())?;
     let context = Context { pid: Pid(1), procname: "bench" };

@@ -4,7 +4,7 @@
 //! the area's file: a hostile program could make the same ones, in no stronger order.
 
 use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Program, Wanted};
+use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
 use sordino_ring::read::Packet;
 use std::fs::File;
@@ -113,7 +113,7 @@ pub fn attack(input: &[u8]) -> Seen {
     let first_turn = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
     let (program, file) = area();
     let cpus = [0, 1];
-    let wanted = Wanted::new("attack", geometry, &cpus, first_turn);
+    let wanted = AttachOptions::new("attack", geometry, &cpus, first_turn);
     let mut attached = program.attach(&wanted).expect("a slot");
 
     let mut address = [0; 8];

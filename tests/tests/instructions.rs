@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use sordino_event::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_event::{Pid, Schema, catalogue};
-use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
+use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
@@ -32,7 +32,7 @@ struct Way<'a> {
     case: &'a str,
     environment: &'a [(&'a str, &'a str)],
     sessions: usize,
-    wanted: Wanted<'a>,
+    wanted: AttachOptions<'a>,
     /// Sessions that enable the event, and their condition.
     wanting: Range<usize>,
     condition: Option<&'a str>,
@@ -63,7 +63,7 @@ impl Way<'_> {
             for (id, schema) in points {
                 let want = self
                     .condition
-                    .map_or(Want::Always, |text| condition(attached, id, &schema, text, self.inline));
+                    .map_or(EnableMode::Always, |text| condition(attached, id, &schema, text, self.inline));
                 program.enable(attached.slot, id, want);
             }
         }
@@ -78,15 +78,15 @@ impl Way<'_> {
 }
 
 /// Sets the condition if the tracepoint has its fields.
-fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, inline: bool) -> Want {
+fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, inline: bool) -> EnableMode {
     let context = Context { pid: Pid(1), procname: "stepped" };
     let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
-        return Want::No;
+        return EnableMode::No;
     };
     let filter = InlineComparison::of(&code, schema).filter(|_| inline);
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).unwrap();
-    filter.map_or(Want::If, |filter| {
+    filter.map_or(EnableMode::If, |filter| {
         attached.conditions.inline_filter(id, filter.field, filter.low, filter.span)
     })
 }
@@ -124,8 +124,8 @@ impl Rings {
 }
 
 /// Returns a session with common settings and the smallest rings.
-fn session() -> Wanted<'static> {
-    Wanted::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
+fn session() -> AttachOptions<'static> {
+    AttachOptions::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
 }
 
 /// Returns the way to the second record of two words of a program's thread.
@@ -146,8 +146,8 @@ fn typical(program: &PathBuf) -> Way<'_> {
 
 /// Returns the row of each path in the table.
 fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> {
-    let overwrite = Wanted { geometry: session().geometry.overwriting(), ..session() };
-    let elsewhere = Wanted { cpus: &[1], ..session() };
+    let overwrite = AttachOptions { geometry: session().geometry.overwriting(), ..session() };
+    let elsewhere = AttachOptions { cpus: &[1], ..session() };
     let of = || typical(c);
     let in_rust = || typical(rust);
     let shared = || Way { environment: &[("SORDINO_RING", "shared")], ..of() };
@@ -183,7 +183,7 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("C, 512 bytes, sub-buffer switch", Way { case: "many_words", before: FILL_LARGE, ..of() }),
         (
             "sub-buffer switch, the recorder asked to be woken",
-            Way { before: FILL, wanted: Wanted { wake: true, ..session() }, ..of() },
+            Way { before: FILL, wanted: AttachOptions { wake: true, ..session() }, ..of() },
         ),
         ("first record of a thread", Way { before: 0, ..of() }),
         ("another CPU than the record before", Way { case: "elsewhere", ..of() }),
@@ -195,8 +195,8 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("lost: ring full", Way { before: 2 * FILL, ..of() }),
         ("lost: too large", Way { case: "too_large", ..of() }),
         (
-            "not wanted: a CPU that is left out",
-            Way { wanted: Wanted { leave_out_others: true, ..elsewhere.clone() }, ..of() },
+            "not recorded: a CPU that is left out",
+            Way { wanted: AttachOptions { leave_out_others: true, ..elsewhere.clone() }, ..of() },
         ),
         ("shared ring", shared()),
         ("shared ring, sub-buffer switch", Way { before: SHARED_FILL, ..shared() }),

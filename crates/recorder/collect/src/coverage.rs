@@ -256,8 +256,8 @@ fn is_own(name: &str) -> bool {
     name.split(':').next() != Some(BUILT_IN)
 }
 
-fn add<T: Clone + Ord>(few: &mut BTreeSet<T>, item: &T, is_wanted: bool) {
-    if is_wanted && few.len() < MOST_NAMED {
+fn add<T: Clone + Ord>(few: &mut BTreeSet<T>, item: &T, is_listed: bool) {
+    if is_listed && few.len() < MOST_NAMED {
         few.insert(item.clone());
     }
 }

@@ -336,8 +336,8 @@ impl Drain {
                     self.room = self.room.map(|_| MOST_KEPT);
                 }
                 let programs = self.programs.iter_mut();
-                let wanted = programs.filter(|program| all || whose == Whose::Only(program.number));
-                let _ = answer.send(wanted.map(|program| program.live(since, now)).collect());
+                let chosen = programs.filter(|program| all || whose == Whose::Only(program.number));
+                let _ = answer.send(chosen.map(|program| program.live(since, now)).collect());
             }
             Order::Look(looking) => drop(looking),
             Order::Moved { answer } => {

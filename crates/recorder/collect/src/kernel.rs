@@ -237,11 +237,11 @@ const RENAME: &str = "task:task_rename";
 
 /// Adds `task_rename` to a selection with `sched_switch`: otherwise a renamed thread keeps its old name until the next
 /// switch, which for a thread of high priority can be the end of the recording.
-fn with_names(wanted: &[Selection], available: &[EventName]) -> Result<Vec<Selection>, tracefs::Error> {
-    let chosen = tracefs::choose(wanted, available)?;
+fn with_names(requested: &[Selection], available: &[EventName]) -> Result<Vec<Selection>, tracefs::Error> {
+    let chosen = tracefs::choose(requested, available)?;
     let has = |name: &str| chosen.keys().any(|event| event.to_string() == name);
     let rename = (has("sched:sched_switch") && !has(RENAME)).then(|| RENAME.parse()).transpose()?;
-    Ok(wanted.iter().cloned().chain(rename).collect())
+    Ok(requested.iter().cloned().chain(rename).collect())
 }
 
 /// Obtains an instance, and the change that undoes it: a new instance or, for users who may create none, one that root

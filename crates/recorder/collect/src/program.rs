@@ -21,7 +21,7 @@ use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
 use sordino_event::condition::{Condition, Context, InlineComparison};
 use sordino_event::{Pid, Schema};
-use sordino_ring::control::{Attached, Code, Conditions, FileId, PATIENCE, Program, Want, When};
+use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
 use sordino_ring::layout::VALUES;
 use sordino_ring::read;
 use std::os::fd::OwnedFd;
@@ -50,7 +50,7 @@ pub(crate) struct Traced {
     /// The index after the last tracepoint that the session has answered for.
     answered: usize,
     /// Tracepoints that are enabled with an inline filter.
-    filtered: Vec<(u16, Want)>,
+    filtered: Vec<(u16, EnableMode)>,
     reader: Reader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
@@ -171,7 +171,7 @@ impl Traced {
         self.learned.tracepoints.append(&mut learned.tracepoints);
         self.learned.declarations += &learned.declarations;
         self.declare(user, clock)?;
-        self.filtered.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
+        self.filtered.iter().for_each(|&(id, mode)| self.program.renew(self.attached.slot, id, mode));
         Ok(())
     }
 
@@ -209,13 +209,13 @@ impl Traced {
         for (index, Declared { id, schema }) in (first..).zip(new) {
             let id = *id;
             let choice = user.choose(schema, &context);
-            let want = match (&choice.filter, &choice.trigger) {
-                (Condition::Never, Condition::Never) => Want::No,
-                (Condition::Always, Condition::Never) if !counted => Want::Always,
+            let mode = match (&choice.filter, &choice.trigger) {
+                (Condition::Never, Condition::Never) => EnableMode::No,
+                (Condition::Always, Condition::Never) if !counted => EnableMode::Always,
                 (filter, trigger) => {
                     let code = Code { filter: when(filter), trigger: when(trigger) };
                     match conditions.set(id, &code) {
-                        Ok(()) if counted => Want::Counted,
+                        Ok(()) if counted => EnableMode::Counted,
                         Ok(()) => conditionally(conditions, id, &code, schema),
                         // Recording more than requested is better than recording less.
                         Err(no_room) => {
@@ -223,20 +223,20 @@ impl Traced {
                             // This condition needs no memory.
                             let every =
                                 conditions.set(id, &Code { filter: When::Always, trigger: When::Never });
-                            if counted && every.is_ok() { Want::Counted } else { Want::Always }
+                            if counted && every.is_ok() { EnableMode::Counted } else { EnableMode::Always }
                         }
                     }
                 }
             };
             let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
             notes.extend(told);
-            let before = self.program.enable(self.attached.slot, id, want);
+            let before = self.program.enable(self.attached.slot, id, mode);
             if index >= self.answered {
                 unanswered.add(before, &choice.filter);
             }
-            self.enabled.push(want != Want::No);
-            if let Want::Through(_) = want {
-                self.filtered.push((id, want));
+            self.enabled.push(mode != EnableMode::No);
+            if let EnableMode::Through(_) = mode {
+                self.filtered.push((id, mode));
             }
         }
         notes.retain(|note| !self.notes.contains(note));
@@ -289,7 +289,7 @@ impl Traced {
     /// Disables all its tracepoints.
     pub(crate) fn disable(&self) {
         for known in self.declared() {
-            self.program.enable(self.attached.slot, known.id, Want::No);
+            self.program.enable(self.attached.slot, known.id, EnableMode::No);
         }
     }
 
@@ -370,10 +370,11 @@ fn when(condition: &Condition) -> When<&[u8]> {
 }
 
 /// Returns the way to enable a tracepoint whose `code` has been set: with an inline filter, if the code allows one.
-fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> Want {
+fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> EnableMode {
     let filter = match (code.filter, code.trigger) {
         (When::If(code), When::Never) => InlineComparison::of(code, schema),
         _ => None,
     };
-    filter.map_or(Want::If, |filter| conditions.inline_filter(id, filter.field, filter.low, filter.span))
+    filter
+        .map_or(EnableMode::If, |filter| conditions.inline_filter(id, filter.field, filter.low, filter.span))
 }

@@ -48,12 +48,12 @@ fn place(groups: &str, mounts: &str) -> Option<(PathBuf, String)> {
         let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         lines.find(|(controllers, _)| is_its(controllers)).map(|(_, path)| path.to_owned())
     };
-    let mount = |wanted: &str, option: Option<&str>| {
+    let mount = |requested: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(' ').collect();
             let [_, place, kind, options, ..] = fields[..] else { return None };
             let has = |option| options.split(',').any(|one| one == option);
-            (kind == wanted && option.is_none_or(has)).then(|| PathBuf::from(place))
+            (kind == requested && option.is_none_or(has)).then(|| PathBuf::from(place))
         })
     };
     let one =

@@ -45,11 +45,11 @@ pub extern "C" fn sordino_ready() {
 ///
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields are declared, and readable for the number of copied bytes in
-/// `encoded_length`, which the header's `SORDINO_SHAPE` made. `wanted` is the value of the tracepoint's enable word.
+/// `encoded_length`, which the header's `SORDINO_SHAPE` made. `enabled` is the value of the tracepoint's enable word.
 #[unsafe(export_name = of_layout!("sordino_emit"))]
 pub unsafe extern "C-unwind" fn sordino_emit(
     point: &Tracepoint,
-    wanted: u64,
+    enabled: u64,
     payload: *const u8,
     encoded_length: u64,
 ) {
@@ -58,7 +58,7 @@ pub unsafe extern "C-unwind" fn sordino_emit(
     unsafe {
         internal::emit(
             point,
-            wanted,
+            enabled,
             Staged { from: payload, encoded_length: internal::EncodedLength(encoded_length) },
         )
     }
@@ -67,16 +67,16 @@ pub unsafe extern "C-unwind" fn sordino_emit(
 /// Writes the record of a payload of 16 bytes, if no inline filter rejects it.
 ///
 /// # Safety
-/// The tracepoint's payload has that length, and `wanted` is the value of its enable word. If that has an inline
+/// The tracepoint's payload has that length, and `enabled` is the value of its enable word. If that has an inline
 /// filter, `first` and `second` are the values of the tracepoint's two fields.
 #[unsafe(export_name = of_layout!("sordino_emit_pair"))]
-pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u64, first: u64, second: u64) {
-    // SAFETY: the caller guarantees that `wanted` is the value of the enable word.
-    if unsafe { is_rejected(point, wanted, [first, second]) } {
+pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, enabled: u64, first: u64, second: u64) {
+    // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
+    if unsafe { is_rejected(point, enabled, [first, second]) } {
         return;
     }
     // SAFETY: the caller guarantees a payload of 16 bytes, which two words are, and the enable word's value.
-    unsafe { internal::emit(point, wanted, Words(first, second)) }
+    unsafe { internal::emit(point, enabled, Words(first, second)) }
 }
 
 /// Writes the record of up to three scalars, if no inline filter rejects it. Words without a scalar are 0, and lie
@@ -84,18 +84,18 @@ pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u6
 ///
 /// # Safety
 /// The tracepoint's fields are that many scalars, in the machine's byte order, at the offsets in `layout`, which the
-/// header's `SORDINO_LAYOUT` made. `wanted` is the value of its enable word.
+/// header's `SORDINO_LAYOUT` made. `enabled` is the value of its enable word.
 #[unsafe(export_name = of_layout!("sordino_emit_scalars"))]
 pub unsafe extern "C-unwind" fn sordino_emit_scalars(
     point: &Tracepoint,
-    wanted: u64,
+    enabled: u64,
     layout: u64,
     first: u64,
     second: u64,
     third: u64,
 ) {
-    // SAFETY: the caller guarantees that `wanted` is the value of the enable word.
-    if unsafe { is_rejected(point, wanted, [first, second, third]) } {
+    // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
+    if unsafe { is_rejected(point, enabled, [first, second, third]) } {
         return;
     }
     let mut stage = MaybeUninit::<[u64; 4]>::uninit();
@@ -108,7 +108,7 @@ pub unsafe extern "C-unwind" fn sordino_emit_scalars(
     let encoded_length = internal::EncodedLength(layout & LENGTH_OF_SCALARS);
     // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that `encoded_length`
     // copies are initialised; the caller guarantees the enable word's value.
-    unsafe { internal::emit(point, wanted, Staged { from: to, encoded_length }) }
+    unsafe { internal::emit(point, enabled, Staged { from: to, encoded_length }) }
 }
 
 /// The bits of a layout that are the shape, of which both lengths fit into a byte for a short record.
@@ -118,12 +118,12 @@ const LENGTH_OF_SCALARS: u64 = 0xff_0000_00ff;
 /// fields.
 ///
 /// # Safety
-/// `wanted` is the value of the tracepoint's enable word.
+/// `enabled` is the value of the tracepoint's enable word.
 #[inline(always)]
-unsafe fn is_rejected<const N: usize>(point: &Tracepoint, wanted: u64, values: [u64; N]) -> bool {
+unsafe fn is_rejected<const N: usize>(point: &Tracepoint, enabled: u64, values: [u64; N]) -> bool {
     // The test with which emit begins comes first, so that it is the fast path's only one.
-    // SAFETY: the caller guarantees that `wanted` is the value of the enable word.
-    !internal::is_one(wanted) && unsafe { internal::is_rejected(point.word(), wanted, values) }
+    // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
+    !internal::is_one(enabled) && unsafe { internal::is_rejected(point.word(), enabled, values) }
 }
 
 /// The enable word of tracepoints that are not registered: no session enabled them.
@@ -155,8 +155,8 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     // Bytes that are not UTF-8 end the text.
     let [name, text] = [name, text].map(|bytes| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
     let (name, text) = internal::say(name, text);
-    let wanted = CONTEXT_POINT.wanted();
-    if wanted != 0 {
+    let enabled = CONTEXT_POINT.enabled();
+    if enabled != 0 {
         let mut payload = Said([0; _]);
         payload.0[..name.len()].copy_from_slice(name.as_bytes());
         payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
@@ -165,7 +165,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
         // section.
         // SAFETY: the payload is the two strings of the fields, each with a zero byte behind it. Its room is a
         // multiple of 16 bytes, so the bytes that are copied beyond the strings are readable.
-        unsafe { sordino_emit(&CONTEXT_POINT, wanted, payload.0.as_ptr(), encoded_length.0) };
+        unsafe { sordino_emit(&CONTEXT_POINT, enabled, payload.0.as_ptr(), encoded_length.0) };
     }
 }
 

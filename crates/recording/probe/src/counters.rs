@@ -26,8 +26,8 @@ use events::Events;
 use kind::{MOST, parse};
 use record::{POINT, Payload};
 use sordino_percpu::thread;
+use sordino_ring::enable::EnableMask;
 use sordino_ring::slots::Slots;
-use sordino_ring::want::Wants;
 
 /// Threads of a program that may have counters at the same time.
 const THREADS: usize = 256;
@@ -128,7 +128,7 @@ pub(crate) fn after_fork() {
 /// Real-time: see [`counters()`].
 pub(crate) fn payload(slots: Slots, slot: u32, event: u16) -> Option<(u64, Payload)> {
     let events = own()?;
-    let is_known = Wants(POINT.wanted()).sessions(slots.cpus()).all >> slot & 1 != 0;
+    let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).all >> slot & 1 != 0;
     // The child of a vfork has its parent's words, and no counters of its own.
     if !is_known || thread::borrowed() != 0 {
         return None;

@@ -3,9 +3,9 @@
 use crate::point::Tracepoint;
 use crate::{MAX_PAYLOAD, long, program};
 use sordino_percpu::{Bytes, Payload, Words, thread};
+use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
 use sordino_ring::position::EncodedLength;
-use sordino_ring::want::Wants;
 use sordino_ring::write::{self, Attempt, Clock, ReadClock, Record, Unwritten};
 
 /// The clocks that give records their timestamps.
@@ -99,20 +99,20 @@ unsafe impl Content for Words {
     }
 }
 
-/// Writes one record to every session of `wanted`.
+/// Writes one record to every session of `enabled`.
 ///
 /// Real-time: see the crate's documentation.
 ///
 /// # Safety
-/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`], readable. `wanted` is the
-/// enable word that [`Tracepoint::wanted`] returned.
+/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`], readable. `enabled` is the
+/// enable word that [`Tracepoint::enabled`] returned.
 #[inline(always)]
-pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
-    let wants = Wants(wanted);
-    if !wants.is_one() {
+pub unsafe fn emit<C: Content>(point: &Tracepoint, enabled: u64, content: C) {
+    let mask = EnableMask(enabled);
+    if !mask.is_one() {
         // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
         // function's # Safety).
-        return unsafe { emit_if(point, wants, content) };
+        return unsafe { emit_if(point, mask, content) };
     }
     // A thread keeps the address of slot 0's ring of the CPU that it wrote on last. That guess saves reading the CPU's
     // number, which the restartable section compares anyway. 0 before its first record, and in the child of a vfork.
@@ -123,9 +123,9 @@ pub unsafe fn emit<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
     if place == 0 {
         // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
         // function's # Safety).
-        return unsafe { emit_fully(point.tag(), wants, content) };
+        return unsafe { emit_fully(point.tag(), mask, content) };
     }
-    let ring = wants.ring(place) as *const RingHeader;
+    let ring = mask.ring(place) as *const RingHeader;
     // SAFETY: the area is never unmapped, and a collector stored the enable word after it had made the rings that it
     // leads to; the caller guarantees a matching, readable payload.
     unsafe { emit_to(ring, tag | point.tag(), content) };
@@ -158,10 +158,10 @@ pub(crate) unsafe fn emit_to<C: Content>(ring: *const RingHeader, tag: u64, cont
 /// # Safety
 /// The requirements of [`emit`] hold.
 #[inline(never)]
-pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, wanted: u64, content: C) {
+pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, enabled: u64, content: C) {
     // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this function's
     // # Safety).
-    unsafe { emit(point, wanted, content) }
+    unsafe { emit(point, enabled, content) }
 }
 
 /// Writes one record with a sub-buffer switch, since the fast path found the sub-buffer full. Its parameters are in
@@ -205,19 +205,19 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
 /// The requirements of [`emit`] hold.
 #[cold]
 #[inline(never)]
-unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
-    let wants = if wants.has_inline_filter() {
+unsafe fn emit_if<C: Content>(point: &Tracepoint, mask: EnableMask, content: C) {
+    let mask = if mask.has_inline_filter() {
         let Some(slots) = program::slots() else { return };
-        wants.always(slots.cpus())
-    } else if wants.is_pending() {
+        mask.always(slots.cpus())
+    } else if mask.is_pending() {
         // SAFETY: the caller guarantees a matching, readable payload (this function's # Safety).
         return unsafe { emit_pending(point, content) };
     } else {
-        wants
+        mask
     };
-    // SAFETY: the caller guarantees a matching, readable payload, and an enable word, of which `wants` has the
+    // SAFETY: the caller guarantees a matching, readable payload, and an enable word, of which `mask` has the
     // sessions.
-    unsafe { emit_fully(point.tag(), wants, content) };
+    unsafe { emit_fully(point.tag(), mask, content) };
 }
 
 /// Counts the hit of a pending tracepoint, and writes the record to the sessions that have answered.
@@ -230,10 +230,10 @@ unsafe fn emit_if<C: Content>(point: &Tracepoint, wants: Wants, content: C) {
 #[inline(never)]
 unsafe fn emit_pending<C: Content>(point: &Tracepoint, content: C) {
     let Some(slots) = program::slots() else { return };
-    let wants = slots.pending().count(point.id(), || Clocks.monotonic());
-    if wants != Wants(0) {
-        // SAFETY: the caller guarantees a matching, readable payload; `wants` are the sessions that have answered.
-        unsafe { emit_fully(point.tag(), wants, content) };
+    let mask = slots.pending().count(point.id(), || Clocks.monotonic());
+    if mask != EnableMask(0) {
+        // SAFETY: the caller guarantees a matching, readable payload; `mask` are the sessions that have answered.
+        unsafe { emit_fully(point.tag(), mask, content) };
     }
 }
 
@@ -241,11 +241,11 @@ unsafe fn emit_pending<C: Content>(point: &Tracepoint, content: C) {
 /// a vfork's child.
 ///
 /// # Safety
-/// The requirements of [`emit`] hold; `wants` is the enable word or an equivalent one.
+/// The requirements of [`emit`] hold; `mask` is the enable word or an equivalent one.
 #[cold]
 #[inline(never)]
-unsafe fn emit_fully<C: Content>(event: u64, wants: Wants, content: C) {
+unsafe fn emit_fully<C: Content>(event: u64, mask: EnableMask, content: C) {
     // SAFETY: the caller guarantees matching content and enabled sessions; `in_memory` passes a payload that is
     // readable during the call.
-    content.in_memory(|staged| unsafe { long::emit(event, wants, staged) });
+    content.in_memory(|staged| unsafe { long::emit(event, mask, staged) });
 }

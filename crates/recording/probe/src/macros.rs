@@ -25,9 +25,9 @@
 macro_rules! tracepoint {
     (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
         $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
-        let (word, wanted) = POINT.look();
-        if wanted != 0 {
-            $crate::__hit!(POINT, word, wanted $(, $field: $ty = $value)*);
+        let (word, enabled) = POINT.look();
+        if enabled != 0 {
+            $crate::__hit!(POINT, word, enabled $(, $field: $ty = $value)*);
         }
     }};
     ($provider:ident : $name:ident $($fields:tt)*) => {
@@ -62,10 +62,10 @@ macro_rules! __declare {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hit {
-    ($point:ident, $word:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
+    ($point:ident, $word:ident, $enabled:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         $(let $field: $ty = $value;)*
-        // SAFETY: `look` returned `word` with the value `wanted`.
-        if !unsafe { $crate::internal::is_filtered_out($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
+        // SAFETY: `look` returned `word` with the value `enabled`.
+        if !unsafe { $crate::internal::is_filtered_out($word, $enabled, [$($crate::Value::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
                 $crate::internal::fixed_length(&[$(<$ty as $crate::Value>::FIXED),*]);
             let length = match FIXED {
@@ -79,7 +79,7 @@ macro_rules! __hit {
                 $(to = unsafe { $crate::Value::put(&$field, to) };)*
             };
             // SAFETY: `fill` writes `length` bytes, laid out as the fields that were declared with the same types.
-            unsafe { $crate::internal::record(&$point, $wanted, length, fill) };
+            unsafe { $crate::internal::record(&$point, $enabled, length, fill) };
         }
     }};
 }
@@ -159,9 +159,9 @@ macro_rules! context {
         $crate::__declare!(POINT, Info, sordino:context, name: &str, value: &str);
         $crate::mark_text(::core::format_args!($($arguments)+), |text| {
             let (name, text) = $crate::internal::say($name, text);
-            let (word, wanted) = POINT.look();
-            if wanted != 0 {
-                $crate::__hit!(POINT, word, wanted, name: &str = name, value: &str = text);
+            let (word, enabled) = POINT.look();
+            if enabled != 0 {
+                $crate::__hit!(POINT, word, enabled, name: &str = name, value: &str = text);
             }
         });
     }};
@@ -173,10 +173,10 @@ macro_rules! context {
 macro_rules! __line {
     ($name:ident, $field:ident, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
-        let (word, wanted) = POINT.look();
-        if wanted != 0 {
+        let (word, enabled) = POINT.look();
+        if enabled != 0 {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
-                $crate::__hit!(POINT, word, wanted, $field: &str = line);
+                $crate::__hit!(POINT, word, enabled, $field: &str = line);
             });
         }
     }};

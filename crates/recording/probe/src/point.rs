@@ -16,7 +16,7 @@ use std::fmt;
 #[repr(C)]
 pub struct Tracepoint {
     /// The address of the enable word; until the tracepoint is registered, of one that enables nothing.
-    wanted: AtomicPtr<EnableWord>,
+    enabled: AtomicPtr<EnableWord>,
     /// The tracepoint's number in the program, in bits 16 to 31, as records carry it.
     id: AtomicU64,
     description: *const Description,
@@ -105,15 +105,15 @@ impl Tracepoint {
     /// A tracepoint that is not registered yet.
     pub const fn new(description: &'static Description) -> Self {
         let nobody: *const EnableWord = &NOBODY;
-        Self { wanted: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
+        Self { enabled: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
     }
 
-    /// The sessions that enabled its events, as [`Wants`](sordino_ring::want::Wants) encodes them in one word; 0 if
+    /// The sessions that enabled its events, as [`EnableMask`](sordino_ring::enable::EnableMask) encodes them in one word; 0 if
     /// there is none.
     ///
     /// Real-time: two loads.
     #[inline(always)]
-    pub fn wanted(&self) -> u64 {
+    pub fn enabled(&self) -> u64 {
         self.look().1
     }
 
@@ -132,7 +132,7 @@ impl Tracepoint {
     #[doc(hidden)]
     #[inline(always)]
     pub fn word(&self) -> &'static EnableWord {
-        let word = self.wanted.load(Relaxed);
+        let word = self.enabled.load(Relaxed);
         // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
         unsafe { &*word }
     }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
         };
         point.id.store(u64::from(id) << 16, Relaxed);
         let word: *const EnableWord = program.area.point(id);
-        point.wanted.store(word.cast_mut(), Relaxed);
+        point.enabled.store(word.cast_mut(), Relaxed);
     });
 }
 

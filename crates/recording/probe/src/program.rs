@@ -125,10 +125,10 @@ pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
 }
 
 fn start() -> Option<Program> {
-    if system::wants_no_area() {
+    if system::forbids_recording() {
         return None;
     }
-    let restartable = sordino_percpu::init(system::wants_shared_ring());
+    let restartable = sordino_percpu::init(system::forbids_cpu_rings());
     let reserve = system::reserve();
     let (points, catalogue) = system::capacity(reserve);
     let request = Request {

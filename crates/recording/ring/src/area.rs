@@ -165,7 +165,7 @@ impl Area {
         self.slots().rings(slot as u32)
     }
 
-    /// The [enable word](crate::want::Wants) of tracepoint `id`.
+    /// The [enable word](crate::enable::EnableMask) of tracepoint `id`.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.

@@ -199,7 +199,7 @@ pub struct RingHeader {
     pub unused4: [AtomicU32; 12],
 }
 
-/// A tracepoint's word with the sessions that enabled it: [`Wants`](crate::want::Wants).
+/// A tracepoint's word with the sessions that enabled it: [`EnableMask`](crate::enable::EnableMask).
 pub type EnableWord = AtomicU64;
 
 /// A word of the table of sub-buffers: a [`table::Entry`](crate::table::Entry).

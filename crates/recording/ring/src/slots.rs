@@ -6,13 +6,13 @@
 //! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
 use crate::condition::{MAX_CODE, Place};
+use crate::enable::{EnableMask, stride};
 use crate::layout::{
     CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS,
     Slot, VALUES,
 };
 use crate::pending::Pending;
 use crate::value::Values;
-use crate::want::{Wants, stride};
 use crate::write::{self, Rings};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
@@ -106,8 +106,8 @@ impl Slots {
     }
 
     /// The sessions that enabled tracepoint `id`, for a caller that has seen already that one did.
-    pub fn wants(self, id: u16) -> Wants {
-        self.words().get(usize::from(id)).map_or(Wants(0), |word| Wants(word.load(Relaxed)))
+    pub fn enable_mask(self, id: u16) -> EnableMask {
+        self.words().get(usize::from(id)).map_or(EnableMask(0), |word| EnableMask(word.load(Relaxed)))
     }
 
     fn words(self) -> &'static [EnableWord] {

@@ -106,7 +106,7 @@ impl Attempt {
     pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, timestamp: 0, clock: Clock::Cycles };
 }
 
-/// The treatment of a record for which a ring has no room, if the session [asks](crate::control::Wanted::block) writers
+/// The treatment of a record for which a ring has no room, if the session [asks](crate::control::AttachOptions::block) writers
 /// to wait. Without that request, the record is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfFull {

@@ -2,7 +2,7 @@
 mod support;
 
 use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Program, Want};
+use sordino_ring::control::{EnableMode, Program};
 use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
 use sordino_ring::map::Mapping;
 use std::fmt::Write;
@@ -57,8 +57,8 @@ fn the_page_shows_the_bytes_that_are_there() {
     assert!(unsafe { area.append(text, 1) });
     let program = Program::open(&file).unwrap();
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
-    let mut attached = program.attach(&wanted(geometry, 3)).unwrap();
-    program.enable(attached.slot, 0, Want::Always);
+    let mut attached = program.attach(&options(geometry, 3)).unwrap();
+    program.enable(attached.slot, 0, EnableMode::Always);
     let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();
 
     let mut header = bytes_at(&mapping, 0, 384);

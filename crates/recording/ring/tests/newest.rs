@@ -147,7 +147,7 @@ fn packets_say_what_was_lost_by_their_end() {
     let harness = Harness::new();
     pin(0);
     for cpus in [all_cpus(), &[]] {
-        let mut request = wanted(SMALL, 0);
+        let mut request = options(SMALL, 0);
         request.cpus = cpus;
         let mut attached = harness.program.attach(&request).unwrap();
         let waiting = |attached: &sordino_ring::control::Attached| attached.readers[0].waiting().unwrap();
@@ -194,7 +194,7 @@ fn a_ring_says_how_full_it_is() {
 
 /// One writer on a CPU at full speed, and a reader on another that copies as fast as it can, and may get sub-buffers in
 /// between. Returns the number of copies that the writer cut short.
-fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
+fn storm(request: &sordino_ring::control::AttachOptions<'_>, taking: bool) -> u64 {
     const RECORDS: u64 = 200_000;
     const COPIES: u64 = 1000;
     // Few sub-buffers, so that the writer soon comes round.
@@ -264,10 +264,10 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
     cut
 }
 
-fn request(geometry: Geometry, shared: bool) -> sordino_ring::control::Wanted<'static> {
-    sordino_ring::control::Wanted {
+fn request(geometry: Geometry, shared: bool) -> sordino_ring::control::AttachOptions<'static> {
+    sordino_ring::control::AttachOptions {
         cpus: if shared { &[] } else { all_cpus() },
-        ..wanted(geometry, u32::MAX - 9)
+        ..options(geometry, u32::MAX - 9)
     }
 }
 

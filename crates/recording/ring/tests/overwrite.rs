@@ -65,7 +65,7 @@ fn a_sub_buffer_that_the_reader_holds_is_not_written_to() {
 /// the number of sub-buffers that it got.
 fn storm(shared: bool, each: u64) -> u64 {
     let harness = Harness::new();
-    let mut request = wanted(SMALL, u32::MAX - 100);
+    let mut request = options(SMALL, u32::MAX - 100);
     request.cpus = if shared { &[] } else { all_cpus() };
     let mut attached = harness.program.attach(&request).unwrap();
     let slot = attached.slot;

@@ -1,7 +1,7 @@
 //! Rings whose sub-buffers get pages while they are used, and give them back.
 mod support;
 
-use sordino_ring::control::{Attached, Portion, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, Portion};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::IfFull;
 use std::os::fd::AsRawFd;
@@ -13,9 +13,9 @@ const SMALL: Geometry = Geometry { bits: 16, count: 8, overwrite: false };
 const RECORDS: u64 = (SMALL.size() as u64 - 80) / 24;
 
 /// A ring for this thread's CPU alone, of which two sub-buffers have pages.
-fn sparse() -> Wanted<'static> {
+fn sparse() -> AttachOptions<'static> {
     let portion = Some(Portion { cpu: 2, shared: 1 });
-    Wanted { cpus: &[0], portion, conditions: false, ..wanted(SMALL, u32::MAX - 2) }
+    AttachOptions { cpus: &[0], portion, conditions: false, ..options(SMALL, u32::MAX - 2) }
 }
 
 fn own_pid() -> i32 {
@@ -259,8 +259,8 @@ fn a_sub_buffer_whose_pages_cannot_be_made_present_is_opened_with_its_memory() {
 fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
     let harness = Harness::new();
     let portion = Some(Portion { cpu: 1, shared: 1 });
-    let wanted = Wanted { cpus: &[], portion, conditions: false, ..wanted(SMALL, u32::MAX - 2) };
-    let mut attached = harness.program.attach(&wanted).unwrap();
+    let options = AttachOptions { cpus: &[], portion, conditions: false, ..options(SMALL, u32::MAX - 2) };
+    let mut attached = harness.program.attach(&options).unwrap();
     let (mut written, mut read) = (0u64, 0);
     for _ in 0..5 * SMALL.count {
         let lost = attached.readers[0].lost().total;

@@ -1,7 +1,7 @@
 //! A ring that is read in parts hands each record out once, in order.
 mod support;
 
-use sordino_ring::control::Wanted;
+use sordino_ring::control::AttachOptions;
 use sordino_ring::layout::Geometry;
 use sordino_ring::read::Reader;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -43,12 +43,12 @@ fn salvage(reader: &Reader) -> Vec<u64> {
     found
 }
 
-fn request(geometry: Geometry, shared: bool) -> Wanted<'static> {
-    Wanted { cpus: if shared { &[] } else { all_cpus() }, ..wanted(geometry, u32::MAX - 2) }
+fn request(geometry: Geometry, shared: bool) -> AttachOptions<'static> {
+    AttachOptions { cpus: if shared { &[] } else { all_cpus() }, ..options(geometry, u32::MAX - 2) }
 }
 
 /// All four kinds of rings.
-fn kinds() -> impl Iterator<Item = Wanted<'static>> {
+fn kinds() -> impl Iterator<Item = AttachOptions<'static>> {
     let kinds = [(false, false), (false, true), (true, false), (true, true)];
     kinds.into_iter().map(|(overwrite, shared)| request(Geometry { overwrite, ..SMALL }, shared))
 }

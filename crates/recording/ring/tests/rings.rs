@@ -132,7 +132,7 @@ fn records_of_every_length_stay_inside_their_sub_buffer() {
 fn a_thread_on_a_cpu_without_a_ring_uses_the_shared_one() {
     let harness = Harness::new();
     pin(0);
-    let mut request = wanted(SMALL, 5);
+    let mut request = options(SMALL, 5);
     request.cpus = &[];
     let mut attached = harness.program.attach(&request).unwrap();
     for number in 0..2000u64 {
@@ -159,7 +159,7 @@ fn a_cpu_that_is_left_out_leaves_no_record() {
         return;
     }
     let harness = Harness::new();
-    let mut request = wanted(SMALL, 5);
+    let mut request = options(SMALL, 5);
     request.cpus = &[0];
     request.leave_out_others = true;
     let mut attached = harness.program.attach(&request).unwrap();
@@ -181,7 +181,7 @@ fn a_cpu_that_is_left_out_leaves_no_record() {
 #[test]
 fn the_shared_ring_loses_and_counts_like_the_others() {
     let harness = Harness::new();
-    let mut request = wanted(SMALL, u32::MAX);
+    let mut request = options(SMALL, u32::MAX);
     request.cpus = &[];
     let mut attached = harness.program.attach(&request).unwrap();
     for number in 0..10_000u64 {
@@ -198,7 +198,7 @@ fn the_shared_ring_loses_and_counts_like_the_others() {
 #[test]
 fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
     let harness = Harness::new();
-    let mut request = wanted(SMALL, u32::MAX - 1);
+    let mut request = options(SMALL, u32::MAX - 1);
     request.cpus = &[];
     let attached = harness.program.attach(&request).unwrap();
     for number in 0..1000u64 {
@@ -227,7 +227,7 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
     const EACH: u64 = 200_000;
     for shared in [false, true] {
         let harness = Harness::new();
-        let mut request = wanted(Geometry { bits: 16, count: 8, overwrite: false }, u32::MAX - 3);
+        let mut request = options(Geometry { bits: 16, count: 8, overwrite: false }, u32::MAX - 3);
         request.cpus = if shared { &[] } else { all_cpus() };
         let mut attached = harness.program.attach(&request).unwrap();
         let slot = attached.slot;

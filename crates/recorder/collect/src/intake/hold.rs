@@ -11,7 +11,7 @@ use crate::quota::Quota;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_registration::environment::RESERVE;
-use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::Clock;
 use std::io;
@@ -101,9 +101,9 @@ impl Wishes {
 
     /// Returns the request to a program. Its rings begin with fewer pages the less memory is left, and the more
     /// programs of its user registered within the last second.
-    fn wanted(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
+    fn options(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> AttachOptions<'_> {
         let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
-        Wanted {
+        AttachOptions {
             name: &self.name,
             geometry: self.geometry,
             clock: self.clock,
@@ -153,11 +153,11 @@ impl Candidate {
     /// Returns the time limit for attaching: 0.3 s for each GiB of memory, and time for a program that holds the lock
     /// of its file's inode.
     pub(super) fn patience(&self, wishes: &Wishes) -> Duration {
-        Duration::from_secs(2 + (self.program.size_of(&self.wanted(wishes)) >> 30))
+        Duration::from_secs(2 + (self.program.size_of(&self.options(wishes)) >> 30))
     }
 
-    fn wanted<'a>(&self, wishes: &'a Wishes) -> Wanted<'a> {
-        wishes.wanted(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
+    fn options<'a>(&self, wishes: &'a Wishes) -> AttachOptions<'a> {
+        wishes.options(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
     }
 
     /// Attaches without waiting for a lock.
@@ -207,23 +207,23 @@ impl Candidate {
         wishes: &Wishes,
         notes: &mut Vec<String>,
     ) -> Result<Option<Attached>, String> {
-        let (mut wanted, mut too_large) = (self.wanted(wishes), None);
+        let (mut options, mut too_large) = (self.options(wishes), None);
         loop {
-            let reason = match self.claim.reserve(self.program.size_of(&wanted)) {
+            let reason = match self.claim.reserve(self.program.size_of(&options)) {
                 Err(reason) => reason,
-                Ok(()) => match self.program.try_attach(&wanted) {
+                Ok(()) => match self.program.try_attach(&options) {
                     Err(Refusal::Locked) => return Ok(None),
                     Err(refusal @ Refusal::NoRoom { .. }) if wishes.is_session => {
                         wishes.explain(&refusal, &self.program)
                     }
                     Err(refusal) => return Err(wishes.explain(&refusal, &self.program)),
                     Ok(attached) => {
-                        notes.extend(too_large.map(|why: String| smaller(wanted.geometry, &why)));
+                        notes.extend(too_large.map(|why: String| smaller(options.geometry, &why)));
                         return Ok(Some(attached));
                     }
                 },
             };
-            wanted.geometry = wanted.geometry.smaller().ok_or_else(|| reason.clone())?;
+            options.geometry = options.geometry.smaller().ok_or_else(|| reason.clone())?;
             too_large.get_or_insert(reason);
         }
     }

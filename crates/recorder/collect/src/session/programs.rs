@@ -127,7 +127,7 @@ impl Session<'_> {
             }
             if pid <= 0 {
                 self.tell("skipped a program in a pid namespace that is not visible here".to_owned());
-            } else if self.listener.is_private() || self.wants(pid) {
+            } else if self.listener.is_private() || self.includes(pid) {
                 // Programs that know a private socket are always recorded.
                 let area = (pid, registration.inode);
                 let ticket = self.intake.submit(pid, user, Source::Registered(registration));

@@ -74,7 +74,7 @@ struct Known {
     parent: Option<i32>,
     looks: u8,
     /// True if the process is to be recorded.
-    is_wanted: bool,
+    is_listed: bool,
     /// True if the recorder has no permission to inspect the process.
     is_hidden: bool,
     /// The last walk that found it.
@@ -195,7 +195,7 @@ impl Search {
             }
             _ => {
                 let &Glance { incarnation, parent, .. } = glance;
-                let known = Known { incarnation, parent, looks: 0, is_wanted: true, is_hidden: false, walk };
+                let known = Known { incarnation, parent, looks: 0, is_listed: true, is_hidden: false, walk };
                 self.known.insert(pid, known);
                 true
             }
@@ -205,7 +205,7 @@ impl Search {
     /// Counts a check of a process. Returns true if its areas are to be searched.
     fn count_look(&mut self, pid: i32) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
-        if !known.is_wanted || known.looks >= LOOKS {
+        if !known.is_listed || known.looks >= LOOKS {
             return false;
         }
         known.looks += 1;
@@ -327,12 +327,12 @@ impl Session<'_> {
     /// Notes that a process is new, or executes another program.
     fn note_new(&mut self, pid: i32, name: &str, incarnation: Incarnation) {
         let Some(ancestors) = self.ancestors() else { return };
-        let is_wanted = descends(pid, &ancestors, |pid| self.search.parent_of(pid));
-        if is_wanted {
+        let is_listed = descends(pid, &ancestors, |pid| self.search.parent_of(pid));
+        if is_listed {
             self.sightings.add(pid, name, Some(incarnation));
         }
         if let Some(known) = self.search.of(incarnation) {
-            known.is_wanted = is_wanted;
+            known.is_listed = is_listed;
         }
     }
 
@@ -347,7 +347,7 @@ impl Session<'_> {
     }
 
     /// Returns true if the process is one of those that the user selected.
-    pub(super) fn wants(&mut self, pid: i32) -> bool {
+    pub(super) fn includes(&mut self, pid: i32) -> bool {
         // Commands of `sordino` itself are excluded later, because recognising them may take long.
         let Some(ancestors) = self.ancestors() else { return true };
         descends(pid, &ancestors, |pid| self.search.parent_of(pid))

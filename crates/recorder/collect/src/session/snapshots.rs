@@ -330,14 +330,14 @@ impl Contents {
 
 /// Writes the copied packets of a ring that are not older than `since`.
 fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
-    let is_wanted = |packet: &&Packet| packet.content.last_timestamp >= since;
+    let is_listed = |packet: &&Packet| packet.content.last_timestamp >= since;
     // Records lost before the first packet are not missing from the snapshot.
-    let before = stream.packets.iter().find(is_wanted).map_or(stream.lost, Packet::lost_before);
+    let before = stream.packets.iter().find(is_listed).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);
     let (older, newer) = stream.packets.split_at(stream.gap);
-    let older = write_packets(older.iter().filter(is_wanted), &mut output);
+    let older = write_packets(older.iter().filter(is_listed), &mut output);
     output.leave_out(stream.left_out);
-    let newer = write_packets(newer.iter().filter(is_wanted), &mut output);
+    let newer = write_packets(newer.iter().filter(is_listed), &mut output);
     Some(StreamEnd {
         cpu: stream.cpu,
         lost: output.since(stream.lost),

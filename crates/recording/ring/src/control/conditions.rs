@@ -1,6 +1,6 @@
 //! The collector's side of conditions: it writes their code and their inline filters.
 
-use super::Want;
+use super::EnableMode;
 use crate::condition::{Code, MAX_CODE, Place, When};
 use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, INLINE_FILTERS, InlineFilter};
 use crate::map::Mapping;
@@ -72,7 +72,7 @@ impl Conditions {
     }
 
     /// Chooses how to enable tracepoint `id`, if its [code](Self::set) only requires that the field with this number
-    /// lies in an interval: [through](Want::Through) a [`InlineFilter`], an inline filter, or like any other code if all are in
+    /// lies in an interval: [through](EnableMode::Through) a [`InlineFilter`], an inline filter, or like any other code if all are in
     /// use.
     ///
     /// An inline filter is never changed while the session lasts, whatever happens to its tracepoints: so a slow hit
@@ -81,13 +81,13 @@ impl Conditions {
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
-    pub fn inline_filter(&mut self, id: u16, field: u32, low: u64, span: u64) -> Want {
+    pub fn inline_filter(&mut self, id: u16, field: u32, low: u64, span: u64) -> EnableMode {
         self.check(id);
         let (key, next) = ((field, low, span), self.inline_filters.len());
         let at = |number| self.first_inline_filter + number * size_of::<InlineFilter>();
         let at = match self.inline_filters.get(&key) {
             Some(number) => at(*number),
-            None if next == INLINE_FILTERS => return Want::If,
+            None if next == INLINE_FILTERS => return EnableMode::If,
             None => {
                 // SAFETY: the session's filters lie inside the control part, which is mapped as long as `control`; all
                 // fields are atomics.
@@ -101,11 +101,11 @@ impl Conditions {
             }
         };
         let word = self.capacity.points_offset() + usize::from(id) * size_of::<EnableWord>();
-        Want::Through((at - word) as u32)
+        EnableMode::Through((at - word) as u32)
     }
 
     /// Makes `code` decide about the hits of tracepoint `id` from now on, if the session enabled it
-    /// [conditionally](super::Want::If). The code that decided before keeps its room; the same code takes room once.
+    /// [conditionally](super::EnableMode::If). The code that decided before keeps its room; the same code takes room once.
     ///
     /// # Errors
     /// [`NoRoom`], and the condition stays as it was.

@@ -3,7 +3,7 @@
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sordino_percpu::{Bytes, model};
 use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
@@ -51,23 +51,23 @@ pub(crate) fn area() -> (Area, Program) {
 }
 
 /// The request of a session with a ring for each of `cpus`.
-pub(crate) fn wanted(cpus: &[u32], first_turn: u32) -> Wanted<'_> {
-    Wanted::new("", SMALL, cpus, first_turn)
+pub(crate) fn options(cpus: &[u32], first_turn: u32) -> AttachOptions<'_> {
+    AttachOptions::new("", SMALL, cpus, first_turn)
 }
 
 /// The same request for rings that overwrite.
-pub(crate) fn overwriting(cpus: &[u32]) -> Wanted<'_> {
-    Wanted { geometry: SMALL.overwriting(), ..wanted(cpus, u32::MAX) }
+pub(crate) fn overwriting(cpus: &[u32]) -> AttachOptions<'_> {
+    AttachOptions { geometry: SMALL.overwriting(), ..options(cpus, u32::MAX) }
 }
 
 /// The area of a program that was recorded before, by a session with the same request: so loom knows every word that
 /// the threads will use before they start.
-pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
+pub(crate) fn recorded_area(options: &AttachOptions<'_>) -> (Area, Program) {
     let (area, program) = area();
     area.point(0).load(Relaxed);
-    let mut before = program.attach(wanted).unwrap();
+    let mut before = program.attach(options).unwrap();
     program.wake_word(before.slot).load(Relaxed);
-    for number in 0..4 * wanted.geometry.count {
+    for number in 0..4 * options.geometry.count {
         before.readers.iter_mut().for_each(|reader| drop(take(reader, HALF)));
         share(area.rings(before.slot), number.into(), HALF, None);
         emit(area.rings(before.slot), number.into(), HALF);
@@ -77,9 +77,9 @@ pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
 }
 
 /// The same area with a session.
-pub(crate) fn attached(wanted: &Wanted<'_>) -> (Area, Program, Attached) {
-    let (area, program) = recorded_area(wanted);
-    let attached = program.attach(wanted).unwrap();
+pub(crate) fn attached(options: &AttachOptions<'_>) -> (Area, Program, Attached) {
+    let (area, program) = recorded_area(options);
+    let attached = program.attach(options).unwrap();
     (area, program, attached)
 }
 

@@ -4,7 +4,7 @@
 use sordino_percpu::Bytes;
 use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
@@ -84,7 +84,7 @@ impl Harness {
     }
 
     pub fn attach(&self, geometry: Geometry, first_turn: u32) -> Attached {
-        self.program.attach(&wanted(geometry, first_turn)).unwrap()
+        self.program.attach(&options(geometry, first_turn)).unwrap()
     }
 
     pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
@@ -123,8 +123,8 @@ pub fn all_cpus() -> &'static [u32] {
     &ALL
 }
 
-pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
-    Wanted::new("test", geometry, all_cpus(), first_turn)
+pub fn options(geometry: Geometry, first_turn: u32) -> AttachOptions<'static> {
+    AttachOptions::new("test", geometry, all_cpus(), first_turn)
 }
 
 /// One record of a sub-buffer.
