@@ -27,13 +27,13 @@ pub(crate) struct Decision {
 /// Real-time: bounded by the code's and the payload's length.
 #[inline(always)]
 pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
-    let place = conditions.place(id);
+    let range = conditions.code_range(id);
     let says = |when| match when {
         When::Always => true,
         When::Never => false,
         When::If(code) => holds(conditions, code, hit),
     };
-    Decision { record: says(place.filter()), trigger: says(place.trigger()) }
+    Decision { record: says(range.filter()), trigger: says(range.trigger()) }
 }
 
 /// The interval, if the code tests only that a field lies in one.

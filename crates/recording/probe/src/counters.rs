@@ -32,7 +32,7 @@ use sordino_ring::slots::Slots;
 /// Threads of a program that may have counters at the same time.
 const THREADS: usize = 256;
 
-static PLACES: [Events; THREADS] = [const { Events::new() }; THREADS];
+static SETS: [Events; THREADS] = [const { Events::new() }; THREADS];
 
 /// A guard that closes the thread's counters when it ends.
 struct AtEnd;
@@ -88,7 +88,7 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
         return Ok(());
     }
     AT_END.try_with(|_| ()).map_err(|_| NoCounters::Ending)?;
-    let events = PLACES.iter().find(|events| events.take()).ok_or(NoCounters::TooManyThreads)?;
+    let events = SETS.iter().find(|events| events.take()).ok_or(NoCounters::TooManyThreads)?;
     asked.into_iter().try_for_each(|asked| events.add(asked)).inspect_err(|_| events.vacate())?;
     // SAFETY: the tracepoint and all that it leads to are constants of this module.
     unsafe { register(&POINT) };
@@ -101,7 +101,7 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
 /// The calling thread's counters.
 fn own() -> Option<&'static Events> {
     let events = thread::counters() as *const Events;
-    // SAFETY: the word is 0, or the address of one of `PLACES`, which are static.
+    // SAFETY: the word is 0, or the address of one of `SETS`, which are static.
     unsafe { events.as_ref() }
 }
 
@@ -119,7 +119,7 @@ fn close() {
 /// Drops the parent's counters in a fork's child, whose only thread this is.
 pub(crate) fn after_fork() {
     thread::set_counters(0);
-    PLACES.iter().for_each(Events::disinherit);
+    SETS.iter().for_each(Events::disinherit);
 }
 
 /// The record of the calling thread's counters that precedes one of tracepoint `event`, and its tag. `None` if the

@@ -116,16 +116,16 @@ pub unsafe fn emit<C: Content>(point: &Tracepoint, enabled: u64, content: C) {
     }
     // A thread keeps the address of slot 0's ring of the CPU that it wrote on last. That guess saves reading the CPU's
     // number, which the restartable section compares anyway. 0 before its first record, and in the child of a vfork.
-    let (tag, place) = thread::tag_and_place();
+    let (tag, base) = thread::tag_and_base();
     if !program::has_area() {
         return;
     }
-    if place == 0 {
+    if base == 0 {
         // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
         // function's # Safety).
         return unsafe { emit_fully(point.tag(), mask, content) };
     }
-    let ring = mask.ring(place) as *const RingHeader;
+    let ring = mask.ring(base) as *const RingHeader;
     // SAFETY: the area is never unmapped, and a collector stored the enable word after it had made the rings that it
     // leads to; the caller guarantees a matching, readable payload.
     unsafe { emit_to(ring, tag | point.tag(), content) };

@@ -86,7 +86,7 @@ pub(crate) fn tag() -> u64 {
     if borrowed != 0 {
         return borrowed << 32;
     }
-    let (known, _) = thread::tag_and_place();
+    let (known, _) = thread::tag_and_base();
     if known != 0 {
         return known;
     }
@@ -101,7 +101,7 @@ fn remember_cpu(slots: Slots) -> Option<u32> {
     if cpu >= slots.cpus() || thread::borrowed() != 0 {
         return None;
     }
-    thread::set_place(EnableMask::place(slots.rings(0).at(cpu) as usize));
+    thread::set_base(EnableMask::base(slots.rings(0).at(cpu) as usize));
     Some(cpu)
 }
 

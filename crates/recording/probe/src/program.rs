@@ -239,7 +239,7 @@ pub extern "C" fn ready() {
 extern "C" fn after_fork() {
     GLOBAL.lock.store(1, Relaxed);
     thread::set_tag(0);
-    thread::set_place(0);
+    thread::set_base(0);
     counters::after_fork();
     // SAFETY: this is the only thread of the child, so it alone accesses the cell.
     if let Some(program) = unsafe { &mut *GLOBAL.program.get() } {

@@ -186,7 +186,7 @@ impl Area {
         std::hint::black_box(self.point(id).load(Relaxed));
         for (number, slot) in (0..).zip(&self.header().slots) {
             if slot.region[1].load(Relaxed) != 0 {
-                std::hint::black_box(self.slots().conditions(number).map(|table| table.place(id)));
+                std::hint::black_box(self.slots().conditions(number).map(|table| table.code_range(id)));
             }
         }
     }

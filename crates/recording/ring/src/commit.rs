@@ -85,7 +85,7 @@ unsafe fn write_inside<S: ReadClock>(
             Plan::Fit => head,
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
             Plan::Switch => match unsafe { ring.enter(head, is_complete) } {
-                Ok((turn, place)) => Head::entering(turn, place),
+                Ok((turn, offset)) => Head::entering(turn, offset),
                 Err(Barred::Stale) => continue,
                 Err(Barred::Full) => return ring.header.refuse(if_full).map(|()| false),
             },

@@ -117,14 +117,14 @@ impl EnableMask {
     ///
     /// It is one byte less than the address, so that adding an enable word with bit 0 leads to the ring: one
     /// instruction, where masking the bit would be another.
-    pub const fn place(address: usize) -> usize {
+    pub const fn base(address: usize) -> usize {
         address - Self::ONE as usize
     }
 
     /// The address of the session's ring of that CPU, if the word is [one session's](Self::is_one).
     #[inline(always)]
-    pub fn ring(self, place: usize) -> usize {
-        sordino_percpu::sum(place, self.0 as usize)
+    pub fn ring(self, base: usize) -> usize {
+        sordino_percpu::sum(base, self.0 as usize)
     }
 
     /// The slot of the session, if it is one session with code that decides.
@@ -214,7 +214,7 @@ mod tests {
                 let word = NOBODY.with(slot, EnableMode::Always, cpus);
                 assert!(word.is_one());
                 let offset = slot * (cpus as usize + 1) * size_of::<RingHeader>();
-                assert_eq!(word.ring(EnableMask::place(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
+                assert_eq!(word.ring(EnableMask::base(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
             }
         }
     }

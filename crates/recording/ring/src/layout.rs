@@ -224,7 +224,7 @@ pub type MarkWord = AtomicU64;
 /// Bytes of a sub-buffer that one [`MarkWord`] covers.
 pub const MARKED: usize = 256;
 
-/// The place of a tracepoint's condition: a [`condition::Place`](crate::condition::Place).
+/// The place of a tracepoint's condition: a [`condition::CodeRange`](crate::condition::CodeRange).
 pub type ConditionEntry = AtomicU32;
 
 /// Bytes of code for a session's conditions. The table of conditions follows the code.

@@ -17,10 +17,10 @@ use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
 pub struct Head(pub u64);
 
 impl Head {
-    /// The head at the start of the sub-buffer with sequence number `turn`, which lies at offset `place`.
+    /// The head at the start of the sub-buffer with sequence number `turn`, which lies at offset `offset`.
     #[inline(always)]
-    pub const fn entering(turn: u32, place: u32) -> Self {
-        Self(((turn as u64) << 32) + (place + PACKET_HEADER as u32) as u64)
+    pub const fn entering(turn: u32, offset: u32) -> Self {
+        Self(((turn as u64) << 32) + (offset + PACKET_HEADER as u32) as u64)
     }
 
     /// The head of a ring that no session uses. It equals no other head: a record never starts in a packet's header.

@@ -74,10 +74,10 @@ impl<'a> Ring<'a> {
         Self { header, geometry, other_bits, clock: Clock::Cycles, data }
     }
 
-    /// The address of the byte at offset `place` from the first sub-buffer.
+    /// The address of the byte at offset `offset` from the first sub-buffer.
     #[inline(always)]
-    pub(crate) fn data(&self, place: u32) -> *mut u8 {
-        self.data.wrapping_add(place as usize)
+    pub(crate) fn data(&self, offset: u32) -> *mut u8 {
+        self.data.wrapping_add(offset as usize)
     }
 
     /// Finds the sub-buffer behind that of `head`: its sequence number and its offset. In a ring that overwrites, this
@@ -179,12 +179,12 @@ impl<'a> Ring<'a> {
         SwitchWords { destination: self.data(start + LEFT as u32).cast(), lost }
     }
 
-    /// The commit words of the shared ring's sub-buffer at offset `place`: the count, and the marks.
+    /// The commit words of the shared ring's sub-buffer at offset `offset`: the count, and the marks.
     ///
     /// # Safety
-    /// This is a shared ring, its commit words are mapped, and `place` is an offset in it.
-    pub(crate) unsafe fn commits(&self, place: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
-        let number = (place >> self.geometry.bits) as usize;
+    /// This is a shared ring, its commit words are mapped, and `offset` is an offset in it.
+    pub(crate) unsafe fn commits(&self, offset: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
+        let number = (offset >> self.geometry.bits) as usize;
         let first =
             at(self.header, &self.header.commits).wrapping_add(number * self.geometry.commit_stride());
         let first = first.cast::<CommitHeader>();

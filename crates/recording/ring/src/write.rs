@@ -224,14 +224,14 @@ pub unsafe fn switch<P: Payload>(
         return false;
     }
     // SAFETY: the collector mapped the table before it enabled the event.
-    let Ok((turn, place)) = (unsafe { view.enter(head, |_| true) }) else { return false };
+    let Ok((turn, offset)) = (unsafe { view.enter(head, |_| true) }) else { return false };
     let lost = header.lost.load(Relaxed);
     let commit = Commit {
         cpu: header.cpu.load(Relaxed),
         head: &header.head,
         expected: head.0,
-        new: Head::entering(turn, place).0 + record_size.0,
-        destination: view.data(place + PACKET_HEADER as u32),
+        new: Head::entering(turn, offset).0 + record_size.0,
+        destination: view.data(offset + PACKET_HEADER as u32),
         timestamp,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
@@ -246,14 +246,14 @@ pub unsafe fn switch<P: Payload>(
     outcome == Outcome::Committed
 }
 
-/// The address of the byte at offset `place` in the ring with this header.
+/// The address of the byte at offset `offset` in the ring with this header.
 #[inline(always)]
-fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
+fn destination(ring: &RingHeader, offset: u32) -> *mut u8 {
     let header: *const RingHeader = ring;
     header
         .cast::<u8>()
         .cast_mut()
-        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(place as usize))
+        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(offset as usize))
 }
 
 /// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost: the slow path.
@@ -337,7 +337,7 @@ unsafe fn try_write<S: ReadClock>(
         Plan::Fit => head,
         // SAFETY: the collector mapped the table before it enabled the event.
         Plan::Switch => match unsafe { view.enter(head, |_| true) } {
-            Ok((turn, place)) => Head::entering(turn, place),
+            Ok((turn, offset)) => Head::entering(turn, offset),
             Err(Barred::Stale) => return Ok(Done::NotYet),
             Err(Barred::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
         },

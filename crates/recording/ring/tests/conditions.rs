@@ -2,7 +2,7 @@
 mod support;
 
 use sordino_ring::area::Area;
-use sordino_ring::condition::{MAX_CODE, Place, When};
+use sordino_ring::condition::{CodeRange, MAX_CODE, When};
 use sordino_ring::control::{Code, EnableMode, NoRoom, Program, Triggers};
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::{CONDITION_POOL, Geometry, INLINE_FILTERS, InlineFilter};
@@ -15,8 +15,8 @@ const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
 
 /// A tracepoint's filter and trigger as the program finds them.
 fn found(table: Table, id: u16) -> [When<Vec<u8>>; 2] {
-    let place = table.place(id);
-    [place.filter(), place.trigger()].map(|when| match when {
+    let offset = table.code_range(id);
+    [offset.filter(), offset.trigger()].map(|when| match when {
         When::Always => When::Always,
         When::Never => When::Never,
         When::If(code) => {
@@ -154,7 +154,7 @@ fn whatever_lies_in_the_place_of_an_old_table_is_read_without_harm() {
     }
     let mut anything = 0;
     for id in 0..POINTS as u16 {
-        anything += usize::from(old.place(id) != Place(0));
+        anything += usize::from(old.code_range(id) != CodeRange(0));
         for code in found(old, id) {
             assert!(!matches!(code, When::If(code) if code.len() > MAX_CODE));
         }

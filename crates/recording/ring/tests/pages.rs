@@ -209,9 +209,9 @@ fn a_head_in_a_sub_buffer_that_was_not_given_is_an_error_and_allocates_nothing()
     let mut ring = Sparse::new();
     let first = ring.harness.area.rings(ring.attached.slot).first;
     let store = |turn: u32| {
-        let place = u64::from(turn % SMALL.count) << SMALL.bits;
+        let offset = u64::from(turn % SMALL.count) << SMALL.bits;
         // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
-        unsafe { &*first }.head.store((u64::from(turn) << 32) + place + 80, SeqCst);
+        unsafe { &*first }.head.store((u64::from(turn) << 32) + offset + 80, SeqCst);
     };
     let turns = |ring: &mut Sparse| {
         let begin = u32::MAX - 2;

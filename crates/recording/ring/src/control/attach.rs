@@ -263,8 +263,8 @@ impl Program {
         // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
         // head, then it sees all stores above.
         header.count.store(geometry.count, Release);
-        let place = (options.first_turn & (geometry.count - 1)) << geometry.bits;
-        header.head.store(Head::entering(options.first_turn, place).0, Release);
+        let offset = (options.first_turn & (geometry.count - 1)) << geometry.bits;
+        header.head.store(Head::entering(options.first_turn, offset).0, Release);
         // ORDER(control:F) pairs with write:E: the fast path opens last. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.
         let short = plan.commits.is_none() && options.clock == Clock::Cycles;

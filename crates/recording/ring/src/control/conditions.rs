@@ -1,7 +1,7 @@
 //! The collector's side of conditions: it writes their code and their inline filters.
 
 use super::EnableMode;
-use crate::condition::{Code, MAX_CODE, Place, When};
+use crate::condition::{Code, CodeRange, MAX_CODE, When};
 use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, INLINE_FILTERS, InlineFilter};
 use crate::map::Mapping;
 use sordino_percpu::primitive::{Relaxed, Release, plain};
@@ -18,7 +18,7 @@ pub struct Conditions {
     /// Bytes of the pool that are in use.
     used: usize,
     /// The code in the pool and its places: this side never reads it from memory that the program can write to.
-    known: HashMap<[When<Vec<u8>>; 2], Place>,
+    known: HashMap<[When<Vec<u8>>; 2], CodeRange>,
     /// The area's control part, which has the inline filters.
     control: Arc<Mapping>,
     /// The numbers that decide the offsets of the control part.
@@ -115,12 +115,12 @@ impl Conditions {
     pub fn set(&mut self, id: u16, code: &Code<'_>) -> Result<(), NoRoom> {
         self.check(id);
         let key = [code.filter, code.trigger].map(owned);
-        let place = match self.known.get(&key) {
-            Some(place) => *place,
+        let range = match self.known.get(&key) {
+            Some(range) => *range,
             None => {
-                let place = self.append(&key)?;
-                self.known.insert(key, place);
-                place
+                let range = self.append(&key)?;
+                self.known.insert(key, range);
+                range
             }
         };
         let table = self.region.at(self.pool + CONDITION_POOL).cast::<ConditionEntry>();
@@ -129,19 +129,19 @@ impl Conditions {
         // atomic.
         let entry = unsafe { &*entry };
         // ORDER(control:H) pairs with slots:B: if the load sees the word, then it sees the code.
-        entry.store(place.0, Release);
+        entry.store(range.0, Release);
         Ok(())
     }
 
     /// Appends the code to the pool.
-    fn append(&mut self, [filter, trigger]: &[When<Vec<u8>>; 2]) -> Result<Place, NoRoom> {
+    fn append(&mut self, [filter, trigger]: &[When<Vec<u8>>; 2]) -> Result<CodeRange, NoRoom> {
         // In whole words, because the program reads whole words.
         let mut bytes = Vec::new();
         for code in [filter, trigger].into_iter().filter_map(code_of) {
             bytes.extend_from_slice(code);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         }
-        let needed = bytes.len().next_multiple_of(Place::UNIT);
+        let needed = bytes.len().next_multiple_of(CodeRange::UNIT);
         let left = CONDITION_POOL - self.used;
         if needed > left {
             return Err(NoRoom { needed, left });
@@ -152,7 +152,7 @@ impl Conditions {
         // yet; the source is this process's own.
         unsafe { plain::copy_in(to, bytes.as_ptr(), bytes.len()) };
         self.used += needed;
-        Ok(Place::of(start, length(filter), length(trigger)))
+        Ok(CodeRange::of(start, length(filter), length(trigger)))
     }
 }
 

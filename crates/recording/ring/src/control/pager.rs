@@ -116,9 +116,9 @@ impl Pager {
     pub fn call_behind(&self, head: Head, bytes: u64) {
         let turns = (bytes >> self.geometry.bits) as u32;
         let turn = head.turn().wrapping_add(turns);
-        let place = (turn & (self.geometry.count - 1)) << self.geometry.bits;
+        let offset = (turn & (self.geometry.count - 1)) << self.geometry.bits;
         let rest = bytes as u32 & (self.geometry.size() as u32 - 1);
-        self.room.call_at(Head((u64::from(turn) << 32) + u64::from(place + rest)));
+        self.room.call_at(Head((u64::from(turn) << 32) + u64::from(offset + rest)));
     }
 
     /// Returns true if the reader has called, or there is no mark.

@@ -15,7 +15,7 @@ const NEW: Code<'_> = Code { filter: When::If(b"the newer one"), trigger: When::
 
 /// The filter's code, as a hit finds it.
 fn filter(table: Table) -> Vec<u8> {
-    let When::If(code) = table.place(0).filter() else { return Vec::new() };
+    let When::If(code) = table.code_range(0).filter() else { return Vec::new() };
     let mut copied: Copied = [MaybeUninit::uninit(); _];
     // SAFETY: `code` is the range that the tracepoint's place returned.
     unsafe { table.copy(code, &mut copied) }.to_vec()

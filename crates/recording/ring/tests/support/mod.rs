@@ -99,21 +99,20 @@ impl Harness {
         let record = Record { tag, payload: bytes, encoded_length };
         let rings = self.area.rings(slot);
         // Like the probe: the fast path, to the ring of the CPU that this thread was on last.
-        let place = rings.at(thread::tag_and_place().1 as u32);
+        let ring = rings.at(thread::tag_and_base().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(place, record, Counting) })
-        else {
+        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(ring, record, Counting) }) else {
             return Ok(());
         };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `timestamp` was read after
         // `head`.
-        if !stays && unsafe { switch(place, record, head, timestamp) } {
+        if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring: place, head, timestamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring: ring, head, timestamp, clock: Clock::Cycles };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
-        thread::set_place(cpu().min(cpus() - 1) as usize);
+        thread::set_base(cpu().min(cpus() - 1) as usize);
         Ok(())
     }
 }
