@@ -55,10 +55,10 @@ impl Exchange {
     ///
     /// # Panics
     /// If the program rejects the collector.
-    pub fn new(pid: i32, geometry: Geometry, first_turn: u32) -> Self {
+    pub fn new(pid: i32, geometry: Geometry, first_seqno: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<u32> = (0..program.cpus()).collect();
-        let wanted = AttachOptions::new("storm", geometry, &cpus, first_turn);
+        let wanted = AttachOptions::new("storm", geometry, &cpus, first_seqno);
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() != "storms:words").collect();

@@ -41,12 +41,12 @@ fn when(condition: &condition::Condition) -> When<&[u8]> {
 }
 
 impl Session {
-    fn new(running: &Running, first_turn: u32) -> Self {
+    fn new(running: &Running, first_seqno: u32) -> Self {
         let program = Program::open(&area(running.pid())).unwrap();
         let cpus: Vec<u32> = (0..program.cpus()).collect();
         let geometry = Geometry::new(64 << 10, 2).unwrap();
         let attached =
-            program.attach(&AttachOptions::new("conditions", geometry, &cpus, first_turn)).unwrap();
+            program.attach(&AttachOptions::new("conditions", geometry, &cpus, first_seqno)).unwrap();
         let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
         Self { program, attached, points }
     }

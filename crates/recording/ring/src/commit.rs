@@ -85,7 +85,7 @@ unsafe fn write_inside<S: ReadClock>(
             Plan::Fit => head,
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
             Plan::Switch => match unsafe { ring.enter(head, is_complete) } {
-                Ok((turn, offset)) => Head::entering(turn, offset),
+                Ok((seqno, offset)) => Head::entering(seqno, offset),
                 Err(Barred::Stale) => continue,
                 Err(Barred::Full) => return ring.header.refuse(if_full).map(|()| false),
             },
@@ -104,7 +104,7 @@ unsafe fn write_inside<S: ReadClock>(
         // ORDER(commit:D) pairs with read:E: the fence stands behind the claim, which this thread made, or saw by the
         // head.
         fence(Release);
-        let left = start.turn() != head.turn();
+        let left = start.seqno() != head.seqno();
         if left {
             // SAFETY: this thread's reservation moved the head out of the sub-buffer of `head`.
             unsafe { switch(ring, head, at, lost) };
@@ -188,7 +188,7 @@ unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
     let (commits, marks) = unsafe { ring.commits(start.start()) };
     let offset = start.start() as usize & (ring.geometry.size() - 1);
     if let Some(word) = marks.get(offset / MARKED) {
-        mark(word, start.turn(), 1 << (offset % MARKED / 8));
+        mark(word, start.seqno(), 1 << (offset % MARKED / 8));
     }
     // ORDER(commit:B) pairs with read:C and view:D: if a load sees all bytes committed, then it sees this record.
     commits.committed.fetch_add(u64::from(size), Release);
@@ -196,11 +196,11 @@ unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
 
 /// Marks a record's begin, and clears the marks of an earlier sub-buffer sequence number. Bounded: it tries again only
 /// when another of the 32 marks in the same word was set.
-fn mark(word: &MarkWord, turn: u32, bit: u32) {
+fn mark(word: &MarkWord, seqno: u32, bit: u32) {
     let mut before = word.load(Relaxed);
     loop {
-        let marks = if (before >> 32) as u32 == turn { before as u32 } else { 0 };
-        let after = u64::from(turn) << 32 | u64::from(marks | bit);
+        let marks = if (before >> 32) as u32 == seqno { before as u32 } else { 0 };
+        let after = u64::from(seqno) << 32 | u64::from(marks | bit);
         // ORDER(commit:A) pairs with read:D: if the load sees the mark, then it sees the record. The marks before it
         // keep their orders: each change continues their release.
         match word.compare_exchange(before, after, Release, Relaxed) {

@@ -17,10 +17,10 @@ use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
 pub struct Head(pub u64);
 
 impl Head {
-    /// The head at the start of the sub-buffer with sequence number `turn`, which lies at offset `offset`.
+    /// The head at the start of the sub-buffer with sequence number `seqno`, which lies at offset `offset`.
     #[inline(always)]
-    pub const fn entering(turn: u32, offset: u32) -> Self {
-        Self(((turn as u64) << 32) + (offset + PACKET_HEADER as u32) as u64)
+    pub const fn entering(seqno: u32, offset: u32) -> Self {
+        Self(((seqno as u64) << 32) + (offset + PACKET_HEADER as u32) as u64)
     }
 
     /// The head of a ring that no session uses. It equals no other head: a record never starts in a packet's header.
@@ -32,7 +32,7 @@ impl Head {
     }
 
     /// The sub-buffer sequence number.
-    pub const fn turn(self) -> u32 {
+    pub const fn seqno(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
@@ -150,13 +150,13 @@ pub const fn plan(head: Head, record_size: RecordSize, other_bits: u64) -> Plan 
     }
 }
 
-/// Returns true if writers may not use the sub-buffer with sequence number `turn`. They may use `count` of them from
+/// Returns true if writers may not use the sub-buffer with sequence number `seqno`. They may use `count` of them from
 /// [`consumed`](crate::layout::RingHeader::consumed) on.
 #[inline(always)]
-pub const fn is_full(turn: u32, consumed: u32, count: u32) -> bool {
+pub const fn is_full(seqno: u32, consumed: u32, count: u32) -> bool {
     // The difference is negative if the head is old and the reader is past it; publishing will refuse that head. It is
     // more than `count` if an open sub-buffer was revoked before the writer, which had not seen that, went on.
-    turn.wrapping_sub(consumed) as i32 >= count as i32
+    seqno.wrapping_sub(consumed) as i32 >= count as i32
 }
 
 /// The largest payload for which a sub-buffer has room, in a record with `RECORD_HEADER` bytes of header.
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn a_head_tells_where_the_content_really_ends() {
         let head = Head::entering(7, 3 << 14);
-        assert_eq!((head.turn(), head.start()), (7, (3 << 14) + 80));
+        assert_eq!((head.seqno(), head.start()), (7, (3 << 14) + 80));
         assert_eq!(head.content_end(SMALL), 80);
         let head = head.behind(RecordSize::of(16, 13));
-        assert_eq!((head.turn(), head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
+        assert_eq!((head.seqno(), head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
         let head = head.behind(RecordSize::of(16, 8));
         assert_eq!((head.start(), head.content_end(SMALL)), ((3 << 14) + 136, 136));
     }

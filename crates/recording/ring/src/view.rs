@@ -95,37 +95,37 @@ impl<'a> Ring<'a> {
         head: Head,
         is_complete: impl FnOnce(Entry) -> bool,
     ) -> Result<(u32, u32), Barred> {
-        let turn = head.turn().wrapping_add(1);
+        let seqno = head.seqno().wrapping_add(1);
         let number = if self.geometry.overwrite {
             // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
-            unsafe { self.claim(turn, is_complete)? }
+            unsafe { self.claim(seqno, is_complete)? }
         } else {
-            self.next(turn)?
+            self.next(seqno)?
         };
-        Ok((turn, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
+        Ok((seqno, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
     }
 
-    /// The index of the sub-buffer with sequence number `turn` in a ring that does not overwrite.
+    /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite.
     #[inline(always)]
-    fn next(&self, turn: u32) -> Result<u32, Barred> {
+    fn next(&self, seqno: u32) -> Result<u32, Barred> {
         // ORDER(view:C) pairs with read:B: if the load sees that the reader put a sub-buffer, then the reader has read
         // it.
         let (consumed, count) = (self.header.consumed.load(Acquire), self.geometry.count);
-        if is_full(turn, consumed, count) { Err(Barred::Full) } else { Ok(turn & count.wrapping_sub(1)) }
+        if is_full(seqno, consumed, count) { Err(Barred::Full) } else { Ok(seqno & count.wrapping_sub(1)) }
     }
 
-    /// Claims the sub-buffer for sequence number `turn` in a ring that overwrites, and returns its index.
+    /// Claims the sub-buffer for sequence number `seqno` in a ring that overwrites, and returns its index.
     ///
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn claim(&self, turn: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, Barred> {
+    unsafe fn claim(&self, seqno: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, Barred> {
         // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
-        let word = unsafe { self.entry(turn) };
+        let word = unsafe { self.entry(seqno) };
         // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
         // exchange's release.
         let entry = Entry(word.load(Acquire));
-        match entry.entering(turn, self.geometry.count) {
+        match entry.entering(seqno, self.geometry.count) {
             Entering::Claimed => {}
             Entering::Stale => return Err(Barred::Stale),
             Entering::Claim => {
@@ -137,7 +137,7 @@ impl<'a> Ring<'a> {
                 }
                 // ORDER(view:B) pairs with exchange:A: if the claim sees the sub-buffer that the reader gave, then the
                 // reader has read it.
-                let claim = word.compare_exchange(entry.0, entry.claimed(turn).0, Acquire, Relaxed);
+                let claim = word.compare_exchange(entry.0, entry.claimed(seqno).0, Acquire, Relaxed);
                 claim.map_err(|_| Barred::Stale)?;
             }
         }
@@ -147,9 +147,9 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn entry(&self, turn: u32) -> &'a TableEntry {
+    unsafe fn entry(&self, seqno: u32) -> &'a TableEntry {
         // A ring that is closed meanwhile has the count 0; but no table is larger than this, and regions are.
-        let index = turn & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
+        let index = seqno & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
         let entry = at(self.header, &self.header.table)
             .wrapping_add(index as usize * size_of::<TableEntry>())
             .cast::<TableEntry>();

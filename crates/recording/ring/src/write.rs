@@ -224,13 +224,13 @@ pub unsafe fn switch<P: Payload>(
         return false;
     }
     // SAFETY: the collector mapped the table before it enabled the event.
-    let Ok((turn, offset)) = (unsafe { view.enter(head, |_| true) }) else { return false };
+    let Ok((seqno, offset)) = (unsafe { view.enter(head, |_| true) }) else { return false };
     let lost = header.lost.load(Relaxed);
     let commit = Commit {
         cpu: header.cpu.load(Relaxed),
         head: &header.head,
         expected: head.0,
-        new: Head::entering(turn, offset).0 + record_size.0,
+        new: Head::entering(seqno, offset).0 + record_size.0,
         destination: view.data(offset + PACKET_HEADER as u32),
         timestamp,
         tag: record.tag | lost & 0xffff,
@@ -337,7 +337,7 @@ unsafe fn try_write<S: ReadClock>(
         Plan::Fit => head,
         // SAFETY: the collector mapped the table before it enabled the event.
         Plan::Switch => match unsafe { view.enter(head, |_| true) } {
-            Ok((turn, offset)) => Head::entering(turn, offset),
+            Ok((seqno, offset)) => Head::entering(seqno, offset),
             Err(Barred::Stale) => return Ok(Done::NotYet),
             Err(Barred::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
         },
@@ -364,7 +364,7 @@ unsafe fn try_write<S: ReadClock>(
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
-    let left = start.turn() != head.turn();
+    let left = start.seqno() != head.seqno();
     let outcome = if left {
         // SAFETY: the record fits into an empty sub-buffer (`plan`). The next sub-buffer is free: the reader put it or
         // a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer that the head

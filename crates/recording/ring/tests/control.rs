@@ -215,7 +215,7 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
         unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
         let reader = &mut attached.readers[0];
         let error = reader.take().map(drop).unwrap_err();
-        assert_eq!((error.head, error.turn), (head, 3));
+        assert_eq!((error.head, error.seqno), (head, 3));
         assert!(reader.part(|| 0).is_err() && reader.newest(0, usize::MAX, || 0).is_err());
         assert!(reader.waiting().is_err() && reader.fill().is_err());
         let _ = attached.readers.last().unwrap().salvage(0, drop);

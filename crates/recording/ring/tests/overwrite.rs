@@ -17,20 +17,20 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 fn the_newest_records_are_there_and_what_was_overwritten_is_counted() {
     let harness = Harness::new();
     pin(0);
-    for (first_turn, written) in
+    for (first_seqno, written) in
         [(7, 100), (u32::MAX - 3, 4 * RECORDS), (9, 4 * RECORDS + 1), (1 << 31, 37_777)]
     {
-        let mut attached = harness.attach(SMALL, first_turn);
+        let mut attached = harness.attach(SMALL, first_seqno);
         for number in 0..written {
             harness.write(attached.slot, number << 32, &[1; 16]);
         }
         let taken = finish(&mut attached);
         let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(0)).collect();
         let read: Vec<u64> = of_cpu.iter().flat_map(|(.., bytes)| numbers(bytes)).collect();
-        let turns = written.div_ceil(RECORDS);
-        assert_eq!(of_cpu.len() as u64, turns.min(4));
-        assert_eq!(attached.readers[0].overwritten(), turns.saturating_sub(4));
-        assert_eq!(read, (turns.saturating_sub(4) * RECORDS..written).collect::<Vec<_>>());
+        let seqnos = written.div_ceil(RECORDS);
+        assert_eq!(of_cpu.len() as u64, seqnos.min(4));
+        assert_eq!(attached.readers[0].overwritten(), seqnos.saturating_sub(4));
+        assert_eq!(read, (seqnos.saturating_sub(4) * RECORDS..written).collect::<Vec<_>>());
         assert!(of_cpu.is_sorted_by_key(|(_, content, _)| content.first_timestamp));
         assert_eq!(attached.readers[0].lost().total, 0);
         harness.program.detach(&attached).unwrap();

@@ -208,35 +208,35 @@ fn a_writer_takes_no_fault_on_pages_that_come_while_it_writes() {
 fn a_head_in_a_sub_buffer_that_was_not_given_is_an_error_and_allocates_nothing() {
     let mut ring = Sparse::new();
     let first = ring.harness.area.rings(ring.attached.slot).first;
-    let store = |turn: u32| {
-        let offset = u64::from(turn % SMALL.count) << SMALL.bits;
+    let store = |seqno: u32| {
+        let offset = u64::from(seqno % SMALL.count) << SMALL.bits;
         // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
-        unsafe { &*first }.head.store((u64::from(turn) << 32) + offset + 80, SeqCst);
+        unsafe { &*first }.head.store((u64::from(seqno) << 32) + offset + 80, SeqCst);
     };
-    let turns = |ring: &mut Sparse| {
+    let seqnos = |ring: &mut Sparse| {
         let begin = u32::MAX - 2;
-        let turns = (0..SMALL.count).map(|ahead| begin.wrapping_add(ahead));
-        turns
-            .filter(|&turn| {
-                store(turn);
+        let seqnos = (0..SMALL.count).map(|ahead| begin.wrapping_add(ahead));
+        seqnos
+            .filter(|&seqno| {
+                store(seqno);
                 ring.attached.readers[0].take_run(8).is_ok()
             })
             .count()
     };
     let before = ring.memory();
-    assert_eq!(turns(&mut ring), 2);
+    assert_eq!(seqnos(&mut ring), 2);
     assert_eq!(ring.memory(), before);
     store(u32::MAX - 2);
     ring.extend(1);
-    assert_eq!(turns(&mut ring), 3);
+    assert_eq!(seqnos(&mut ring), 3);
     store(u32::MAX - 2);
     ring.extend(8);
-    assert_eq!(turns(&mut ring), 8);
+    assert_eq!(seqnos(&mut ring), 8);
     store(u32::MAX - 2);
     assert!(ring.attached.pagers[0].revoke(1));
     ring.attached.pagers[0].reclaim(&ring.harness.program).unwrap();
     let before = ring.memory();
-    assert_eq!(turns(&mut ring), 2);
+    assert_eq!(seqnos(&mut ring), 2);
     assert_eq!(ring.memory(), before);
 }
 

@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
-        let corrupt = Some(Corrupt { head: 1, turn: 2 });
+        let corrupt = Some(Corrupt { head: 1, seqno: 2 });
         let failure = Some(io::ErrorKind::StorageFull.into());
         let problem = Some("full".to_owned());
         let mut state = StreamState { corrupt, failure, problem, ..StreamState::new(true) };

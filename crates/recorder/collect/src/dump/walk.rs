@@ -72,9 +72,9 @@ fn start(walk: &Arc<Walk>) -> bool {
         return false;
     }
     let mut state = walk.lock();
-    let (turn, theirs) = (state.turn, Arc::clone(walk));
+    let (generation, theirs) = (state.generation, Arc::clone(walk));
     // The lock is held until `working` is set; the thread takes it first.
-    state.working = threads::start("sordino-dump", move || theirs.work(turn)).is_ok();
+    state.working = threads::start("sordino-dump", move || theirs.work(generation)).is_ok();
     state.working
 }
 
@@ -122,7 +122,7 @@ struct State {
     /// True while the thread of the current generation works on it.
     working: bool,
     /// The current generation of worker; an abandoned thread has an earlier number.
-    turn: u32,
+    generation: u32,
     current: Option<Current>,
     tasks: VecDeque<Task>,
     /// True if tasks that can hang are skipped.
@@ -147,9 +147,9 @@ impl Walk {
     }
 
     /// Works until all is done, time is up, or another thread has taken over.
-    fn work(&self, turn: u32) {
+    fn work(&self, generation: u32) {
         loop {
-            let next = self.lock().begin(turn);
+            let next = self.lock().begin(generation);
             let Some(task) = next else { break };
             let device = if let Task::File(mapped) = &task { Some(mapped.file.device) } else { None };
             let begin = spent(device.is_some());
@@ -157,14 +157,14 @@ impl Walk {
             let time = spent(device.is_some()).saturating_sub(begin);
             let mut state = self.lock();
             match device {
-                _ if state.turn == turn => state.current = None,
+                _ if state.generation == generation => state.current = None,
                 Some(device) => devices::answered(device),
                 None => {}
             }
             state.add(done, time);
         }
         let mut state = self.lock();
-        if state.turn == turn {
+        if state.generation == generation {
             state.working = false;
         } else {
             LEFT.fetch_sub(1, Ordering::Relaxed);
@@ -178,9 +178,9 @@ impl Walk {
         let mut state = self.lock();
         (state.cautious, state.working) = (true, true);
         state.left_out.add("mappings are left out: too many files or processes do not answer".to_owned());
-        let turn = state.turn;
+        let generation = state.generation;
         drop(state);
-        self.work(turn);
+        self.work(generation);
     }
 
     /// Abandons the thread that hangs.
@@ -237,7 +237,7 @@ impl State {
             listed: false,
             done: false,
             working: false,
-            turn: 0,
+            generation: 0,
             current: None,
             tasks: VecDeque::new(),
             cautious: false,
@@ -259,10 +259,10 @@ impl State {
     }
 
     /// Returns the next task for the thread of this generation; `None` if there is none for it.
-    fn begin(&mut self, turn: u32) -> Option<Task> {
+    fn begin(&mut self, generation: u32) -> Option<Task> {
         let thread = gettid();
-        self.thread = Some(thread).filter(|_| self.turn == turn).or(self.thread);
-        if self.turn != turn || self.cautious && !self.has_time() {
+        self.thread = Some(thread).filter(|_| self.generation == generation).or(self.thread);
+        if self.generation != generation || self.cautious && !self.has_time() {
             return None;
         }
         let task =
@@ -385,7 +385,7 @@ impl State {
         if std::mem::take(&mut self.working) {
             LEFT.fetch_add(1, Ordering::Relaxed);
         }
-        self.turn += 1;
+        self.generation += 1;
         self.thread = None;
     }
 }

@@ -111,7 +111,7 @@ impl Wishes {
             leave_out_others: self.leave_out_others,
             wake: self.wake,
             block: self.block,
-            first_turn: first_turn(),
+            first_seqno: first_seqno(),
             portion: self.is_sparse.then(portion),
             conditions: self.conditions,
         }
@@ -260,7 +260,7 @@ impl Taken {
 
 /// Returns a different first sub-buffer sequence number each time, so that a writer that slept through a detach never
 /// finds the head that it saw before.
-fn first_turn() -> u32 {
+fn first_seqno() -> u32 {
     let mut random = [0; 4];
     // Without random numbers: the clock also differs each time.
     match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {

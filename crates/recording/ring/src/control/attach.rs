@@ -238,7 +238,7 @@ impl Program {
         let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus()));
         let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
         let geometry = options.geometry;
-        let first = options.first_turn;
+        let first = options.first_seqno;
         let exchange = plan.table.map(|table| {
             make_table(region, table, geometry.count, first);
             let spare = Spare { number: geometry.count, uses: 0 };
@@ -263,8 +263,8 @@ impl Program {
         // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
         // head, then it sees all stores above.
         header.count.store(geometry.count, Release);
-        let offset = (options.first_turn & (geometry.count - 1)) << geometry.bits;
-        header.head.store(Head::entering(options.first_turn, offset).0, Release);
+        let offset = (options.first_seqno & (geometry.count - 1)) << geometry.bits;
+        header.head.store(Head::entering(options.first_seqno, offset).0, Release);
         // ORDER(control:F) pairs with write:E: the fast path opens last. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.
         let short = plan.commits.is_none() && options.clock == Clock::Cycles;
@@ -276,8 +276,8 @@ impl Program {
             region: Arc::clone(region),
             geometry,
             room,
-            first_turn: first,
-            turn: first,
+            first_seqno: first,
+            seqno: first,
             handed_out: HandedOut::default(),
             exchange,
             cpu: plan.cpu,
@@ -364,10 +364,10 @@ impl Program {
 
 /// Writes the table of a ring whose first sub-buffer sequence number is `first`, the only one that is claimed yet.
 fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
-    for turn in (0..count).map(|step| first.wrapping_add(step)) {
-        let number = turn & (count - 1);
-        let before = Entry::of(turn.wrapping_sub(count), Spare { number, uses: 0 });
-        let entry = if turn == first { before.claimed(turn) } else { before };
+    for seqno in (0..count).map(|step| first.wrapping_add(step)) {
+        let number = seqno & (count - 1);
+        let before = Entry::of(seqno.wrapping_sub(count), Spare { number, uses: 0 });
+        let entry = if seqno == first { before.claimed(seqno) } else { before };
         let word = region.at(table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
         // SAFETY: the plan has `count` entries at this offset of the region, which is mapped; all are atomics.
         unsafe { &*word }.store(entry.0, Relaxed);

@@ -105,8 +105,8 @@ impl Pager {
     pub fn look(&self) -> Option<Use> {
         let bounds = self.room.bounds();
         let head = Head(self.room.header().head.load(Relaxed));
-        let is_possible = head.turn().wrapping_sub(bounds.oldest) < self.geometry.count;
-        let ahead = bounds.open.wrapping_sub(head.turn().wrapping_add(1)) as i32;
+        let is_possible = head.seqno().wrapping_sub(bounds.oldest) < self.geometry.count;
+        let ahead = bounds.open.wrapping_sub(head.seqno().wrapping_add(1)) as i32;
         let is_whole = bounds.length() == self.geometry.count;
         is_possible.then_some(Use { head, ahead: ahead.max(0) as u32, is_whole })
     }
@@ -114,11 +114,11 @@ impl Pager {
     /// Sets the mark at which the [reader](crate::read::Reader::calls_pager) calls: `bytes` beyond the start of the
     /// sub-buffer of `head`.
     pub fn call_behind(&self, head: Head, bytes: u64) {
-        let turns = (bytes >> self.geometry.bits) as u32;
-        let turn = head.turn().wrapping_add(turns);
-        let offset = (turn & (self.geometry.count - 1)) << self.geometry.bits;
+        let seqnos = (bytes >> self.geometry.bits) as u32;
+        let seqno = head.seqno().wrapping_add(seqnos);
+        let offset = (seqno & (self.geometry.count - 1)) << self.geometry.bits;
         let rest = bytes as u32 & (self.geometry.size() as u32 - 1);
-        self.room.call_at(Head((u64::from(turn) << 32) + u64::from(offset + rest)));
+        self.room.call_at(Head((u64::from(seqno) << 32) + u64::from(offset + rest)));
     }
 
     /// Returns true if the reader has called, or there is no mark.
@@ -188,7 +188,7 @@ impl Pager {
     /// revoke again.
     pub fn revoke(&mut self, keep: u32) -> bool {
         let Some(Use { head, .. }) = self.look() else { return false };
-        let end = head.turn().wrapping_add(1).wrapping_add(keep.max(1));
+        let end = head.seqno().wrapping_add(1).wrapping_add(keep.max(1));
         let before = self.room.close_from(end).filter(|before| before.length() == self.geometry.count);
         if let Some(before) = before {
             (self.top, self.low) = (before.open, before.oldest);
@@ -208,7 +208,7 @@ impl Pager {
         if self.has_writers() {
             return Ok(0);
         }
-        let next = head.turn().wrapping_add(2);
+        let next = head.seqno().wrapping_add(2);
         let first = if (next.wrapping_sub(bounds.open) as i32) > 0 { next } else { bounds.open };
         let revoked = top.wrapping_sub(first) as i32;
         if revoked <= 0 {
@@ -231,16 +231,16 @@ impl Pager {
         self.room.header().writers.load(Acquire) != 0
     }
 
-    fn punch(&self, program: &Program, turn: u32, turns: u32) -> io::Result<u64> {
-        program.punch(&data_ranges(self.geometry, self.data, turn, turns))?;
-        Ok(u64::from(turns) << self.geometry.bits)
+    fn punch(&self, program: &Program, seqno: u32, seqnos: u32) -> io::Result<u64> {
+        program.punch(&data_ranges(self.geometry, self.data, seqno, seqnos))?;
+        Ok(u64::from(seqnos) << self.geometry.bits)
     }
 }
 
 /// The parts of a file with the sub-buffers of these sequence numbers: offsets and lengths.
-pub(super) fn data_ranges(geometry: Geometry, data: u64, turn: u32, turns: u32) -> Vec<(u64, u64)> {
+pub(super) fn data_ranges(geometry: Geometry, data: u64, seqno: u32, seqnos: u32) -> Vec<(u64, u64)> {
     let bytes = |sub_buffers: u32| u64::from(sub_buffers) << geometry.bits;
-    let runs = runs(geometry.count, turn, turns);
+    let runs = runs(geometry.count, seqno, seqnos);
     runs.map(|run| (data + bytes(run.start), bytes(run.end - run.start))).collect()
 }
 
@@ -249,8 +249,8 @@ pub(super) fn data_ranges(geometry: Geometry, data: u64, turn: u32, turns: u32) 
 pub(super) fn word_ranges(
     geometry: Geometry,
     commits: Option<u64>,
-    turn: u32,
-    turns: u32,
+    seqno: u32,
+    seqnos: u32,
 ) -> Vec<(u64, u64)> {
     let Some(commits) = commits else { return Vec::new() };
     let (page, stride) = (PAGE as u64, geometry.commit_stride() as u64);
@@ -258,15 +258,15 @@ pub(super) fn word_ranges(
         let start = (commits + u64::from(run.start) * stride) / page * page;
         (start, (commits + u64::from(run.end) * stride).next_multiple_of(page) - start)
     };
-    runs(geometry.count, turn, turns).map(pages).collect()
+    runs(geometry.count, seqno, seqnos).map(pages).collect()
 }
 
 /// The indices of the sub-buffers with these sequence numbers, at most `count` of them, in one range or, where they
 /// wrap, two.
-fn runs(count: u32, turn: u32, turns: u32) -> impl Iterator<Item = Range<u32>> {
-    let start = turn & (count - 1);
-    let first = turns.min(count - start);
-    [start..start + first, 0..turns - first].into_iter().filter(|run| !run.is_empty())
+fn runs(count: u32, seqno: u32, seqnos: u32) -> impl Iterator<Item = Range<u32>> {
+    let start = seqno & (count - 1);
+    let first = seqnos.min(count - start);
+    [start..start + first, 0..seqnos - first].into_iter().filter(|run| !run.is_empty())
 }
 
 #[cfg(test)]

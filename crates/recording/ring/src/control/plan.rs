@@ -24,7 +24,7 @@ pub struct AttachOptions<'a> {
     /// without a limit. No effect in rings that overwrite, which always have room.
     pub block: Option<Duration>,
     /// The sub-buffer sequence number at which every ring starts. Should differ from one session to the next.
-    pub first_turn: u32,
+    pub first_seqno: u32,
     /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager)
     /// give pages to the others.
     pub portion: Option<Portion>,
@@ -35,7 +35,7 @@ pub struct AttachOptions<'a> {
 impl<'a> AttachOptions<'a> {
     /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring.
     /// Writers neither wake the collector nor wait for it.
-    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
+    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_seqno: u32) -> Self {
         let clock = Clock::Cycles;
         Self {
             name,
@@ -45,7 +45,7 @@ impl<'a> AttachOptions<'a> {
             leave_out_others: false,
             wake: false,
             block: None,
-            first_turn,
+            first_seqno,
             portion: None,
             conditions: true,
         }
@@ -124,9 +124,9 @@ impl Plan {
         }
         let of_ring = |ring: &RingPlan| {
             let commits = ring.commits.map(|commits| commits as u64);
-            let (turn, turns) = (options.first_turn, options.present(ring.cpu));
-            let data = data_ranges(options.geometry, ring.data as u64, turn, turns);
-            data.into_iter().chain(word_ranges(options.geometry, commits, turn, turns))
+            let (seqno, seqnos) = (options.first_seqno, options.present(ring.cpu));
+            let data = data_ranges(options.geometry, ring.data as u64, seqno, seqnos);
+            data.into_iter().chain(word_ranges(options.geometry, commits, seqno, seqnos))
         };
         let conditions = options.conditions.then_some((self.conditions as u64, self.registered as u64));
         self.rings.iter().flat_map(of_ring).chain(conditions).collect()

@@ -131,7 +131,7 @@ fn a_cpu_ring_that_closes_stays_closed() {
         let head = || Head(unsafe { &*area.rings(slot).at(0) }.head.load(Relaxed));
         let closed = head();
         // A writer that was in its section publishes; none took the closed ring for an open one.
-        assert!(closed.is_closed() || closed.turn() == 1, "{closed:x?}");
+        assert!(closed.is_closed() || closed.seqno() == 1, "{closed:x?}");
         emit(area.rings(slot), 2, HALF);
         assert_eq!(head(), closed);
     });

@@ -51,8 +51,8 @@ pub(crate) fn area() -> (Area, Program) {
 }
 
 /// The request of a session with a ring for each of `cpus`.
-pub(crate) fn options(cpus: &[u32], first_turn: u32) -> AttachOptions<'_> {
-    AttachOptions::new("", SMALL, cpus, first_turn)
+pub(crate) fn options(cpus: &[u32], first_seqno: u32) -> AttachOptions<'_> {
+    AttachOptions::new("", SMALL, cpus, first_seqno)
 }
 
 /// The same request for rings that overwrite.

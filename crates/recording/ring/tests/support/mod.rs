@@ -83,8 +83,8 @@ impl Harness {
         Self { area, file, program }
     }
 
-    pub fn attach(&self, geometry: Geometry, first_turn: u32) -> Attached {
-        self.program.attach(&options(geometry, first_turn)).unwrap()
+    pub fn attach(&self, geometry: Geometry, first_seqno: u32) -> Attached {
+        self.program.attach(&options(geometry, first_seqno)).unwrap()
     }
 
     pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
@@ -122,8 +122,8 @@ pub fn all_cpus() -> &'static [u32] {
     &ALL
 }
 
-pub fn options(geometry: Geometry, first_turn: u32) -> AttachOptions<'static> {
-    AttachOptions::new("test", geometry, all_cpus(), first_turn)
+pub fn options(geometry: Geometry, first_seqno: u32) -> AttachOptions<'static> {
+    AttachOptions::new("test", geometry, all_cpus(), first_seqno)
 }
 
 /// One record of a sub-buffer.
