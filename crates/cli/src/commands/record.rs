@@ -12,9 +12,9 @@ use crate::missing;
 use crate::privilege::target;
 use crate::progress::Progress;
 use crate::quantities::bytes;
+use crate::record_options::RecordOptions;
 use crate::signals;
 use crate::terminal::{is_terminal, show_as_message};
-use crate::what::What;
 use crate::words::quoted;
 use clap::Args;
 use sordino_collect::{
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "no_user", "overwrite", "duration"])]
     from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: RecordOptions,
     /// Exit with status 1 if any event was lost
     #[arg(long)]
     fail_on_loss: bool,

@@ -4,18 +4,18 @@ mod support;
 
 use sordino_ctf::read::Trace;
 use sordino_event::{Cause, Classes, Cpu, Event, Pid, Step, Time};
-use support::packets::Seen::{self, Event as At, Loss};
+use support::packets::Read::{self, Event as At, Loss};
 use support::packets::{Packet, metadata, seen};
 
 fn packet<'a>(sequence: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> Packet<'a> {
     Packet { sequence, span, lost: (0, 0), events }
 }
 
-fn read(packets: &[Vec<u8>]) -> Vec<Seen> {
+fn read(packets: &[Vec<u8>]) -> Vec<Read> {
     seen(&metadata(), packets.concat())
 }
 
-fn counted(seen: &[Seen]) -> u64 {
+fn counted(seen: &[Read]) -> u64 {
     seen.iter().map(|seen| if let Loss(_, _, Some(count), _) = seen { *count } else { 0 }).sum()
 }
 
@@ -203,7 +203,7 @@ fn a_shared_record_of_another_length_is_corrupt() {
 
 /// Reads another tracer's stream, whose packets are a time of 32 bits, a count of 8 bits and events of nothing
 /// but an id.
-fn other_tracer(packets: &[(u8, u8)]) -> Vec<Seen> {
+fn other_tracer(packets: &[(u8, u8)]) -> Vec<Read> {
     let metadata = "/* CTF 1.8 */
         typealias integer { size = 8; } := u8;
         trace { major = 1; minor = 8; byte_order = be; };

@@ -14,7 +14,7 @@ pub enum Outcome {
     /// The new value holds.
     Held,
     /// The present value was journalled so that it is restored; it was not to change.
-    Kept,
+    Unchanged,
     /// The kernel rejected the value, with this error.
     Refused(String),
     /// The kernel accepted the value, but reads back this one.
@@ -130,7 +130,7 @@ impl Applying<'_> {
             return Ok(refused);
         }
         self.watch.changing(knob, change);
-        let Some(to) = to else { return Ok(Outcome::Kept) };
+        let Some(to) = to else { return Ok(Outcome::Unchanged) };
         Ok(match place.write(to).and_then(|()| place.read()) {
             Ok(now) if now == *to => Outcome::Held,
             Ok(now) => Outcome::Differs(now),
@@ -150,7 +150,7 @@ fn refused(error: io::Error) -> Outcome {
 /// essential.
 fn essential(knob: &Knob, done: &Done) -> Result<(), Error> {
     let reason = match &done.outcome {
-        Outcome::Held | Outcome::Kept => return Ok(()),
+        Outcome::Held | Outcome::Unchanged => return Ok(()),
         _ if !knob.essential || done.change.place.is_of_thread() => return Ok(()),
         Outcome::Refused(reason) => reason.clone(),
         Outcome::Differs(now) => format!("it is '{now}'"),

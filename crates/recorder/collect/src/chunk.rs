@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::context::Told;
+use crate::context::Observation;
 use crate::convert::{End, KernelTrace, Purpose, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
@@ -37,7 +37,7 @@ pub(crate) struct Chunk {
 
 /// The kernel's buffers at the end of a chunk, and observations of the recorder made during it.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct ChunkEnd {
     /// The time at which the chunk ended.
     pub(crate) end: Sample,
     /// The state of each CPU's kernel buffer.
@@ -47,7 +47,7 @@ pub(crate) struct Rest {
     /// Gaps that interrupts made in the recorder's own loop, in order of time.
     pub(crate) gaps: Vec<Gap>,
     /// Observed attributes of threads.
-    pub(crate) told: Vec<Told>,
+    pub(crate) observations: Vec<Observation>,
 }
 
 impl Chunk {
@@ -95,9 +95,9 @@ impl Chunk {
     /// Adds the program's own reason to the summary of a snapshot that a program requested.
     pub(crate) fn tell_why(&mut self) {
         if self.summary.reason.as_deref() == Some(ASKED) {
-            let said = self.traces.iter().filter_map(last_asked).max();
+            let reasons = self.traces.iter().filter_map(last_asked).max();
             self.summary.reason =
-                said.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
+                reasons.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
         }
     }
 
@@ -118,7 +118,7 @@ impl Chunk {
     pub(crate) fn finish(
         mut self,
         clock: &TraceClock,
-        rest: Rest,
+        rest: ChunkEnd,
         watch: &mut dyn Watch,
     ) -> Result<(Directory, Summary), Error> {
         self.summary.duration_ns = rest.end.monotonic.saturating_sub(self.begin.monotonic);
@@ -153,7 +153,12 @@ impl Chunk {
     }
 
     /// Writes the recorder's own observations and converts the kernel's pages into its trace.
-    fn finish_kernel(&mut self, clock: &TraceClock, rest: Rest, watch: &mut dyn Watch) -> Result<(), Error> {
+    fn finish_kernel(
+        &mut self,
+        clock: &TraceClock,
+        rest: ChunkEnd,
+        watch: &mut dyn Watch,
+    ) -> Result<(), Error> {
         let is_counted = rest.kernel.is_ok();
         let emptied = match rest.kernel {
             Ok(emptied) => emptied,
@@ -166,7 +171,7 @@ impl Chunk {
             ("the recorder's threads", self.write_recorder()),
             ("stolen time", self.kernel.write_stolen(&self.directory, &rest.stolen)),
             ("the cost of interrupts", self.kernel.write_gaps(&self.directory, &rest.gaps, clock)),
-            ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.told)),
+            ("the threads' contexts", self.kernel.write_contexts(&self.directory, &rest.observations)),
         ] {
             self.summary
                 .notes

@@ -297,7 +297,7 @@ mod tests {
     }
 
     /// Returns the problems of rules, given a program with three tracepoints.
-    fn said(rules: &str) -> Vec<String> {
+    fn reported(rules: &str) -> Vec<String> {
         let mut coverage = watching(&events(rules));
         let point = |name, fields: &[&str]| schema(name, fields);
         see(
@@ -316,7 +316,7 @@ mod tests {
         for rules in
             ["*", "motor", "motor:period if cycle > 3", "* if len > 3", "motor:*, !motor:noise", "*:tx, *:p*"]
         {
-            assert_eq!(said(rules), [""; 0], "{rules}");
+            assert_eq!(reported(rules), [""; 0], "{rules}");
         }
     }
 
@@ -339,25 +339,25 @@ mod tests {
                 "no tracepoint matched 'motor:perod if x > 1'; did you mean motor:period?",
             ),
         ] {
-            assert_eq!(said(rules), [expected], "{rules}");
+            assert_eq!(reported(rules), [expected], "{rules}");
         }
     }
 
     #[test]
     fn a_field_that_is_missing_comes_with_those_that_are_there() {
         assert_eq!(
-            said("motor:period if torqe > 5"),
+            reported("motor:period if torqe > 5"),
             [
                 "'motor:period if torqe > 5' records nothing: 'torqe' is no field of motor:period (cycle, torque, state); \
               did you mean torque?"
             ]
         );
-        let both = said("motor:* if late > 5");
+        let both = reported("motor:* if late > 5");
         assert!(
             both[0].contains("'late' is no field of motor:noise (no fields), motor:period (cycle"),
             "{both:?}"
         );
-        let text = said("motor:period if cycle == \"x\"");
+        let text = reported("motor:period if cycle == \"x\"");
         assert!(text[0].contains("it does not fit motor:period: 'cycle' (u32) is not compared"), "{text:?}");
     }
 
@@ -391,9 +391,9 @@ mod tests {
 
     #[test]
     fn an_exclusion_that_comes_first_excludes_nothing() {
-        let said = said("!motor:noise, motor:*");
+        let reported = reported("!motor:noise, motor:*");
         assert_eq!(
-            said,
+            reported,
             ["'!motor:noise' excludes nothing: no rule before it includes motor:noise; rules apply in order"]
         );
     }

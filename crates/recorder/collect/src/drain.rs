@@ -46,9 +46,9 @@ pub(crate) enum Order {
     /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
     /// Return the kept copies, and copies of the rings' records from this timestamp on.
-    Live { whose: Whose, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Live { owner: Owner, since: u64, answer: Sender<Vec<ProgramCopy>> },
     /// Drop this value once all programs have been checked for snapshot requests.
-    Look(Sender<()>),
+    Sync(Sender<()>),
     /// Return the CPUs whose rings have advanced since the last such order.
     Moved { answer: Sender<Vec<u32>> },
     /// Return the fill level of all rings.
@@ -57,7 +57,7 @@ pub(crate) enum Order {
 
 /// The programs that an order applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum Owner {
     All,
     /// The program with this number.
     Only(usize),
@@ -158,13 +158,13 @@ impl ProgramFill {
 /// Returns the present timestamp in the recording's clock.
 pub(crate) type Now = fn() -> u64;
 
-/// Runs the thread until all senders of orders are gone. `told` is called after each report.
-pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<Report>, told: impl Fn()) {
+/// Runs the thread until all senders of orders are gone. `reported` is called after each report.
+pub(crate) fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<Report>, reported: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
-        let is_heard = reports.send(report).is_ok();
-        told();
-        is_heard
+        let has_listener = reports.send(report).is_ok();
+        reported();
+        has_listener
     };
     match work {
         Work::Empty(polling) => drain.empty(polling, orders, report),
@@ -272,7 +272,7 @@ impl Drain {
             // Held until the end of this iteration.
             let mut _looking = None;
             match orders.received.recv_timeout(often) {
-                Ok(Order::Look(looking)) => _looking = Some(looking),
+                Ok(Order::Sync(looking)) => _looking = Some(looking),
                 Ok(order) => self.carry_out(order),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -328,18 +328,18 @@ impl Drain {
                 self.programs
                     .iter_mut()
                     .flat_map(|program| &mut program.streams)
-                    .for_each(Stream::forget_kept);
+                    .for_each(Stream::forget_retained);
             }
-            Order::Live { whose, since, answer } => {
-                let (now, all) = (self.now, whose == Whose::All);
+            Order::Live { owner, since, answer } => {
+                let (now, all) = (self.now, owner == Owner::All);
                 if all {
                     self.room = self.room.map(|_| MOST_KEPT);
                 }
                 let programs = self.programs.iter_mut();
-                let chosen = programs.filter(|program| all || whose == Whose::Only(program.number));
+                let chosen = programs.filter(|program| all || owner == Owner::Only(program.number));
                 let _ = answer.send(chosen.map(|program| program.live(since, now)).collect());
             }
-            Order::Look(looking) => drop(looking),
+            Order::Sync(looking) => drop(looking),
             Order::Moved { answer } => {
                 let streams = self.programs.iter_mut().flat_map(|program| &mut program.streams);
                 let _ = answer.send(streams.filter_map(Stream::moved).collect());

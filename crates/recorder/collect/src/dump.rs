@@ -14,7 +14,7 @@ mod process;
 mod share;
 mod walk;
 
-use crate::context::{Told, What};
+use crate::context::{Attribute, Observation};
 use crate::interrupted::Gap;
 use crate::steal::Stolen;
 use crate::threads::Own;
@@ -169,14 +169,19 @@ pub(crate) fn write_recorder(own: &[Own], out: impl Write, uuid: Uuid, ticks: u6
 }
 
 /// Writes a stream of observed attributes of threads. Those from before `begin` get the timestamp `begin`.
-pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: u64) -> Result<(), Error> {
+pub(crate) fn write_contexts(
+    observations: &[Observation],
+    out: impl Write,
+    uuid: Uuid,
+    begin: u64,
+) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
-    let mut told: Vec<_> = told.iter().collect();
-    told.sort_by_key(|told| told.at);
-    for Told { at, thread, what } in told {
+    let mut observations: Vec<_> = observations.iter().collect();
+    observations.sort_by_key(|observation| observation.at);
+    for Observation { at, thread, attribute } in observations {
         writer.ticks = begin.max(*at);
-        let (name, says) = context(what);
+        let (name, says) = context(attribute);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
         let arguments: Vec<_> = ids.into_iter().chain(says).collect();
         writer.event(name, thread.tid, &arguments)?;
@@ -185,18 +190,18 @@ pub(crate) fn write_contexts(told: &[Told], out: impl Write, uuid: Uuid, begin: 
 }
 
 /// Returns the name of an attribute's event, and the fields after the thread's ids.
-fn context(what: &What) -> (&'static str, Vec<Argument<'_>>) {
-    match what {
-        What::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
-        What::Comm(comm) => ("sordino_context_comm", vec![comm.as_str().into()]),
-        What::Priority { policy, priority, nice } => {
+fn context(attribute: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
+    match attribute {
+        Attribute::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
+        Attribute::Comm(comm) => ("sordino_context_comm", vec![comm.as_str().into()]),
+        Attribute::Priority { policy, priority, nice } => {
             ("sordino_context_priority", vec![(*policy).into(), (*priority).into(), (*nice).into()])
         }
-        What::Cgroup(path) => ("sordino_context_cgroup", vec![path.as_str().into()]),
-        What::Value { name, text } => {
+        Attribute::Cgroup(path) => ("sordino_context_cgroup", vec![path.as_str().into()]),
+        Attribute::Value { name, text } => {
             ("sordino_context_value", vec![name.as_str().into(), text.as_str().into()])
         }
-        What::End => ("sordino_context_end", Vec::new()),
+        Attribute::End => ("sordino_context_end", Vec::new()),
     }
 }
 

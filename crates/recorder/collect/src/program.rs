@@ -228,8 +228,8 @@ impl Traced {
                     }
                 }
             };
-            let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
-            notes.extend(told);
+            let reported = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
+            notes.extend(reported);
             let before = self.program.enable(self.attached.slot, id, mode);
             if index >= self.answered {
                 unanswered.add(before, &choice.filter);
@@ -261,8 +261,8 @@ impl Traced {
         let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
         let from = clock.ticks(&clock.begin).saturating_add(after);
         let to = clock.ticks(&to);
-        let told = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
-        self.notes.extend(told.err().map(|error| error.to_string()));
+        let reported = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
+        self.notes.extend(reported.err().map(|error| error.to_string()));
     }
 
     /// Stores the session's answer in the area.

@@ -27,7 +27,7 @@ pub use control::{Reply, Request, ask};
 pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 
 use crate::Error;
-use crate::chunk::{Chunk, Rest};
+use crate::chunk::{Chunk, ChunkEnd};
 use crate::clock::TraceClock;
 use crate::command;
 use crate::context::Watcher;
@@ -120,7 +120,7 @@ pub fn record(
 
 /// The result of a session.
 #[derive(Debug)]
-pub struct Kept {
+pub struct EndedSession {
     /// The exit status of the command; `None` if there was none, or it is still running.
     pub status: Option<ExitStatus>,
     /// The reasons that the last recordings could not be completed, if any.
@@ -144,7 +144,7 @@ pub fn keep_session<'a>(
     stop: BorrowedFd<'_>,
     write_now: Option<BorrowedFd<'a>>,
     ready: impl FnOnce(),
-) -> Result<Kept, Error> {
+) -> Result<EndedSession, Error> {
     let ground = Ground::take(&options.output, options.reader)?;
     let session = Session::prepare(options, guardian, None, Some(&ground));
     let session = session.and_then(|session| session.begun(&mut Nobody));
@@ -156,7 +156,7 @@ pub fn keep_session<'a>(
     // After an error as well: there may be other recordings.
     options.reader.into_iter().for_each(|reader| ground.give(reader));
     let Ended { status, problems, missing, shortfall, .. } = ended?;
-    result.map(|()| Kept { status, problems, missing, shortfall })
+    result.map(|()| EndedSession { status, problems, missing, shortfall })
 }
 
 struct Session<'a> {
@@ -405,11 +405,11 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the data of a chunk that ends now, other than its programs' traces.
-    fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> Rest {
+    fn rest(&mut self, kernel: Result<Vec<Emptied>, Error>) -> ChunkEnd {
         let end = Sample::take();
         self.clock.refine(&end);
-        let told = self.watcher.rotate();
+        let observations = self.watcher.rotate();
         let gaps = std::mem::take(&mut self.gaps);
-        Rest { end, kernel, stolen: self.steal.take_stolen(), gaps, told }
+        ChunkEnd { end, kernel, stolen: self.steal.take_stolen(), gaps, observations }
     }
 }

@@ -276,7 +276,7 @@ impl NoEvents {
 
     /// Describes one process, unless those in its state are listed together.
     fn of_process(&self, ProcessFound { pid, name, state }: &ProcessFound) -> Option<String> {
-        let said = match state {
+        let reported = match state {
             ProcessState::NotLinked | ProcessState::NotRegistered => return None,
             ProcessState::NotReached { reason } => format!("could not be recorded: {reason}"),
             ProcessState::Recorded { .. } if self.reason == NoEventsReason::NoTracepoint => {
@@ -289,6 +289,6 @@ impl NoEvents {
                 "hit none of its enabled tracepoints, or none as the rule's condition asks".to_owned()
             }
         };
-        Some(format!("{name} (process {pid}) {said}"))
+        Some(format!("{name} (process {pid}) {reported}"))
     }
 }

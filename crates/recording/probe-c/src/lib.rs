@@ -157,7 +157,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     let (name, text) = internal::say(name, text);
     let enabled = CONTEXT_POINT.enabled();
     if enabled != 0 {
-        let mut payload = Said([0; _]);
+        let mut payload = Annotation([0; _]);
         payload.0[..name.len()].copy_from_slice(name.as_bytes());
         payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
         let encoded_length = internal::EncodedLength::of(name.len() + text.len() + 2);
@@ -171,12 +171,12 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
 
 /// Room for the two strings of `sordino:context`.
 #[repr(align(16))]
-struct Said([u8; (internal::SAID + 2usize).next_multiple_of(16)]);
+struct Annotation([u8; (internal::ANNOTATION_SIZE + 2usize).next_multiple_of(16)]);
 
 /// The tracepoint `sordino:context`, for [`sordino_say`].
 static CONTEXT_POINT: Tracepoint = Tracepoint::new(&CONTEXT);
-static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &SAID[0]) };
-static SAID: [Field; 2] = [text(c"name"), text(c"value")];
+static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &ANNOTATION_FIELDS[0]) };
+static ANNOTATION_FIELDS: [Field; 2] = [text(c"name"), text(c"value")];
 
 /// Opens performance counters for the calling thread, for `sordino_counters` in the header. Returns 0, or a negative
 /// error number; the reason is then a text of at most `size` bytes at `why`.

@@ -7,7 +7,7 @@ use sordino_ring::layout::{VALUE_NAME, VALUE_TEXT};
 use sordino_ring::value::Value;
 
 /// The most bytes of a name and a text together.
-pub const SAID: usize = VALUE_NAME + VALUE_TEXT;
+pub const ANNOTATION_SIZE: usize = VALUE_NAME + VALUE_TEXT;
 
 /// Stores an annotation where recorders that come later find it. Returns the name and the text, cut to the room that
 /// there is.

@@ -73,7 +73,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 /// Items for the macros and the C interface; not for other use.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::context::{SAID, say};
+    pub use crate::context::{ANNOTATION_SIZE, say};
     pub use crate::emit::{Staged, emit};
     pub use crate::inline_filter::{is_filtered_out, is_one, is_rejected};
     pub use crate::point::register;

@@ -18,7 +18,7 @@
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Head, Plan, RecordSize, plan};
-use crate::view::{Barred, Ring};
+use crate::view::{NoSwitch, Ring};
 use crate::write::{Clock, Full, IfFull, ReadClock, Record};
 use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
@@ -86,8 +86,8 @@ unsafe fn write_inside<S: ReadClock>(
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
             Plan::Switch => match unsafe { ring.enter(head, is_complete) } {
                 Ok((seqno, offset)) => Head::entering(seqno, offset),
-                Err(Barred::Stale) => continue,
-                Err(Barred::Full) => return ring.header.refuse(if_full).map(|()| false),
+                Err(NoSwitch::Stale) => continue,
+                Err(NoSwitch::Full) => return ring.header.refuse(if_full).map(|()| false),
             },
             Plan::TooLarge => {
                 ring.header.lose_too_large();

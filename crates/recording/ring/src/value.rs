@@ -192,7 +192,7 @@ mod tests {
         (0..cells).map(cell).collect()
     }
 
-    fn said<'a>(tid: u32, name: &'a str, text: &'a str) -> Value<'a> {
+    fn annotation<'a>(tid: u32, name: &'a str, text: &'a str) -> Value<'a> {
         Value { tid, since: 5, name, text }
     }
 
@@ -210,7 +210,7 @@ mod tests {
         for (tid, name, text) in
             [(1, "request", "7"), (1, "mode", "idle"), (2, "request", "8"), (1, "request", "9")]
         {
-            assert!(values.set(&said(tid, name, text), |_| false));
+            assert!(values.set(&annotation(tid, name, text), |_| false));
         }
         assert_eq!(all(values), ["1 mode=idle", "1 request=9", "2 request=8"]);
     }
@@ -220,12 +220,12 @@ mod tests {
         let table = table(3);
         let values = Values::of(&table);
         for tid in 1..=3 {
-            assert!(values.set(&said(tid, "name", "x"), |_| panic!("there is room")));
+            assert!(values.set(&annotation(tid, "name", "x"), |_| panic!("there is room")));
         }
-        assert!(!values.set(&said(4, "name", "y"), |_| false));
-        assert!(values.set(&said(4, "name", "y"), |tid| tid == 2));
+        assert!(!values.set(&annotation(4, "name", "y"), |_| false));
+        assert!(values.set(&annotation(4, "name", "y"), |tid| tid == 2));
         assert_eq!(all(values), ["1 name=x", "3 name=x", "4 name=y"]);
-        assert!(values.set(&said(1, "name", "z"), |_| false));
+        assert!(values.set(&annotation(1, "name", "z"), |_| false));
         assert_eq!(all(values), ["1 name=z", "3 name=x", "4 name=y"]);
     }
 
@@ -233,18 +233,18 @@ mod tests {
     fn a_signal_handler_leaves_the_value_that_it_interrupted() {
         let table = table(2);
         let values = Values::of(&table);
-        values.set(&said(1, "name", "before"), |_| false);
+        values.set(&annotation(1, "name", "before"), |_| false);
         let cell = table.iter().find(|cell| cell.owner.load(Relaxed) == 1).unwrap();
         let count = cell.count.load(Relaxed);
         cell.count.store(count | 1, Relaxed);
-        assert!(values.set(&said(1, "name", "nested"), |_| false));
+        assert!(values.set(&annotation(1, "name", "nested"), |_| false));
         assert!(values.copy().is_empty());
         cell.count.store(count, Relaxed);
         assert_eq!(all(values), ["1 name=before"]);
         // The thread that was stopped there is gone: the next thread's value is whole.
         cell.count.store(count | 1, Relaxed);
         for tid in [2, 3] {
-            assert!(values.set(&said(tid, "name", "new"), |tid| tid == 1));
+            assert!(values.set(&annotation(tid, "name", "new"), |tid| tid == 1));
         }
         assert_eq!(all(values), ["2 name=new", "3 name=new"]);
     }
@@ -253,7 +253,7 @@ mod tests {
     fn what_is_too_long_is_cut_at_a_character() {
         let table = table(1);
         let (name, text) = ("ä".repeat(VALUE_NAME), format!("x{}", "ä".repeat(VALUE_TEXT)));
-        Values::of(&table).set(&said(1, &name, &text), |_| false);
+        Values::of(&table).set(&annotation(1, &name, &text), |_| false);
         let copied = Values::of(&table).copy();
         let value = copied[0].value().unwrap();
         assert_eq!((value.name.len(), value.text.len()), (VALUE_NAME, VALUE_TEXT - 1));

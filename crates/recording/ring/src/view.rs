@@ -21,7 +21,7 @@ pub(crate) struct Ring<'a> {
 
 /// The reason why a sub-buffer switch is impossible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Barred {
+pub(crate) enum NoSwitch {
     /// The head has changed: the writer reads it again.
     Stale,
     /// The next sub-buffer is not free: the reader has not put it or, in a ring that overwrites, a writer that reserved
@@ -85,7 +85,7 @@ impl<'a> Ring<'a> {
     /// alone.
     ///
     /// # Errors
-    /// [`Barred`], if the sub-buffer cannot be entered now.
+    /// [`NoSwitch`], if the sub-buffer cannot be entered now.
     ///
     /// # Safety
     /// The table is mapped if the ring overwrites.
@@ -94,7 +94,7 @@ impl<'a> Ring<'a> {
         &self,
         head: Head,
         is_complete: impl FnOnce(Entry) -> bool,
-    ) -> Result<(u32, u32), Barred> {
+    ) -> Result<(u32, u32), NoSwitch> {
         let seqno = head.seqno().wrapping_add(1);
         let number = if self.geometry.overwrite {
             // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
@@ -107,11 +107,11 @@ impl<'a> Ring<'a> {
 
     /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite.
     #[inline(always)]
-    fn next(&self, seqno: u32) -> Result<u32, Barred> {
+    fn next(&self, seqno: u32) -> Result<u32, NoSwitch> {
         // ORDER(view:C) pairs with read:B: if the load sees that the reader put a sub-buffer, then the reader has read
         // it.
         let (consumed, count) = (self.header.consumed.load(Acquire), self.geometry.count);
-        if is_full(seqno, consumed, count) { Err(Barred::Full) } else { Ok(seqno & count.wrapping_sub(1)) }
+        if is_full(seqno, consumed, count) { Err(NoSwitch::Full) } else { Ok(seqno & count.wrapping_sub(1)) }
     }
 
     /// Claims the sub-buffer for sequence number `seqno` in a ring that overwrites, and returns its index.
@@ -119,7 +119,7 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn claim(&self, seqno: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, Barred> {
+    unsafe fn claim(&self, seqno: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
         // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
         let word = unsafe { self.entry(seqno) };
         // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
@@ -127,18 +127,18 @@ impl<'a> Ring<'a> {
         let entry = Entry(word.load(Acquire));
         match entry.entering(seqno, self.geometry.count) {
             Entering::Claimed => {}
-            Entering::Stale => return Err(Barred::Stale),
+            Entering::Stale => return Err(NoSwitch::Stale),
             Entering::Claim => {
                 if !is_complete(entry) {
                     // Stale if the reader has exchanged the sub-buffer meanwhile, which may be in use under another
                     // sequence number.
                     let is_same = word.load(Relaxed) == entry.0;
-                    return Err(if is_same { Barred::Full } else { Barred::Stale });
+                    return Err(if is_same { NoSwitch::Full } else { NoSwitch::Stale });
                 }
                 // ORDER(view:B) pairs with exchange:A: if the claim sees the sub-buffer that the reader gave, then the
                 // reader has read it.
                 let claim = word.compare_exchange(entry.0, entry.claimed(seqno).0, Acquire, Relaxed);
-                claim.map_err(|_| Barred::Stale)?;
+                claim.map_err(|_| NoSwitch::Stale)?;
             }
         }
         Ok(entry.spare().number)

@@ -13,7 +13,7 @@
 use crate::commit;
 use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
 use crate::position::{EncodedLength, Head, Plan, fits_alone, plan, stays};
-use crate::view::{Barred, Ring};
+use crate::view::{NoSwitch, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{
     Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_switching,
@@ -338,8 +338,8 @@ unsafe fn try_write<S: ReadClock>(
         // SAFETY: the collector mapped the table before it enabled the event.
         Plan::Switch => match unsafe { view.enter(head, |_| true) } {
             Ok((seqno, offset)) => Head::entering(seqno, offset),
-            Err(Barred::Stale) => return Ok(Done::NotYet),
-            Err(Barred::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
+            Err(NoSwitch::Stale) => return Ok(Done::NotYet),
+            Err(NoSwitch::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
         },
         Plan::TooLarge => {
             ring.lose_too_large();

@@ -3,7 +3,7 @@
 use crate::Priority;
 use crate::context::{Context, Contexts};
 use crate::counted::{Count, Waiting};
-use crate::kernel::{Born, Kernel, Process, Seen, Task};
+use crate::kernel::{Born, Kernel, Observed, Process, Task};
 use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl System {
 
     /// Sets an annotation of a program's thread.
     pub(crate) fn hear(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
-        self.contexts.learn(pid, tid, Seen::Value { name, text });
+        self.contexts.learn(pid, tid, Observed::Value { name, text });
     }
 
     /// Applies a program's event to its thread's counters.

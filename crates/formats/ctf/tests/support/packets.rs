@@ -65,22 +65,22 @@ impl Packet<'_> {
 
 /// An item of a stream, in short form.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum Read {
     Event(i64),
     Loss(i64, i64, Option<u64>, Cause),
 }
 
 /// Returns all items of the only stream of `file`.
-pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<Seen> {
+pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<Read> {
     let mut classes = Classes::default();
     let trace = Trace::from_memory(metadata.as_bytes(), [("file".into(), file)], &mut classes).unwrap();
     let Some(stream) = trace.streams().first() else { return Vec::new() };
     let (mut events, mut event, mut seen) = (stream.events(), Event::default(), Vec::new());
     loop {
         match events.next(&mut event).unwrap() {
-            Step::Event => seen.push(Seen::Event(event.time.0)),
+            Step::Event => seen.push(Read::Event(event.time.0)),
             Step::Loss(Loss { from: Time(from), to: Time(to), count, cause, .. }) => {
-                seen.push(Seen::Loss(from, to, count, cause));
+                seen.push(Read::Loss(from, to, count, cause));
             }
             Step::End => return seen,
         }

@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     output: Option<Output>,
     state: StreamState,
     /// Copies of written packets for live readers.
-    kept: Kept,
+    retained: Retained,
     /// The ring's position at the last check.
     position: Option<u64>,
     /// The first time at which a full sub-buffer was waiting.
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
 
 /// Copies of packets that wait for live readers.
 #[derive(Debug, Default)]
-struct Kept {
+struct Retained {
     packets: Vec<Packet>,
     /// The number of later sub-buffers for which there was no room.
     left_out: u64,
@@ -34,7 +34,7 @@ impl Stream {
     /// Creates the stream of a ring that is written to `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
         let position = reader.position().ok();
-        Self { reader, output, state, kept: Kept::default(), position, first_waited: None }
+        Self { reader, output, state, retained: Retained::default(), position, first_waited: None }
     }
 
     /// Returns true if the ring's pager is to be called.
@@ -53,12 +53,12 @@ impl Stream {
     }
 
     /// Drops all copies: there is no live reader.
-    pub(super) fn forget_kept(&mut self) {
-        self.kept = Kept::default();
+    pub(super) fn forget_retained(&mut self) {
+        self.retained = Retained::default();
     }
 }
 
-impl Kept {
+impl Retained {
     /// Keeps a copy if there is room. After the first one left out, no later one is kept, so that the gap is in one
     /// place.
     fn keep(&mut self, content: Content, copy: impl FnOnce() -> Vec<u8>, room: &mut usize) {
@@ -168,7 +168,7 @@ impl Stream {
             let count = match self.reader.take_run(most.min(geometry.count - taken)) {
                 Ok(mut run) => {
                     if let Some(room) = room {
-                        run.iter().for_each(|taken| self.kept.keep(taken.content, || taken.copy(), room));
+                        run.iter().for_each(|taken| self.retained.keep(taken.content, || taken.copy(), room));
                     }
                     self.state.write_run(self.output.as_mut(), &mut run);
                     run.len() as u32
@@ -241,7 +241,7 @@ impl Stream {
             Ok(Some(mut part)) => {
                 let lost = part.content.lost;
                 if let Some(room) = room {
-                    self.kept.keep(part.content, || part.bytes.clone(), room);
+                    self.retained.keep(part.content, || part.bytes.clone(), room);
                 }
                 self.write_packet(&mut part);
                 lost
@@ -293,11 +293,11 @@ impl Stream {
 
     /// Returns the kept copies, and copies of the ring's records from this timestamp on.
     pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
-        let kept = std::mem::take(&mut self.kept);
+        let retained = std::mem::take(&mut self.retained);
         let mut copy = self.copy(since, now);
-        copy.gap = kept.packets.len();
-        copy.packets.splice(0..0, kept.packets);
-        copy.left_out = kept.left_out;
+        copy.gap = retained.packets.len();
+        copy.packets.splice(0..0, retained.packets);
+        copy.left_out = retained.left_out;
         copy
     }
 

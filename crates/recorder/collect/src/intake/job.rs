@@ -16,7 +16,7 @@ pub(crate) enum Source {
     /// The user has named the process, and waits.
     Named,
     /// A scan has found the process: the number of this check, and the program that it executes.
-    Seen { looks: u8, incarnation: Incarnation },
+    Observed { looks: u8, incarnation: Incarnation },
     /// The program is to be detached from.
     Leaves(Detachment),
 }

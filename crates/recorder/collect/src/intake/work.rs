@@ -46,13 +46,13 @@ impl Job {
         Search {
             pid: self.pid,
             account: self.account,
-            seen_user: matches!(self.source, Source::Seen { .. }).then_some(self.user),
+            seen_user: matches!(self.source, Source::Observed { .. }).then_some(self.user),
             whereabouts: match &self.source {
                 Source::Registered(registration) => Some(registration.whereabouts()),
                 _ => None,
             },
             skip_ours: shared.wishes.skip_ours && !matches!(self.source, Source::Named),
-            may_be_incomplete: matches!(self.source, Source::Seen { looks, .. } if looks < LOOKS_UNTIL_MADE),
+            may_be_incomplete: matches!(self.source, Source::Observed { looks, .. } if looks < LOOKS_UNTIL_MADE),
         }
     }
 

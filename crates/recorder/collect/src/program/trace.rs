@@ -120,8 +120,8 @@ impl ProgramTrace {
             self.append(&stream_class(StreamClass::Unanswered))?;
         }
         let name = format!("{}/{UNANSWERED}", place.name);
-        let told = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
-        told.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
+        let reported = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
+        reported.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
     }
 
     /// Returns the unanswered hits that the trace lacks.

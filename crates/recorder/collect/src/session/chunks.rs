@@ -9,7 +9,7 @@ use super::summarise::{is_worth_a_line, summarise};
 use super::writer::{Done, Job, Writer};
 use super::{Outlet, Session, Sink};
 use crate::Error;
-use crate::chunk::{Chunk, Rest};
+use crate::chunk::{Chunk, ChunkEnd};
 use crate::convert::raw_bytes;
 use crate::directory::page_file;
 use crate::directory::{Directory, RAW, USER};
@@ -250,7 +250,7 @@ impl Session<'_> {
 
     /// Switches all sources to the new chunk, or none: steps that may fail come first, the kernel's files last among
     /// them.
-    fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, Rest), Error> {
+    fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, ChunkEnd), Error> {
         if let Sink::Chunk(chunk) = &mut self.sink {
             // At most one delayed dump is in progress at a time.
             chunk.settle_or_note();

@@ -3,7 +3,7 @@
 use super::bell::Bell;
 use crate::Error;
 use crate::clock::TraceClock;
-use crate::drain::{self, Order, Orderer, ProgramCopy, ProgramFill, Report, StreamEnd, Whose, Work};
+use crate::drain::{self, Order, Orderer, Owner, ProgramCopy, ProgramFill, Report, StreamEnd, Work};
 use crate::options::Options;
 use crate::output::Output;
 use crate::place::Place;
@@ -90,13 +90,13 @@ impl Collector {
     }
 
     /// Returns the packets written since the last call, and the rings' records from this timestamp on.
-    pub(super) fn live(&self, whose: Whose, since: u64) -> Vec<ProgramCopy> {
-        self.ask(|answer| Order::Live { whose, since, answer })
+    pub(super) fn live(&self, owner: Owner, since: u64) -> Vec<ProgramCopy> {
+        self.ask(|answer| Order::Live { owner, since, answer })
     }
 
     /// Makes the thread check for programs that request snapshots, and waits until it has reported them.
     pub(super) fn look(&self) {
-        self.ask(Order::Look);
+        self.ask(Order::Sync);
     }
 
     /// Returns the fill level of the rings.

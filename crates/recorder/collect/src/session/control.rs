@@ -131,14 +131,14 @@ pub fn ask(runtime: &Path, request: &Request) -> Result<Reply, Error> {
             true => Err(io::Error::new(ErrorKind::UnexpectedEof, "it ended before it had answered")),
         }
     };
-    let told = |source: io::Error| match source.kind() {
+    let reported = |source: io::Error| match source.kind() {
         ErrorKind::WouldBlock => io::Error::new(
             ErrorKind::TimedOut,
             "no answer in time: its recorder is stopped, or waits for a disk",
         ),
         _ => source,
     };
-    exchange().map_err(|source| Error::Silent { session: runtime.to_owned(), source: told(source) })
+    exchange().map_err(|source| Error::Silent { session: runtime.to_owned(), source: reported(source) })
 }
 
 fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
@@ -181,7 +181,7 @@ impl Control {
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
         let (ask, requests) = channel();
         let spawned = threads::start("sordino-control", move || {
-            while let Some(()) = hear(&listener, &ask) {
+            while let Some(()) = receive(&listener, &ask) {
                 bell.ring();
             }
         });
@@ -224,7 +224,7 @@ fn inode(path: &Path) -> Option<u64> {
 }
 
 /// Accepts one connection, and passes on its request. Returns `None` if the session has ended.
-fn hear(listener: &UnixListener, ask: &Sender<(Request, Asker)>) -> Option<()> {
+fn receive(listener: &UnixListener, ask: &Sender<(Request, Asker)>) -> Option<()> {
     let Ok((stream, _)) = listener.accept() else {
         // Descriptors have run out, perhaps only for a moment.
         std::thread::sleep(PAUSE);

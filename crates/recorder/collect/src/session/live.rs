@@ -12,7 +12,7 @@ use crate::clock::TraceClock;
 use crate::convert::Purpose;
 use crate::directory::page_name;
 use crate::directory::{Directory, RAW};
-use crate::drain::Whose;
+use crate::drain::Owner;
 use crate::history::Pages;
 use crate::program::Traced;
 use crate::summary::Summary;
@@ -78,7 +78,7 @@ impl Session<'_> {
         live.asked = Instant::now();
         let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
         let (ended, left_out) = (std::mem::take(&mut live.ended), std::mem::take(&mut live.left_out));
-        let copies = self.collector.live(Whose::All, since);
+        let copies = self.collector.live(Owner::All, since);
         self.refresh();
         let pages = self.pages_to_show(since)?;
         let running = copies.into_iter().filter_map(|copy| {
@@ -91,7 +91,7 @@ impl Session<'_> {
             summary.notes.push(format!("{ended} not shown: there were too many"));
         }
         let misses = self.misses.clone();
-        let (end, told) = (Sample::take(), self.watcher.since(since));
+        let (end, observations) = (Sample::take(), self.watcher.since(since));
         let programs = ended.into_iter().chain(running).collect();
         let formats = self.kernel.as_ref().map(|kernel| Arc::clone(&kernel.formats));
         let runtime =
@@ -113,7 +113,7 @@ impl Session<'_> {
                 pages,
                 kernel,
                 stolen,
-                told,
+                observations,
                 hits: None,
             }
             .write()
@@ -123,7 +123,7 @@ impl Session<'_> {
     /// Copies the records of an ended program that have not been shown.
     pub(super) fn leave_program(&mut self, program: &Traced) {
         let Some(live) = &mut self.live else { return };
-        let copies = self.collector.live(Whose::Only(program.number()), live.since);
+        let copies = self.collector.live(Owner::Only(program.number()), live.since);
         for copy in copies.into_iter().map(|copy| Running::of(program, copy)) {
             let bytes: usize = live.ended.iter().map(Running::bytes).sum();
             if bytes < ENDED {

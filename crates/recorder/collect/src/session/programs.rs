@@ -197,7 +197,9 @@ impl Session<'_> {
         match (&hidden, &source) {
             (Some(Hidden::Ended), _) => {}
             (Some(hidden), _) => self.sightings.not_reached(pid, &hidden.to_string()),
-            (None, Source::Seen { .. }) if !has_any && known.is_empty() => self.sightings.looked_into(pid),
+            (None, Source::Observed { .. }) if !has_any && known.is_empty() => {
+                self.sightings.looked_into(pid)
+            }
             (None, _) => {}
         }
         if !taken.is_empty() {
@@ -250,7 +252,7 @@ impl Session<'_> {
                     self.skip((pid, None), user, &Error::Program { pid, reason: hidden.to_string() });
                 }
             }
-            Source::Seen { incarnation, .. } => {
+            Source::Observed { incarnation, .. } => {
                 self.search.take_back(*incarnation, has_any, is_to_be_seen_again);
             }
             Source::Named | Source::Leaves(_) => {}
@@ -327,7 +329,7 @@ impl Session<'_> {
         if let Sink::Memory(_) = self.sink {
             // The program may have requested one just before.
             self.collector.look();
-            self.hear_reports();
+            self.take_reports();
         }
         let Some(program) = self.programs.iter().find(|program| program.number() == number) else { return };
         let ends = self.options.session.as_ref().map_or(&[][..], |session| &session.snapshots.ends);

@@ -29,7 +29,7 @@ impl Session<'_> {
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, String> {
         let name = &self.options.name;
-        let told = |error: Error| error.to_string();
+        let reported = |error: Error| error.to_string();
         match (request, &self.sink) {
             (Request::Status, _) => Ok(Answer::Now(Reply::Status(Box::new(self.status())))),
             (Request::Snapshot { .. }, Sink::Chunk(_)) => Err(format!(
@@ -45,13 +45,13 @@ impl Session<'_> {
             (Request::Snapshot { last_ns, why }, Sink::Memory(_)) => {
                 Ok(Answer::Written(self.snapshot(last_ns.map(Duration::from_nanos), &why)))
             }
-            (Request::Live, _) => self.show().map(Answer::Written).map_err(told),
-            (Request::Rotate, Sink::Chunk(_)) => self.rotate().map(Answer::Written).map_err(told),
+            (Request::Live, _) => self.show().map(Answer::Written).map_err(reported),
+            (Request::Rotate, Sink::Chunk(_)) => self.rotate().map(Answer::Written).map_err(reported),
             (Request::Enable { events }, _) => self.change(&events).map(Answer::Now),
             (Request::Disable { events }, _) => self.change(&excluded(&events)).map(Answer::Now),
             (Request::Attach { pids }, _) => {
                 let tickets = pids.iter().map(|&pid| self.submit_named(pid)).collect::<Result<_, _>>();
-                tickets.map(Answer::Attached).map_err(told)
+                tickets.map(Answer::Attached).map_err(reported)
             }
             (Request::Stop { snapshot }, _) => {
                 self.stopped = true;

@@ -50,8 +50,7 @@ impl Session<'_> {
     /// Waits until something happens, and handles it. Returns true if `stop` is readable.
     fn wait(&mut self, stop: BorrowedFd<'_>, time: Duration) -> Result<bool, Error> {
         let pidfds = self.programs.iter().map(|program| program.pidfd.as_fd());
-        let all =
-            pidfds.chain([stop, self.bell.as_fd()]).chain(self.heard_signals()).chain(self.listener.fds());
+        let all = pidfds.chain([stop, self.bell.as_fd()]).chain(self.signals()).chain(self.listener.fds());
         let mut waiting: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         match poll(&mut waiting, Some(&time)) {
@@ -75,7 +74,7 @@ impl Session<'_> {
         self.take_up_finished();
         // Requests by people come before those by programs: there may be room for one snapshot only.
         self.answer_signals();
-        self.hear_reports();
+        self.take_reports();
         self.answer_requests();
         for number in ended {
             self.has_gone(number);
@@ -154,7 +153,7 @@ impl Session<'_> {
     }
 
     /// Handles the collector's reports.
-    pub(super) fn hear_reports(&mut self) {
+    pub(super) fn take_reports(&mut self) {
         for report in self.collector.reports() {
             match report {
                 Report::Used { cpus } => self.keep_off([cpus]),

@@ -321,7 +321,7 @@ impl Session<'_> {
         }
         let Some(user) = user_of(pid).filter(|_| self.search.submitted.insert(pid)) else { return };
         let (looks, incarnation) = (self.search.looks(pid), glance.incarnation);
-        self.intake.submit(pid, user, Source::Seen { looks, incarnation });
+        self.intake.submit(pid, user, Source::Observed { looks, incarnation });
     }
 
     /// Notes that a process is new, or executes another program.

@@ -15,13 +15,13 @@ const USR1: u32 = 10;
 impl<'a> Session<'a> {
     /// Returns the descriptor of the signals, unless other snapshots wait to be written: signals then stay pending and
     /// are answered later.
-    pub(super) fn heard_signals(&self) -> Option<BorrowedFd<'a>> {
+    pub(super) fn signals(&self) -> Option<BorrowedFd<'a>> {
         self.write_now.filter(|_| !self.has_backlog())
     }
 
     /// Writes a snapshot, or begins another chunk, if a signal has arrived since the last call.
     pub(super) fn answer_signals(&mut self) {
-        let Some(why) = self.heard_signals().and_then(came) else { return };
+        let Some(why) = self.signals().and_then(came) else { return };
         match &self.sink {
             Sink::Memory(_) => {
                 let job = self.snapshot(None, &why);

@@ -6,9 +6,9 @@ use super::summarise::summarise;
 use super::writer::Job;
 use super::{Session, Sink};
 use crate::Error;
-use crate::chunk::{Chunk, Rest};
+use crate::chunk::{Chunk, ChunkEnd};
 use crate::clock::TraceClock;
-use crate::context::Told;
+use crate::context::Observation;
 use crate::convert::Purpose;
 use crate::directory::{Directory, RAW};
 use crate::drain::{ProgramCopy, StreamCopy, StreamEnd, unwritable};
@@ -124,7 +124,7 @@ pub(super) struct Contents {
     pub(super) pages: Vec<Pages>,
     pub(super) kernel: Result<Vec<Emptied>, Error>,
     pub(super) stolen: Vec<Stolen>,
-    pub(super) told: Vec<Told>,
+    pub(super) observations: Vec<Observation>,
     /// The hits that rank the snapshot, if it is ranked.
     pub(super) hits: Option<Hits>,
 }
@@ -216,7 +216,7 @@ impl Session<'_> {
         let kernel = self.empty_kernel();
         let end = Sample::take();
         self.clock.refine(&end);
-        let (stolen, told) = (self.steal.stolen_since(since), self.watcher.since(since));
+        let (stolen, observations) = (self.steal.stolen_since(since), self.watcher.since(since));
         self.has_events |= copies.iter().any(ProgramCopy::has_any);
         let shortfall = self.shortfall();
         let (Some(outlet), Sink::Memory(memory)) = (&mut self.outlet, &self.sink) else {
@@ -248,7 +248,7 @@ impl Session<'_> {
             pages: pages.unwrap_or_default(),
             kernel,
             stolen,
-            told,
+            observations,
             hits,
         };
         Box::new(move || contents.write())
@@ -300,12 +300,12 @@ impl Contents {
         if let Some(hits) = &self.hits {
             chunk.rank(hits);
         }
-        let rest = Rest {
+        let rest = ChunkEnd {
             end: self.end,
             kernel: self.kernel,
             stolen: self.stolen,
             gaps: Vec::new(),
-            told: self.told,
+            observations: self.observations,
         };
         chunk.finish(&self.clock, rest, &mut Nobody)
     }

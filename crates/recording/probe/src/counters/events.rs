@@ -99,9 +99,9 @@ impl Events {
 
     /// Reads the events that have counted all the time, and stores their numbers and values; returns their count.
     pub(super) fn read(&self, numbers: &mut [u8; MOST], values: &mut [u64; MOST]) -> usize {
-        let told = self.each().filter_map(|event| Some((event.number.load(Relaxed), event.count()?)));
+        let counts = self.each().filter_map(|event| Some((event.number.load(Relaxed), event.count()?)));
         let pairs = numbers.iter_mut().zip(values);
-        pairs.zip(told).map(|((number, value), told)| (*number, *value) = told).count()
+        pairs.zip(counts).map(|((number, value), counts)| (*number, *value) = counts).count()
     }
 }
 

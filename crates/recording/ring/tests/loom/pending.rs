@@ -80,8 +80,8 @@ fn who_finds_a_tracepoint_settled_by_a_late_hit_sees_that_it_was_not_counted() {
         area.slots().pending().begin(0..1, NOW);
         let late = thread::spawn(move || hit(area, LATE));
         program.enable(attached.slot, 0, EnableMode::Always);
-        let is_told = program.pending().has_uncounted();
-        assert!(late.join().unwrap() || is_told);
+        let is_reported = program.pending().has_uncounted();
+        assert!(late.join().unwrap() || is_reported);
     });
 }
 
