@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_ctf::read::Trace;
-use sordino_event::{Cause, Classes, Cpu, Event, Pid, Step, Time};
+use sordino_event::{Classes, Cpu, Event, LossCause, Pid, Step, Time};
 use support::packets::Read::{self, Event as At, Loss};
 use support::packets::{Packet, metadata, seen};
 
@@ -27,13 +27,13 @@ fn losses_lie_between_the_events_that_show_them() {
         read(&[first.bytes(), second.bytes()]),
         [
             At(10),
-            Loss(10, 20, Some(3), Cause::TooLarge),
+            Loss(10, 20, Some(3), LossCause::TooLarge),
             At(20),
-            Loss(20, 30, Some(2), Cause::TooLarge),
+            Loss(20, 30, Some(2), LossCause::TooLarge),
             At(30),
-            Loss(30, 50, Some(10), Cause::RingFull),
+            Loss(30, 50, Some(10), LossCause::RingFull),
             At(50),
-            Loss(50, 60, Some(1), Cause::TooLarge),
+            Loss(50, 60, Some(1), LossCause::TooLarge),
             At(60),
         ]
     );
@@ -67,13 +67,13 @@ fn the_sum_of_losses_is_the_packets_count() {
         seen,
         [
             At(1),
-            Loss(1, 2, Some(4464), Cause::TooLarge),
+            Loss(1, 2, Some(4464), LossCause::TooLarge),
             At(2),
-            Loss(2, 3, Some(65_536), Cause::TooLarge),
+            Loss(2, 3, Some(65_536), LossCause::TooLarge),
             At(3),
-            Loss(3, 4, Some(1), Cause::RingFull),
+            Loss(3, 4, Some(1), LossCause::RingFull),
             At(4),
-            Loss(4, 7, Some(8), Cause::RingFull),
+            Loss(4, 7, Some(8), LossCause::RingFull),
             At(7),
         ]
     );
@@ -82,7 +82,7 @@ fn the_sum_of_losses_is_the_packets_count() {
 #[test]
 fn a_gap_in_the_sequence_is_a_loss_nobody_counted() {
     let packets = [packet(0, (1, 1), &[(1, 0)]), packet(3, (9, 9), &[(9, 0)])];
-    assert_eq!(read(&packets.map(|p| p.bytes())), [At(1), Loss(1, 9, None, Cause::Discarded), At(9)]);
+    assert_eq!(read(&packets.map(|p| p.bytes())), [At(1), Loss(1, 9, None, LossCause::Discarded), At(9)]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_packet_with_a_broken_header_costs_only_itself() {
         let seen = read(&packets);
         let events: Vec<_> = seen.iter().filter(|seen| matches!(seen, At(1 | 2 | 5))).collect();
         assert_eq!(events.len(), 3, "{at} {value}: {seen:?}");
-        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(2..=3, 3..=5, None, Cause::Corrupt)));
+        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(2..=3, 3..=5, None, LossCause::Corrupt)));
         // Where only the size is wrong, its event may still be found.
         let lost = !seen.contains(&At(3));
         assert!(lost || at == 48, "{at} {value}: {seen:?}");
@@ -126,13 +126,17 @@ fn events_before_the_first_broken_one_are_kept() {
     for (at, bytes) in [(80 + 24 + 10, vec![9]), (80 + 24, vec![9]), (80 + 24, vec![41])] {
         let mut packets = whole.clone();
         packets[0][at..at + bytes.len()].copy_from_slice(&bytes);
-        assert_eq!(read(&packets), [At(10), Loss(10, 40, None, Cause::Corrupt), At(40)], "{at} {bytes:?}");
+        assert_eq!(
+            read(&packets),
+            [At(10), Loss(10, 40, None, LossCause::Corrupt), At(40)],
+            "{at} {bytes:?}"
+        );
     }
     // The content ends within the third event.
     let mut packets = whole;
     let header = packet(0, (10, 30), &[]).header(80 + 24 + 24 + 23).encode();
     packets[0][..80].copy_from_slice(&header);
-    assert_eq!(read(&packets), [At(10), At(20), Loss(20, 40, None, Cause::Corrupt), At(40)]);
+    assert_eq!(read(&packets), [At(10), At(20), Loss(20, 40, None, LossCause::Corrupt), At(40)]);
 }
 
 #[test]
@@ -143,10 +147,11 @@ fn a_packet_whose_time_is_wrong_does_not_take_the_others_with_it() {
     }
     let far = u64::MAX / 8;
     let seen = read(&packets(packet(1, (far, far), &[(far, 0)])));
-    assert_eq!(seen, [At(10), At(20), Loss(20, 50, None, Cause::Corrupt), At(50), At(60)]);
+    assert_eq!(seen, [At(10), At(20), Loss(20, 50, None, LossCause::Corrupt), At(50), At(60)]);
     let seen = read(&packets(packet(1, (1, 2), &[(1, 0), (2, 0)])));
     assert!(
-        seen.ends_with(&[At(50), At(60)]) && seen.iter().any(|seen| matches!(seen, Loss(.., Cause::Corrupt))),
+        seen.ends_with(&[At(50), At(60)])
+            && seen.iter().any(|seen| matches!(seen, Loss(.., LossCause::Corrupt))),
         "{seen:?}"
     );
 }
@@ -162,7 +167,7 @@ fn a_file_cut_off_loses_only_what_was_cut_off() {
         assert_eq!(events, expected, "at {length}");
         // Missing padding is no loss.
         let whole = length == 0 || (128..=4096).contains(&length) || length >= 4096 + 104;
-        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(.., Cause::Corrupt))).count();
+        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(.., LossCause::Corrupt))).count();
         assert_eq!(corrupt, usize::from(!whole), "at {length}: {seen:?}");
     }
 }
@@ -191,7 +196,7 @@ fn skipping_does_not_count_losses_twice() {
 /// A record of the shared ring contains its length: a record that contradicts it was not completely written.
 #[test]
 fn a_shared_record_of_another_length_is_corrupt() {
-    for (length, expected) in [(32_u32, vec![At(10)]), (40, vec![Loss(10, 10, None, Cause::Corrupt)])] {
+    for (length, expected) in [(32_u32, vec![At(10)]), (40, vec![Loss(10, 10, None, LossCause::Corrupt)])] {
         let mut bytes = packet(0, (10, 10), &[(10, 0)]).bytes();
         bytes[20] = 1;
         bytes.splice(96..104, [&7_u32.to_ne_bytes()[..], &length.to_ne_bytes(), &[5; 8]].concat());
@@ -230,13 +235,13 @@ fn other_tracers_counts_are_losses_within_the_packet() {
     assert_eq!(
         other_tracer(&[(0x10, 2), (0x20, 2), (0x30, 200), (0x40, 44)]),
         [
-            Loss(0x10, 0x15, Some(2), Cause::Discarded),
+            Loss(0x10, 0x15, Some(2), LossCause::Discarded),
             At(0x11),
             At(0x21),
             // The count is not 198: with 8 bits, more than half of the range is a count that went back.
-            Loss(0x21, 0x35, None, Cause::Corrupt),
+            Loss(0x21, 0x35, None, LossCause::Corrupt),
             At(0x31),
-            Loss(0x31, 0x45, Some(100), Cause::Discarded),
+            Loss(0x31, 0x45, Some(100), LossCause::Discarded),
             At(0x41),
         ]
     );

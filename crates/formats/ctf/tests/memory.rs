@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_ctf::read::{Trace, find};
-use sordino_event::{Cause, Classes, Event, Step};
+use sordino_event::{Classes, Event, LossCause, Step};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -66,7 +66,7 @@ fn read(dir: &Path) -> (usize, usize) {
                 true
             }
             Step::Loss(loss) => {
-                corrupt += usize::from(loss.cause == Cause::Corrupt);
+                corrupt += usize::from(loss.cause == LossCause::Corrupt);
                 true
             }
             Step::End => false,
@@ -191,7 +191,7 @@ fn events_are_read_whole_wherever_windows_end() {
             }
             // The rest is shorter than an event.
             assert!(
-                matches!(events.next(&mut event).unwrap(), Step::Loss(loss) if loss.cause == Cause::Corrupt)
+                matches!(events.next(&mut event).unwrap(), Step::Loss(loss) if loss.cause == LossCause::Corrupt)
             );
         }
         assert_eq!(events.next(&mut event).unwrap(), Step::End);

@@ -7,8 +7,8 @@ use sordino_ctf::write::{
 };
 use sordino_ctf::{Clock, Environment, Uuid, read::Trace};
 use sordino_event::{
-    Base, ByteOrder, Cause, Classes, Cpu, Domain, Enumeration, Event, Field, Integer, Level, Range, Scalar,
-    Schema, Step, Tid, Time, Type, View, Width,
+    Base, ByteOrder, Classes, Cpu, Domain, Enumeration, Event, Field, Integer, Level, LossCause, Range,
+    Scalar, Schema, Step, Tid, Time, Type, View, Width,
 };
 use std::fs;
 use std::path::Path;
@@ -340,8 +340,8 @@ fn gaps_lie_where_they_were_written() {
     assert_eq!(
         losses,
         [
-            (10, 10, Some(5), Cause::KernelOverrun, Some(Cpu(3))),
-            (30, 50, Some(7), Cause::KernelOverrun, Some(Cpu(3)))
+            (10, 10, Some(5), LossCause::KernelOverrun, Some(Cpu(3))),
+            (30, 50, Some(7), LossCause::KernelOverrun, Some(Cpu(3)))
         ]
     );
     let Some(theirs) = babeltrace(root.path()) else { return };

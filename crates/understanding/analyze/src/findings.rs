@@ -8,7 +8,7 @@ use crate::route::Stage;
 use crate::table::Certainty;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
-use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
+use sordino_event::{Cpu, LossCause, Nanos, Pid, Time};
 use std::sync::Arc;
 
 /// The version of the serialized form of [`Findings`] and [`Explanation`].

@@ -2,7 +2,7 @@
 
 use crate::Interval;
 use crate::findings::Lost;
-use sordino_event::{Cause, Cpu, Loss, Pid, Time};
+use sordino_event::{Cpu, Loss, LossCause, Pid, Time};
 use std::collections::BTreeMap;
 
 /// The losses of a trace: their sums, and one by one those that may still concern an interval.
@@ -15,7 +15,7 @@ pub(crate) struct Losses {
 }
 
 #[derive(Debug, Default)]
-struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, Cause), Lost>);
+struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, LossCause), Lost>);
 
 impl Losses {
     /// Adds `loss`. No interval that is queried later begins before the time that `earliest`

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use sordino_analyze::*;
-use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
+use sordino_event::{Cpu, LossCause, Nanos, Pid, Tid, Time};
 use sordino_report::{FindingsFormat, TimeFormat, write_findings, write_findings_json};
 use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};

@@ -1,7 +1,7 @@
 //! The words for every cause, and for every gap of a trace. The texts are in `golden/`.
 
 use sordino_analyze::*;
-use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
+use sordino_event::{Cpu, LossCause, Nanos, Pid, Tid, Time};
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
 use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};

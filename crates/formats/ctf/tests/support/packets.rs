@@ -3,7 +3,7 @@
 use sordino_ctf::read::Trace;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{Clock, Environment, Uuid};
-use sordino_event::{Cause, Classes, Cpu, Event, Field, Level, Loss, Schema, Step, Time};
+use sordino_event::{Classes, Cpu, Event, Field, Level, Loss, LossCause, Schema, Step, Time};
 
 pub(crate) const UUID: Uuid = Uuid([0xab; 16]);
 
@@ -67,7 +67,7 @@ impl Packet<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Read {
     Event(i64),
-    Loss(i64, i64, Option<u64>, Cause),
+    Loss(i64, i64, Option<u64>, LossCause),
 }
 
 /// Returns all items of the only stream of `file`.
