@@ -24,7 +24,7 @@ pub mod table;
 pub mod tracers;
 pub mod write;
 
-pub use compare::{Change, Comparison, Row, compare};
+pub use compare::{Comparison, Row, Trend, compare};
 pub use conditions::{Held, MachineInfo, Settings};
 pub use distribution::{Bin, Distribution, Percentile, Samples};
 pub use limits::{BadLimits, Limit, Limits, duration, time};

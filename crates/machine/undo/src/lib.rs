@@ -40,6 +40,6 @@ mod step;
 mod trust;
 
 pub use guard::guard;
-pub use guardian::{Change, Error, Guardian};
+pub use guardian::{ChangeId, Error, Guardian};
 pub use journal::{Journal, Unreadable};
 pub use step::{Failure, Malformed, Step};

@@ -13,7 +13,7 @@ use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
     self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Statistics, Tracefs,
 };
-use sordino_undo::{Change, Guardian, Step};
+use sordino_undo::{ChangeId, Guardian, Step};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -47,7 +47,7 @@ pub(crate) struct Kernel {
     /// The opened buffers, until recording starts.
     prepared: Option<Drain>,
     thread: Option<Thread>,
-    change: Change,
+    change: ChangeId,
     /// The times at which the thread moves pages.
     moving: Moving,
     /// Each CPU's counters when its buffer was last emptied.
@@ -246,7 +246,7 @@ fn with_names(requested: &[Selection], available: &[EventName]) -> Result<Vec<Se
 
 /// Obtains an instance, and the change that undoes it: a new instance or, for users who may create none, one that root
 /// created beforehand.
-fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Change), Error> {
+fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, ChangeId), Error> {
     let name = format!("sordino-{}", std::process::id());
     let change = guardian.add(Step::RemoveInstance { name: name.clone() })?;
     let refused = match Instance::create(tracefs, &name) {
