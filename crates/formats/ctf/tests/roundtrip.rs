@@ -5,7 +5,7 @@ mod support;
 use sordino_ctf::write::{
     Argument, StreamClass, StreamWriter, encode, event_class, kernel_header, preamble, stream_class,
 };
-use sordino_ctf::{Clock, Environment, Uuid, read::Trace};
+use sordino_ctf::{ClockDescription, Environment, Uuid, read::Trace};
 use sordino_event::{
     Base, ByteOrder, Classes, Cpu, Domain, Enumeration, Event, Field, Integer, Level, LossCause, Range,
     Scalar, Schema, Step, Tid, Time, Type, View, Width,
@@ -15,13 +15,13 @@ use std::path::Path;
 use support::packets::{self, Packet};
 use support::{assert_same, babeltrace, read};
 
-fn clock() -> Clock {
-    Clock {
+fn clock() -> ClockDescription {
+    ClockDescription {
         uuid: Some(Uuid([0xc1; 16])),
         description: "time stamp counter".into(),
         offset_seconds: 1_700_000_000,
         offset_ticks: 123_456_789,
-        ..Clock::new("tsc")
+        ..ClockDescription::new("tsc")
     }
 }
 
@@ -383,15 +383,18 @@ fn metadata_that_readers_would_refuse_is_not_written() {
     assert_eq!(complaint(vec![field("", "u8")]), "field name \"\" is no C identifier");
     assert_eq!(complaint(vec![field("1", "u8")]), "field name \"1\" is no C identifier");
     assert_eq!(complaint(vec![field("a", "u8"), field("a", "u8")]), "test:e has two fields called a");
-    let refuse = |environment: &Environment, clock: &Clock| {
+    let refuse = |environment: &Environment, clock: &ClockDescription| {
         preamble(Uuid([0; 16]), environment, clock).unwrap_err().to_string()
     };
     let mut environment = Environment::default();
-    assert_eq!(refuse(&environment, &Clock::new("")), "clock name \"\" is no C identifier");
-    let still = Clock { frequency: 0, ..Clock::new("c") };
+    assert_eq!(refuse(&environment, &ClockDescription::new("")), "clock name \"\" is no C identifier");
+    let still = ClockDescription { frequency: 0, ..ClockDescription::new("c") };
     assert_eq!(refuse(&environment, &still), "clock \"c\" has a frequency of 0");
     environment.set("host-name", "x");
-    assert_eq!(refuse(&environment, &Clock::new("c")), "environment name \"host-name\" is no C identifier");
+    assert_eq!(
+        refuse(&environment, &ClockDescription::new("c")),
+        "environment name \"host-name\" is no C identifier"
+    );
 }
 
 /// A recording of many short programs has more streams than a process may have files open.

@@ -6,7 +6,7 @@ use sordino_percpu::{Bytes, Payload, Words, thread};
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
 use sordino_ring::position::EncodedLength;
-use sordino_ring::write::{self, Attempt, Clock, ReadClock, Record, Unwritten};
+use sordino_ring::write::{self, Attempt, ReadClock, Record, TimestampClock, Unwritten};
 
 /// The clocks that give records their timestamps.
 #[derive(Clone, Copy)]
@@ -192,7 +192,7 @@ unsafe fn emit_switching<C: Content>(
 #[cold]
 #[inline(never)]
 unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, timestamp: u64) {
-    let attempt = Attempt { ring, head, timestamp, clock: Clock::Cycles };
+    let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
     // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
     // call.
     content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });

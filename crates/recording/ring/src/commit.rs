@@ -19,7 +19,7 @@
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::position::{Head, Plan, RecordSize, plan};
 use crate::view::{NoSwitch, Ring};
-use crate::write::{Clock, Full, IfFull, ReadClock, Record};
+use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
 use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
@@ -129,8 +129,8 @@ unsafe fn write_inside<S: ReadClock>(
 /// failed is no later than that of the next record either.
 fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<u64> {
     let now = match ring.clock {
-        Clock::Cycles => clocks.cycles_in_order(),
-        Clock::Monotonic => clocks.monotonic(),
+        TimestampClock::Cycles => clocks.cycles_in_order(),
+        TimestampClock::Monotonic => clocks.monotonic(),
     };
     let latest = ring.header.latest.load(Relaxed);
     if now <= latest {

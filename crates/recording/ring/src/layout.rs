@@ -167,7 +167,7 @@ pub struct RingHeader {
     pub count: AtomicU32,
     /// The binary logarithm of a sub-buffer's size.
     pub bits: AtomicU32,
-    /// The clock of the records' timestamps: a `ring::Clock`.
+    /// The clock of the records' timestamps: a `ring::TimestampClock`.
     pub clock: AtomicU32,
     /// The distance in bytes back from this header to the futex [`Slot::wake`], which each sub-buffer switch increments
     /// and wakes; 0 for none.

@@ -3,7 +3,7 @@
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
-use crate::write::{Clock, Full, IfFull};
+use crate::write::{Full, IfFull, TimestampClock};
 use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed};
 
@@ -14,7 +14,7 @@ pub(crate) struct Ring<'a> {
     pub(crate) geometry: Geometry,
     /// The geometry's mask of the bits that are the same within a sub-buffer.
     pub(crate) other_bits: u64,
-    pub(crate) clock: Clock,
+    pub(crate) clock: TimestampClock,
     /// Address of the first sub-buffer.
     data: *mut u8,
 }
@@ -54,7 +54,8 @@ impl<'a> Ring<'a> {
         }
         let bits = header.bits.load(Relaxed);
         let overwrite = header.overwrite.load(Relaxed) != 0;
-        let clock = if header.clock.load(Relaxed) == 0 { Clock::Cycles } else { Clock::Monotonic };
+        let clock =
+            if header.clock.load(Relaxed) == 0 { TimestampClock::Cycles } else { TimestampClock::Monotonic };
         let other_bits = u64::MAX.checked_shl(bits)?;
         let geometry = Geometry { bits, count, overwrite };
         Some(Self { header, geometry, other_bits, clock, data: at(header, &header.data) })
@@ -71,7 +72,7 @@ impl<'a> Ring<'a> {
         let overwrite = header.overwrite.load(Relaxed) != 0;
         let geometry = Geometry { bits: other_bits.trailing_zeros(), count, overwrite };
         let data = at(header, &header.data);
-        Self { header, geometry, other_bits, clock: Clock::Cycles, data }
+        Self { header, geometry, other_bits, clock: TimestampClock::Cycles, data }
     }
 
     /// The address of the byte at offset `offset` from the first sub-buffer.

@@ -33,7 +33,7 @@ const AHEAD: usize = 1024;
 /// The clocks that give a ring's records their timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Clock {
+pub enum TimestampClock {
     /// The CPU's cycle counter.
     Cycles = 0,
     /// `CLOCK_MONOTONIC` in nanoseconds, where the cycle counter does not run evenly.
@@ -98,12 +98,13 @@ pub struct Attempt {
     /// The record's timestamp, by `clock`.
     pub timestamp: u64,
     /// The clock that the timestamp was read from.
-    pub clock: Clock,
+    pub clock: TimestampClock,
 }
 
 impl Attempt {
     /// The value for a record without an earlier try.
-    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, timestamp: 0, clock: Clock::Cycles };
+    pub const NONE: Self =
+        Self { ring: std::ptr::null(), head: 0, timestamp: 0, clock: TimestampClock::Cycles };
 }
 
 /// The treatment of a record for which a ring has no room, if the session [asks](crate::control::AttachOptions::block) writers
@@ -351,8 +352,8 @@ unsafe fn try_write<S: ReadClock>(
         clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head.0 && attempt.clock == clock => {
             attempt.timestamp
         }
-        Clock::Cycles => clocks.cycles(),
-        Clock::Monotonic => clocks.monotonic(),
+        TimestampClock::Cycles => clocks.cycles(),
+        TimestampClock::Monotonic => clocks.monotonic(),
     };
     let commit = Commit {
         cpu,

@@ -11,7 +11,7 @@ use super::regular;
 use super::source::Source;
 use super::types::Order;
 use super::unpack;
-use crate::{Clock, Environment, Error, Uuid};
+use crate::{ClockDescription, Environment, Error, Uuid};
 use sordino_event::{Classes, Pid, Time};
 use std::collections::HashMap;
 use std::io::Read;
@@ -28,7 +28,7 @@ pub struct Trace {
     uuid: Option<Uuid>,
     order: Order,
     environment: Environment,
-    clocks: Vec<Clock>,
+    clocks: Vec<ClockDescription>,
     streams: Vec<Stream>,
 }
 
@@ -130,7 +130,7 @@ impl Trace {
     }
 
     /// Returns the trace's clocks; nearly always one.
-    pub fn clocks(&self) -> &[Clock] {
+    pub fn clocks(&self) -> &[ClockDescription] {
         &self.clocks
     }
 

@@ -2,7 +2,7 @@
 
 use sordino_ctf::read::Trace;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass, event_class, preamble, stream_class};
-use sordino_ctf::{Clock, Environment, Uuid};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_event::{Classes, Cpu, Event, Field, Level, Loss, LossCause, Schema, Step, Time};
 
 pub(crate) const UUID: Uuid = Uuid([0xab; 16]);
@@ -14,7 +14,7 @@ pub(crate) fn metadata() -> String {
         Schema { provider: "t".into(), name: "e".into(), level: Level::Info, location: None, fields };
     let mut environment = Environment::default();
     environment.set("domain", "ust").set("vpid", 42);
-    let mut text = preamble(UUID, &environment, &Clock::new("tsc")).unwrap();
+    let mut text = preamble(UUID, &environment, &ClockDescription::new("tsc")).unwrap();
     for class in [StreamClass::Cpu, StreamClass::Shared] {
         text += &stream_class(class);
         text += &event_class(class, 3, "t:e", &schema).unwrap();

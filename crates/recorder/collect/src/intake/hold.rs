@@ -13,7 +13,7 @@ use sordino_event::text::count;
 use sordino_registration::environment::RESERVE;
 use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
 use sordino_ring::layout::Geometry;
-use sordino_ring::write::Clock;
+use sordino_ring::write::TimestampClock;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) struct Wishes {
     name: String,
     geometry: Geometry,
-    clock: Clock,
+    clock: TimestampClock,
     cpus: Vec<u32>,
     leave_out_others: bool,
     wake: bool,
@@ -77,7 +77,7 @@ pub(super) enum Attach {
 }
 
 impl Wishes {
-    pub(crate) fn of(options: &Options, clock: Clock) -> Self {
+    pub(crate) fn of(options: &Options, clock: TimestampClock) -> Self {
         Self {
             name: options.name.clone(),
             geometry: options.geometry,

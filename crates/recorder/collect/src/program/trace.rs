@@ -9,7 +9,7 @@ use crate::quota::Quota;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, event_class, preamble, stream_class};
-use sordino_ctf::{Clock, Environment, Uuid};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::Pid;
 use sordino_event::condition::{Condition, Context};
@@ -53,7 +53,7 @@ pub(super) struct TracePlace {
     name: String,
     uuid: Uuid,
     /// The clock as it is in the metadata.
-    clock: Clock,
+    clock: ClockDescription,
 }
 
 impl TracePlace {
@@ -186,7 +186,12 @@ impl ProgramTrace {
     }
 
     /// Returns the beginning of the metadata: the program, the host and the clock.
-    fn preamble(&self, place: &TracePlace, hostname: &str, clock: &Clock) -> Result<String, Error> {
+    fn preamble(
+        &self,
+        place: &TracePlace,
+        hostname: &str,
+        clock: &ClockDescription,
+    ) -> Result<String, Error> {
         let mut environment = Environment::default();
         environment
             .set("domain", "ust")

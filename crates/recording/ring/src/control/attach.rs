@@ -11,7 +11,7 @@ use crate::map::{self, Mapping};
 use crate::position::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};
 use crate::table::{Entry, Spare};
-use crate::write::Clock;
+use crate::write::TimestampClock;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
 use std::io;
 use std::os::fd::AsFd;
@@ -267,7 +267,7 @@ impl Program {
         header.head.store(Head::entering(options.first_seqno, offset).0, Release);
         // ORDER(control:F) pairs with write:E: the fast path opens last. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.
-        let short = plan.commits.is_none() && options.clock == Clock::Cycles;
+        let short = plan.commits.is_none() && options.clock == TimestampClock::Cycles;
         header.other_bits.store(if short { geometry.other_bits() } else { u64::MAX }, Release);
         Reader {
             header,

@@ -2,7 +2,7 @@
 
 use super::pager::{Portion, data_ranges, word_ranges};
 use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
-use crate::write::Clock;
+use crate::write::TimestampClock;
 use std::time::Duration;
 
 /// A session's request to a program.
@@ -13,7 +13,7 @@ pub struct AttachOptions<'a> {
     /// The size and the number of each ring's sub-buffers.
     pub geometry: Geometry,
     /// The clock of the records' timestamps.
-    pub clock: Clock,
+    pub clock: TimestampClock,
     /// The CPUs that get a ring.
     pub cpus: &'a [u32],
     /// True if records on all other CPUs are left out; else they go to the shared ring.
@@ -36,7 +36,7 @@ impl<'a> AttachOptions<'a> {
     /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring.
     /// Writers neither wake the collector nor wait for it.
     pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_seqno: u32) -> Self {
-        let clock = Clock::Cycles;
+        let clock = TimestampClock::Cycles;
         Self {
             name,
             geometry,

@@ -8,7 +8,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, ReadClock, Record, Rings, Unwritten, switch, write, write_fully,
+    Attempt, Full, IfFull, ReadClock, Record, Rings, TimestampClock, Unwritten, switch, write, write_fully,
     write_shared,
 };
 use std::sync::Arc;
@@ -152,7 +152,7 @@ pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull
         if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring, head, timestamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
         // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
         unsafe { write_fully(rings, &record, Reading(None), &attempt, if_full) }
     })

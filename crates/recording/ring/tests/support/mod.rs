@@ -9,7 +9,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, ReadClock, Record, Unwritten, switch, write, write_fully,
+    Attempt, Full, IfFull, ReadClock, Record, TimestampClock, Unwritten, switch, write, write_fully,
 };
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -109,7 +109,7 @@ impl Harness {
         if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring: ring, head, timestamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring: ring, head, timestamp, clock: TimestampClock::Cycles };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
         thread::set_base(cpu().min(cpus() - 1) as usize);
