@@ -31,7 +31,7 @@ impl ReadClock for Clocks {
 ///
 /// # Safety
 /// `record` returns a payload of as many bytes as its encoded length gives, and `in_memory` passes the same one.
-pub unsafe trait Content: Copy {
+pub unsafe trait PayloadSource: Copy {
     /// The payload's form for the restartable section.
     type Payload: Payload;
 
@@ -67,7 +67,7 @@ impl Staged {
 
 // SAFETY: the payload has `encoded_length.copied()` bytes, as the record's encoded length says; `in_memory` passes the value
 // itself.
-unsafe impl Content for Staged {
+unsafe impl PayloadSource for Staged {
     type Payload = Bytes;
 
     #[inline(always)]
@@ -84,7 +84,7 @@ unsafe impl Content for Staged {
 
 /// Two words in registers: 11.3 ns instead of 12.9 by way of the stack.
 // SAFETY: two words are 16 bytes, as the encoded length says; `in_memory` passes the same words.
-unsafe impl Content for Words {
+unsafe impl PayloadSource for Words {
     type Payload = Self;
 
     #[inline(always)]
@@ -107,7 +107,7 @@ unsafe impl Content for Words {
 /// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`], readable. `enabled` is the
 /// enable word that [`Tracepoint::enabled`] returned.
 #[inline(always)]
-pub unsafe fn emit<C: Content>(point: &Tracepoint, enabled: u64, content: C) {
+pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: C) {
     let mask = EnableMask(enabled);
     if !mask.is_one() {
         // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
@@ -136,7 +136,7 @@ pub unsafe fn emit<C: Content>(point: &Tracepoint, enabled: u64, content: C) {
 /// # Safety
 /// The requirements of [`write::write()`] hold for `ring`, those of [`emit`] for `content`.
 #[inline(always)]
-pub(crate) unsafe fn emit_to<C: Content>(ring: *const RingHeader, tag: u64, content: C) {
+pub(crate) unsafe fn emit_to<C: PayloadSource>(ring: *const RingHeader, tag: u64, content: C) {
     // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
     match unsafe { write::write(ring, content.record(tag), Clocks) } {
         Ok(()) => {}
@@ -158,7 +158,7 @@ pub(crate) unsafe fn emit_to<C: Content>(ring: *const RingHeader, tag: u64, cont
 /// # Safety
 /// The requirements of [`emit`] hold.
 #[inline(never)]
-pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, enabled: u64, content: C) {
+pub(crate) unsafe fn emit_outlined<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: C) {
     // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this function's
     // # Safety).
     unsafe { emit(point, enabled, content) }
@@ -171,7 +171,7 @@ pub(crate) unsafe fn emit_outlined<C: Content>(point: &Tracepoint, enabled: u64,
 /// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
-unsafe fn emit_switching<C: Content>(
+unsafe fn emit_switching<C: PayloadSource>(
     tag: u64,
     ring: *const RingHeader,
     content: C,
@@ -191,7 +191,13 @@ unsafe fn emit_switching<C: Content>(
 /// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
 #[cold]
 #[inline(never)]
-unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, head: u64, timestamp: u64) {
+unsafe fn emit_again<C: PayloadSource>(
+    tag: u64,
+    ring: *const RingHeader,
+    content: C,
+    head: u64,
+    timestamp: u64,
+) {
     let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
     // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
     // call.
@@ -205,7 +211,7 @@ unsafe fn emit_again<C: Content>(tag: u64, ring: *const RingHeader, content: C, 
 /// The requirements of [`emit`] hold.
 #[cold]
 #[inline(never)]
-unsafe fn emit_if<C: Content>(point: &Tracepoint, mask: EnableMask, content: C) {
+unsafe fn emit_if<C: PayloadSource>(point: &Tracepoint, mask: EnableMask, content: C) {
     let mask = if mask.has_inline_filter() {
         let Some(slots) = program::slots() else { return };
         mask.always(slots.cpus())
@@ -228,7 +234,7 @@ unsafe fn emit_if<C: Content>(point: &Tracepoint, mask: EnableMask, content: C) 
 /// The requirements of [`emit`] hold.
 #[cold]
 #[inline(never)]
-unsafe fn emit_pending<C: Content>(point: &Tracepoint, content: C) {
+unsafe fn emit_pending<C: PayloadSource>(point: &Tracepoint, content: C) {
     let Some(slots) = program::slots() else { return };
     let mask = slots.pending().count(point.id(), || Clocks.monotonic());
     if mask != EnableMask(0) {
@@ -244,7 +250,7 @@ unsafe fn emit_pending<C: Content>(point: &Tracepoint, content: C) {
 /// The requirements of [`emit`] hold; `mask` is the enable word or an equivalent one.
 #[cold]
 #[inline(never)]
-unsafe fn emit_fully<C: Content>(event: u64, mask: EnableMask, content: C) {
+unsafe fn emit_fully<C: PayloadSource>(event: u64, mask: EnableMask, content: C) {
     // SAFETY: the caller guarantees matching content and enabled sessions; `in_memory` passes a payload that is
     // readable during the call.
     content.in_memory(|staged| unsafe { long::emit(event, mask, staged) });

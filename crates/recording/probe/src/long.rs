@@ -1,7 +1,7 @@
 //! The slow path of a hit: all that the fast path leaves out.
 
 use crate::condition::{self, Decision, Hit};
-use crate::emit::{Clocks, Content, Staged, emit_to};
+use crate::emit::{Clocks, PayloadSource, Staged, emit_to};
 use crate::wait::Waiting;
 use crate::{counters, program, system};
 use sordino_percpu::thread;
