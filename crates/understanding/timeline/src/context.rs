@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The facts about a program's thread at one moment: the recorder's last observations, the thread's annotations, and
 /// its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Context {
+pub struct ThreadContext {
     /// The thread's name, as the kernel has it.
     pub comm: Option<Arc<str>>,
     /// The thread's id in the recorder's pid namespace, and its process's id in the thread's own.
@@ -68,10 +68,10 @@ impl fmt::Display for Scheduling {
 
 /// The contexts of all programs' threads, by the ids in their events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Contexts(HashMap<(Pid, Tid), Context>);
+pub(crate) struct Contexts(HashMap<(Pid, Tid), ThreadContext>);
 
 impl Contexts {
-    pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&Context> {
+    pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&ThreadContext> {
         self.0.get(&(pid, tid))
     }
 

@@ -1,7 +1,7 @@
 //! The state of the machine by the kernel's events so far: the running threads, and the identities of all threads.
 
 use crate::Priority;
-use crate::context::{Context, Contexts};
+use crate::context::{Contexts, ThreadContext};
 use crate::counted::{Count, Waiting};
 use crate::kernel::{Born, Kernel, Observed, Process, Task};
 use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid};
@@ -155,7 +155,7 @@ impl System {
                 self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
             Kernel::Recorder { tid } => _ = self.recorder.insert(tid),
-            Kernel::Context { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
+            Kernel::ThreadContext { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
             Kernel::Gone { tid } => {
                 self.met = None;
                 // The id belongs to another thread from now on.
@@ -167,7 +167,7 @@ impl System {
     }
 
     /// Returns the other facts about a program's thread, by the ids in its events.
-    pub fn context(&self, pid: Pid, tid: Tid) -> Option<&Context> {
+    pub fn context(&self, pid: Pid, tid: Tid) -> Option<&ThreadContext> {
         self.contexts.of(pid, tid)
     }
 
