@@ -95,5 +95,5 @@ pub use route::Stage;
 pub use rule::{Error, Key, Point, Rule};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
-pub use table::{Certainty, Entry, TABLE};
+pub use table::{CauseEntry, Certainty, TABLE};
 pub use words::{Cases, Phrase, Phrases, Word};
