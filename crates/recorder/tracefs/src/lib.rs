@@ -50,7 +50,7 @@ pub use drain::{Drain, Drained};
 pub use error::Error;
 pub use events::{EventName, Selection, choose};
 pub use format::{Field, Format, Kind};
-pub use grant::{Events, Granted, SHARED, USUAL};
+pub use grant::{Granted, GrantedEvents, SHARED, USUAL};
 pub use instance::{Instance, PREFIX};
 pub use layout::PageLayout;
 pub use lttng::{Conversion, Mapping, PRIORITIES, Source, lttng};
