@@ -32,16 +32,16 @@ pub struct Format {
     /// Name of the event.
     pub event: EventName,
     /// Fields with which every record starts.
-    pub common: Vec<Field>,
+    pub common: Vec<RecordField>,
     /// Fields of this event.
-    pub fields: Vec<Field>,
+    pub fields: Vec<RecordField>,
     /// The kernel's print format: a C format string and its arguments.
     pub print: String,
 }
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct RecordField {
     /// Name of the field.
     pub name: String,
     /// C type of the field, or of an element if it has several.
@@ -96,7 +96,7 @@ impl Format {
         let (line, found) = lines.next().unwrap_or((2, ""));
         let id = found.strip_prefix("ID: ").and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| wrong(&event, line, "ID: NUMBER", found))?;
-        let (mut common, mut fields) = (Vec::new(), Vec::<Field>::new());
+        let (mut common, mut fields) = (Vec::new(), Vec::<RecordField>::new());
         for (line, found) in lines {
             if let Some(rest) = found.trim_start().strip_prefix("field:") {
                 let field = field(rest).map_err(|expected| wrong(&event, line, expected, found))?;
@@ -132,7 +132,8 @@ impl Format {
     /// All other types (sets of CPUs, structures) become hexadecimal bytes.
     pub fn schema(&self) -> Schema {
         let hints = Hints::of(&self.print);
-        let field = |field: &Field| SchemaField { name: field.name.clone(), ty: field.schema_type(&hints) };
+        let field =
+            |field: &RecordField| SchemaField { name: field.name.clone(), ty: field.schema_type(&hints) };
         Schema {
             provider: self.event.system.clone(),
             name: self.event.name.clone(),
@@ -143,7 +144,7 @@ impl Format {
     }
 }
 
-impl Field {
+impl RecordField {
     fn schema_type(&self, hints: &Hints<'_>) -> Type {
         let bytes = Scalar::Integer(Integer::new(Width::W8, false).hexadecimal());
         match self.kind {
@@ -208,7 +209,7 @@ fn wrong(event: &EventName, line: usize, expected: &'static str, found: &str) ->
 }
 
 /// Parses `TYPE NAME;\toffset:0;\tsize:2;\tsigned:0;`, the text behind `field:`.
-pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
+pub(crate) fn field(text: &str) -> Result<RecordField, &'static str> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next().unwrap_or_default();
     let mut number = |key: &'static str, expected| {
@@ -243,7 +244,7 @@ pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
         (None, Some(length)) => Kind::Array { element: array_element(&ty, size, length) },
         (None, None) => Kind::Single,
     };
-    Ok(Field { name: name.to_owned(), ty, offset, size, signed, kind })
+    Ok(RecordField { name: name.to_owned(), ty, offset, size, signed, kind })
 }
 
 /// Returns true if `name` is a valid name in every trace format.

@@ -3,7 +3,7 @@
 //! The kernel aligns fields and stores dynamic ones at the end; a payload is packed. The steps of the conversion are
 //! computed once for each event.
 
-use crate::format::{Field, Kind};
+use crate::format::{Kind, RecordField};
 use crate::lttng::{Conversion, Mapping, PRIORITIES, request_flags};
 use crate::page::Damage;
 use crate::{Error, Format};
@@ -180,7 +180,7 @@ impl Plan {
 }
 
 impl Step {
-    fn new(field: &Field, ty: &Type, conversion: Conversion) -> Self {
+    fn new(field: &RecordField, ty: &Type, conversion: Conversion) -> Self {
         let from = field.offset as usize;
         let to = from.saturating_add(field.size as usize);
         let place = match field.kind {

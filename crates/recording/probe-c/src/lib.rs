@@ -7,7 +7,7 @@
 //! ends with the layout's version.
 
 use sordino::internal::{self, Staged, Words};
-use sordino::{Container, Description, Field, Level, Tracepoint};
+use sordino::{Container, Description, FieldDescription, Level, Tracepoint};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
@@ -134,13 +134,13 @@ pub static NOBODY: u64 = 0;
 #[unsafe(export_name = of_layout!("sordino_mark_point"))]
 pub static MARK_POINT: Tracepoint = Tracepoint::new(&MARK);
 static MARK: Description = line(c"mark", &TEXT);
-static TEXT: Field = text(c"text");
+static TEXT: FieldDescription = text(c"text");
 
 /// The tracepoint `sordino:snapshot`, for `sordino_snapshot` in the header.
 #[unsafe(export_name = of_layout!("sordino_snapshot_point"))]
 pub static SNAPSHOT_POINT: Tracepoint = Tracepoint::new(&SNAPSHOT);
 static SNAPSHOT: Description = line(c"snapshot", &WHY);
-static WHY: Field = text(c"why");
+static WHY: FieldDescription = text(c"why");
 
 /// Sets an annotation of the calling thread, for `sordino_context` in the header. Leaves `errno` as it was.
 ///
@@ -176,7 +176,7 @@ struct Annotation([u8; (internal::ANNOTATION_SIZE + 2usize).next_multiple_of(16)
 /// The tracepoint `sordino:context`, for [`sordino_say`].
 static CONTEXT_POINT: Tracepoint = Tracepoint::new(&CONTEXT);
 static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &ANNOTATION_FIELDS[0]) };
-static ANNOTATION_FIELDS: [Field; 2] = [text(c"name"), text(c"value")];
+static ANNOTATION_FIELDS: [FieldDescription; 2] = [text(c"name"), text(c"value")];
 
 /// Opens performance counters for the calling thread, for `sordino_counters` in the header. Returns 0, or a negative
 /// error number; the reason is then a text of at most `size` bytes at `why`.
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn sordino_counters(names: *const c_char, why: *mut c_char
 }
 
 /// Returns the description of an event of sordino's own with one field.
-const fn line(name: &'static CStr, field: &'static Field) -> Description {
+const fn line(name: &'static CStr, field: &'static FieldDescription) -> Description {
     Description {
         provider: c"sordino".as_ptr(),
         name: name.as_ptr(),
@@ -216,8 +216,8 @@ const fn line(name: &'static CStr, field: &'static Field) -> Description {
     }
 }
 
-const fn text(name: &'static CStr) -> Field {
-    Field {
+const fn text(name: &'static CStr) -> FieldDescription {
+    FieldDescription {
         name: name.as_ptr(),
         scalar: c"".as_ptr(),
         container: Container::String,
@@ -245,7 +245,7 @@ static READY: extern "C" fn() = sordino_ready;
 
 // The layout that the header declares, checked on this side; the header checks the other.
 const _: () = assert!(size_of::<Tracepoint>() == 24 && size_of::<Description>() == 48);
-const _: () = assert!(size_of::<Field>() == 40 && size_of::<sordino::Label>() == 24);
+const _: () = assert!(size_of::<FieldDescription>() == 40 && size_of::<sordino::Label>() == 24);
 
 /// Keeps the program's `vfork` linked, which replaces the C library's: see `sordino_percpu`.
 #[used]

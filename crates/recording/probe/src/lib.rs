@@ -62,7 +62,7 @@ mod wait;
 
 pub use counters::{NoCounters, Paranoid, counters};
 pub use mark::mark_text;
-pub use point::{Container, Description, Field, Label, Tracepoint};
+pub use point::{Container, Description, FieldDescription, Label, Tracepoint};
 pub use sordino_event::Level;
 pub use value::{Blob, Enumerated, Hex, Net, Scalar, Value};
 

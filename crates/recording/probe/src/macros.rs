@@ -41,8 +41,8 @@ macro_rules! tracepoint {
 macro_rules! __declare {
     ($point:ident, $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty)*) => {
         static $point: $crate::Tracepoint = {
-            static FIELDS: &[$crate::Field] =
-                &[$($crate::Field::of::<$ty>(::core::concat!(::core::stringify!($field), "\0"))),*];
+            static FIELDS: &[$crate::FieldDescription] =
+                &[$($crate::FieldDescription::of::<$ty>(::core::concat!(::core::stringify!($field), "\0"))),*];
             static DESCRIPTION: $crate::Description = $crate::Description {
                 provider: ::core::concat!(::core::stringify!($provider), "\0").as_ptr().cast(),
                 name: ::core::concat!(::core::stringify!($name), "\0").as_ptr().cast(),

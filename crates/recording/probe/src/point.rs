@@ -40,7 +40,7 @@ pub struct Description {
     /// The number of a [`Level`].
     pub level: u32,
     /// The first of the fields.
-    pub fields: *const Field,
+    pub fields: *const FieldDescription,
     /// The number of fields.
     pub field_count: usize,
 }
@@ -51,7 +51,7 @@ unsafe impl Sync for Description {}
 /// One field of a tracepoint.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Field {
+pub struct FieldDescription {
     /// The name, a C identifier.
     pub name: *const c_char,
     /// The scalar's type, as [`sordino_event::Scalar`] prints it; unused for strings.
@@ -67,7 +67,7 @@ pub struct Field {
 }
 
 // SAFETY: points to constants, which any thread may read.
-unsafe impl Sync for Field {}
+unsafe impl Sync for FieldDescription {}
 
 /// The number of values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

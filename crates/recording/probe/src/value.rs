@@ -1,6 +1,6 @@
 //! The types of fields' values, and their layout in a record.
 
-use crate::point::{Container, Field, Label};
+use crate::point::{Container, FieldDescription, Label};
 use std::ffi::{CStr, c_char};
 
 /// A value that has the same size in every record.
@@ -53,7 +53,7 @@ pub trait Value {
     }
 }
 
-impl Field {
+impl FieldDescription {
     /// A field of type `V` called `name`, which ends with a zero byte.
     ///
     /// # Panics
