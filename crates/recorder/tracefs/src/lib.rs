@@ -56,7 +56,7 @@ pub use layout::PageLayout;
 pub use lttng::{Conversion, Mapping, PRIORITIES, Source, lttng};
 pub use mount::{Tracefs, mount_point};
 pub use page::{Damage, Missed, Page, Record, Records};
-pub use record::{Converter, Header};
+pub use record::{Converter, RecordHeader};
 pub use settings::{CLOCK_MONOTONIC, CLOCK_TSC, Clocks};
 pub use statistics::Statistics;
 pub use tracers::Lines;

@@ -11,7 +11,7 @@ use sordino_event::{Tid, Type};
 
 /// Values of a record besides its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct RecordHeader {
     /// Index of the event among those that the [`Converter`] was created with.
     pub event: usize,
     /// Id of the thread that ran or was interrupted.
@@ -66,7 +66,7 @@ impl Converter {
     /// # Errors
     /// [`Damage`] if the record belongs to none of the events, or has no room for its fields. The record is untrusted.
     #[inline]
-    pub fn convert(&self, record: &[u8], payload: &mut Vec<u8>) -> Result<Header, Damage> {
+    pub fn convert(&self, record: &[u8], payload: &mut Vec<u8>) -> Result<RecordHeader, Damage> {
         let common = &self.common;
         let id = u16::from_ne_bytes(chunk(record, common.id)?);
         let Some(Some((event, plan))) = self.plans.get(usize::from(id)) else {
@@ -77,7 +77,7 @@ impl Converter {
         let tid = Tid(i32::from_ne_bytes(chunk(record, common.tid)?));
         let before = payload.len();
         plan.run(record, payload).inspect_err(|_| payload.truncate(before))?;
-        Ok(Header { event: *event, tid, flags, preempt_count })
+        Ok(RecordHeader { event: *event, tid, flags, preempt_count })
     }
 }
 

@@ -34,7 +34,7 @@ fn payload(converter: &Converter, record: &[u8]) -> Result<Vec<u8>, Damage> {
 fn the_header_is_read() {
     let converter = converter(&format("e", 9, &[], "\"\""), Mapping::unchanged);
     let header = converter.convert(&record(&[]), &mut Vec::new()).unwrap();
-    assert_eq!(header, Header { event: 0, tid: Tid(77), flags: 3, preempt_count: 0x12 });
+    assert_eq!(header, RecordHeader { event: 0, tid: Tid(77), flags: 3, preempt_count: 0x12 });
 }
 
 #[test]

@@ -12,8 +12,8 @@ mod tracers;
 use rustix::thread::CpuSet;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
-    Converter, Drain, Drained, Error, EventName, Format, Header, Instance, Mapping, Missed, PREFIX, Page,
-    Tracefs,
+    Converter, Drain, Drained, Error, EventName, Format, Instance, Mapping, Missed, PREFIX, Page,
+    RecordHeader, Tracefs,
 };
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -185,7 +185,7 @@ impl Recording {
 #[derive(Debug, Default)]
 struct Content {
     /// Time, header and payload of each record.
-    records: Vec<(u64, Header, Vec<u8>)>,
+    records: Vec<(u64, RecordHeader, Vec<u8>)>,
     /// Number of records that are missing according to the pages; `None` if a page does not contain the number.
     missed: Option<u64>,
 }
