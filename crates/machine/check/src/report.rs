@@ -124,7 +124,7 @@ pub struct Measurement {
     pub times: Distribution,
     /// Sources that interrupted the CPU during the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub interrupters: Vec<Interrupter>,
+    pub interrupters: Vec<InterruptionSource>,
     /// Time in milliseconds for which a hypervisor kept the CPU from running during the measurement, if it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_ms: Option<u64>,
@@ -132,7 +132,7 @@ pub struct Measurement {
 
 /// A source of interruptions, with their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interrupter {
+pub struct InterruptionSource {
     /// Name of the source.
     pub name: String,
     /// Number of its interruptions.

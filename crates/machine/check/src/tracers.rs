@@ -4,7 +4,7 @@ mod hwlat;
 mod osnoise;
 mod timerlat;
 
-use crate::{Distribution, Interrupter, Measurement, Samples};
+use crate::{Distribution, InterruptionSource, Measurement, Samples};
 use sordino_clock::Rate;
 use sordino_event::text::count;
 use sordino_npt::Histogram;
@@ -129,7 +129,7 @@ impl Reading {
                 .who
                 .iter()
                 .filter(|(_, count)| *count > 0)
-                .map(|&(name, count)| Interrupter { name: name.to_owned(), count })
+                .map(|&(name, count)| InterruptionSource { name: name.to_owned(), count })
                 .collect(),
             ..Measurement::new(format!("CPU {cpu}{of}"), told.times())
         };

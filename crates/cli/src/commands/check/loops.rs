@@ -7,7 +7,7 @@ use crate::commands::guard;
 use crate::commands::shield::Switches;
 use crate::privilege::is_root;
 use sordino_check::tracers::Tracer;
-use sordino_check::{Interrupter, Measurement, Samples, Step};
+use sordino_check::{InterruptionSource, Measurement, Samples, Step};
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy, Right, set_policy};
 use std::cmp::Reverse;
@@ -99,7 +99,7 @@ fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> R
         step.measurements.push(Measurement {
             interrupters: who
                 .into_iter()
-                .map(|who| Interrupter { name: who.name, count: who.count })
+                .map(|who| InterruptionSource { name: who.name, count: who.count })
                 .collect(),
             stolen_ms: after.stolen_since(&before, cpu).map(|stolen| stolen.as_millis() as u64),
             ..Measurement::new(format!("CPU {cpu}"), samples)

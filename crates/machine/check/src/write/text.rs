@@ -117,7 +117,7 @@ pub fn summary(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::{report, step as a_step};
-    use crate::{Interrupter, Measurement, Samples};
+    use crate::{InterruptionSource, Measurement, Samples};
 
     #[test]
     fn what_passes_is_not_told_one_by_one_and_the_rest_with_its_remedy() {
@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn figures_come_with_who_interrupted() {
         let mut npt = a_step("npt", Verdict::Info);
-        let interrupters = (0..6).map(|n| Interrupter { name: format!("irq {n}"), count: 9 - n }).collect();
+        let interrupters =
+            (0..6).map(|n| InterruptionSource { name: format!("irq {n}"), count: 9 - n }).collect();
         let times = Samples::of(1..=2000);
         npt.measurements.push(Measurement {
             interrupters,
