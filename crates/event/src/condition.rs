@@ -45,7 +45,7 @@ pub use code::{MAX_CODE, Sole};
 pub use comparison::InlineComparison;
 pub use decoded::Known;
 pub use machine::holds;
-pub use payload::Interval;
+pub use payload::ValueInterval;
 
 use crate::{Class, Event, Invalid, Pid, Schema};
 use layout::Layout;

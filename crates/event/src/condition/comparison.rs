@@ -3,7 +3,7 @@
 
 use super::code::Op;
 use super::layout::Layout;
-use super::payload::{Encoding, Interval};
+use super::payload::{Encoding, ValueInterval};
 use crate::{Schema, Type};
 
 /// The interval in which a field's value has to lie, where that is the whole condition: an inline filter.
@@ -34,11 +34,11 @@ impl InlineComparison {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(mut code: &[u8], schema: &Schema) -> Option<Self> {
-        let Some(Op::Interval(interval)) = Op::read(&mut code) else { return None };
+        let Some(Op::ValueInterval(interval)) = Op::read(&mut code) else { return None };
         if !code.is_empty() {
             return None;
         }
-        let Interval { outside, encoding, offset, low, span } = interval;
+        let ValueInterval { outside, encoding, offset, low, span } = interval;
         let is_it = |(ty, at): (&Type, Option<u16>)| match ty {
             Type::Scalar(scalar) => at == Some(offset) && Encoding::of(scalar).of_bytes(0).0 == encoding,
             _ => false,

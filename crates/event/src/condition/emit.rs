@@ -3,7 +3,7 @@
 use super::code::{JUMP, Op};
 use super::layout::Varying;
 use super::number::{Number, Relation};
-use super::payload::Interval;
+use super::payload::ValueInterval;
 use super::plan::{Place, Test, Value};
 
 /// Returns the code that runs `test` on records with these fields of variable length.
@@ -34,9 +34,9 @@ impl Emitter<'_> {
                 self.put(Op::Integer(1));
                 self.put(Op::Compare(Relation::Equal));
             }
-            Test::Interval(place, interval) => {
+            Test::ValueInterval(place, interval) => {
                 let offset = self.go(*place);
-                self.put(Op::Interval(Interval { offset, ..*interval }));
+                self.put(Op::ValueInterval(ValueInterval { offset, ..*interval }));
             }
             Test::Match { place, length, unlike, pattern } => {
                 let offset = self.go(*place);

@@ -20,7 +20,7 @@ const BOOL: u8 = 1 << 5;
 
 /// An integer in a payload, and the interval that it has to lie within or outside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct ValueInterval {
     pub(super) outside: bool,
     pub(super) encoding: Encoding,
     /// The integer's offset from the base.
@@ -110,7 +110,7 @@ fn order(integer: &Integer) -> u8 {
     }
 }
 
-impl Interval {
+impl ValueInterval {
     /// Returns true if the integer in `payload` is where it has to be. [`holds`](super::holds) returns the same for the
     /// code that this interval was made from.
     ///

@@ -2,7 +2,7 @@
 //! folded.
 
 use super::number::{Number, Operator, Relation};
-use super::payload::{Encoding, Interval};
+use super::payload::{Encoding, ValueInterval};
 
 /// A test that a record passes or fails. There is no negation: it is resolved into the comparisons, so that a
 /// comparison that cannot be made fails both plainly and negated.
@@ -10,7 +10,7 @@ use super::payload::{Encoding, Interval};
 pub(super) enum Test {
     Constant(bool),
     /// The interval's own offset is not used; the place has it.
-    Interval(Place, Interval),
+    ValueInterval(Place, ValueInterval),
     Match {
         place: Place,
         length: u16,
@@ -127,7 +127,10 @@ impl Test {
         }
         let (encoding, high) = encoding.of_bytes(high);
         let span = (high - low) as u64;
-        Self::Interval(place, Interval { outside, encoding, offset: place.offset, low: low as u64, span })
+        Self::ValueInterval(
+            place,
+            ValueInterval { outside, encoding, offset: place.offset, low: low as u64, span },
+        )
     }
 }
 

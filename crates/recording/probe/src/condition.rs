@@ -1,6 +1,6 @@
 //! The decision about a hit by a session's condition.
 
-use sordino_event::condition::{self, Interval, Sole};
+use sordino_event::condition::{self, Sole, ValueInterval};
 use sordino_ring::condition::When;
 use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
@@ -38,7 +38,7 @@ pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
 
 /// The interval, if the code tests only that a field lies in one.
 #[inline(always)]
-fn sole(conditions: Table, code: Range<usize>) -> Option<Interval> {
+fn sole(conditions: Table, code: Range<usize>) -> Option<ValueInterval> {
     if code.len() != size_of::<Sole>() {
         return None;
     }
