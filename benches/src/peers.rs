@@ -5,7 +5,7 @@ pub(crate) use sordino_peers::lttng::Lttng;
 
 use sordino_peers::lttng::Session;
 use sordino_peers::sordino::{Recorded, Recorder};
-use sordino_peers::{Error, Kernel};
+use sordino_peers::{Error, KernelEvents};
 use std::path::Path;
 
 /// CPU of collectors; measuring programs run on the other one.
@@ -22,7 +22,7 @@ pub(crate) fn sordino(
     directory: &Path,
     command: &[&str],
 ) -> Result<Recorded, Error> {
-    let (rule, cpu, kernel) = (EVENT, COLLECTOR_CPU, Kernel::Nothing);
+    let (rule, cpu, kernel) = (EVENT, COLLECTOR_CPU, KernelEvents::Nothing);
     Recorder { sordino, rule, polling, cpu, kernel, as_root: false }.record(directory, command)
 }
 
@@ -37,5 +37,5 @@ pub(crate) fn session<'a>(
     polling: Polling,
     directory: &Path,
 ) -> Result<Session<'a>, Error> {
-    lttng.session(EVENT, polling, Kernel::Nothing, directory)
+    lttng.session(EVENT, polling, KernelEvents::Nothing, directory)
 }

@@ -225,7 +225,7 @@ fn begin(options: &Options, run: &Run, limits: &Limits) -> Report {
 fn system(run: &mut Run) -> Result<Step, Failure> {
     run.watch.begin("reading the machine's settings", Duration::ZERO);
     let machine = Machine::read()?;
-    let kernel = boot::Kernel::read(&machine);
+    let kernel = boot::KernelConfig::read(&machine);
     let status = Store::default().status();
     let tracers = Tracefs::open().and_then(|tracefs| tracefs.tracers());
     Ok(table::step(&table::Subject {

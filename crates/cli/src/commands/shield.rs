@@ -151,7 +151,7 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
         return Err(sordino_shield::Error::Up { cpus: shield.request.cpus }.into());
     }
     let planned = plan(&machine, &request)?;
-    let parameters = boot::parameters(&boot::Kernel::read(&machine), &machine, &request);
+    let parameters = boot::parameters(&boot::KernelConfig::read(&machine), &machine, &request);
     let advice = Advice::of(&machine, &request);
     let text = if wanted.format.json {
         json!({

@@ -20,7 +20,7 @@ pub struct Subject<'a> {
     /// The machine as the shield reads it.
     pub machine: &'a Machine,
     /// Configuration and command line of the kernel.
-    pub kernel: &'a boot::Kernel,
+    pub kernel: &'a boot::KernelConfig,
     /// State of the shield, or the reason why it is unknown.
     pub shield: Result<&'a Status, String>,
     /// CPUs that are measured.

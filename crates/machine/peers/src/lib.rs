@@ -38,7 +38,7 @@ pub enum Polling {
 
 /// Kernel events that are recorded as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
+pub enum KernelEvents {
     /// No events of the kernel.
     Nothing,
     /// Events of system calls only.

@@ -1,6 +1,6 @@
 //! Programs that are run under `sordino record`.
 
-use crate::{Error, Kernel, Polling, output_of};
+use crate::{Error, KernelEvents, Polling, output_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +30,7 @@ pub struct Recorder<'a> {
     /// CPU of the collector.
     pub cpu: u32,
     /// Kernel events to record, in buffers of 128 MiB for each CPU.
-    pub kernel: Kernel,
+    pub kernel: KernelEvents,
     /// True to run the program as root, if the recorder itself runs as root.
     pub as_root: bool,
 }
@@ -53,9 +53,9 @@ impl Recorder<'_> {
             Polling::Default => &mut record,
         };
         match self.kernel {
-            Kernel::Nothing => &mut record,
-            Kernel::SystemCalls => record.args(["--kernel", "raw_syscalls", "--kernel-buffer", "128M"]),
-            Kernel::Everything => record.args(["--kernel", "*", "--kernel-buffer", "128M"]),
+            KernelEvents::Nothing => &mut record,
+            KernelEvents::SystemCalls => record.args(["--kernel", "raw_syscalls", "--kernel-buffer", "128M"]),
+            KernelEvents::Everything => record.args(["--kernel", "*", "--kernel-buffer", "128M"]),
         };
         if self.as_root {
             record.args(["--as", "root"]);

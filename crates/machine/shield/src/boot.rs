@@ -32,7 +32,7 @@ pub enum State {
 
 /// The running kernel's configuration, as far as it is known.
 #[derive(Clone, Debug, Default)]
-pub struct Kernel {
+pub struct KernelConfig {
     /// The kernel's command line.
     pub command_line: String,
     /// Build configuration; `None` if it cannot be read.
@@ -45,7 +45,7 @@ pub struct Kernel {
     pub callers: CpuList,
 }
 
-impl Kernel {
+impl KernelConfig {
     /// Reads the running kernel's configuration.
     pub fn read(machine: &Machine) -> Self {
         let text = |path: &str| fs::read_to_string(machine.file(path)).ok();
@@ -107,7 +107,7 @@ fn unpack(path: std::path::PathBuf) -> Option<String> {
 }
 
 /// Returns the parameters that would improve the shield, in the order of writing them.
-pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<Parameter> {
+pub fn parameters(kernel: &KernelConfig, machine: &Machine, request: &Request) -> Vec<Parameter> {
     let (cpus, rest) = (&request.cpus, request.rest(machine));
     let covers = |set: &CpuList| cpus.without(set).is_empty();
     let state = |in_force: bool, option: &'static str, lacks: bool| match (in_force, lacks) {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::{Cpusets, Level};
 
-    fn states(kernel: &Kernel) -> Vec<State> {
+    fn states(kernel: &KernelConfig) -> Vec<State> {
         let online = CpuList::new(0..4);
         let machine = Machine { root: "/".into(), online, cpusets: Cpusets::None, tasks: Vec::new() };
         let request = Request { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
@@ -174,7 +174,7 @@ mod tests {
     fn what_is_in_force_is_what_the_kernel_does_not_what_it_was_told() {
         use State::{Absent, InForce, NotBuilt};
         let told = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
-        let mut kernel = Kernel { command_line: told.to_owned(), ..Kernel::default() };
+        let mut kernel = KernelConfig { command_line: told.to_owned(), ..KernelConfig::default() };
         assert_eq!(states(&kernel), [NotBuilt("CONFIG_NO_HZ_FULL"), Absent, InForce, InForce]);
         kernel.nohz_full = Some("1-3".parse().unwrap());
         kernel.callers = "0-3".parse().unwrap();

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use sordino_event::text::count;
 use sordino_npt::Unit;
-use sordino_peers::Kernel;
+use sordino_peers::KernelEvents;
 use sordino_report::table as report_table;
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
@@ -57,14 +57,14 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     let mut contenders: Vec<Contender> = Vec::new();
     for &tracer in tracers {
         progress.doing(format!("preparing {tracer}"));
-        let missing = stage.prepare(tracer, Kernel::Nothing).err();
+        let missing = stage.prepare(tracer, KernelEvents::Nothing).err();
         contenders.push(Contender { tracer, rounds: Vec::new(), missing });
     }
     let (words, rounds) = (words(options), options.rounds.unwrap_or(ROUNDS));
     for round in 1..=rounds {
         for contender in contenders.iter_mut().filter(|contender| contender.missing.is_none()) {
             progress.doing(format!("round {round} of {}: {}", rounds, contender.tracer));
-            let traced = stage.run(contender.tracer, Kernel::Nothing, &words);
+            let traced = stage.run(contender.tracer, KernelEvents::Nothing, &words);
             if is_stopped(&stop) {
                 break;
             }

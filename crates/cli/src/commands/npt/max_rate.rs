@@ -13,7 +13,7 @@ use crate::terminal::answer;
 use serde_json::{Value, json};
 use sordino_event::text::count;
 use sordino_peers::rate::{Outcome, Search, ceiling};
-use sordino_peers::{Kernel, Polling};
+use sordino_peers::{KernelEvents, Polling};
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -27,10 +27,10 @@ const LENGTH: Duration = Duration::from_secs(2);
 const LOWEST: f64 = 1e4;
 const PRECISION: f64 = 0.07;
 
-const KERNELS: [(&str, Kernel); 3] = [
-    ("user space alone", Kernel::Nothing),
-    ("with system calls", Kernel::SystemCalls),
-    ("with all kernel events", Kernel::Everything),
+const KERNELS: [(&str, KernelEvents); 3] = [
+    ("user space alone", KernelEvents::Nothing),
+    ("with system calls", KernelEvents::SystemCalls),
+    ("with all kernel events", KernelEvents::Everything),
 ];
 const TRACERS: [(&str, Tracer); 2] =
     [("sordino", Tracer::Sordino(Polling::Timer)), ("LTTng", Tracer::Lttng(Polling::Timer))];
@@ -101,7 +101,7 @@ fn search(
 fn point(
     stage: &mut Stage,
     tracer: Tracer,
-    kernel: Kernel,
+    kernel: KernelEvents,
     words: &[String],
     rate: f64,
     points: &mut Vec<Value>,

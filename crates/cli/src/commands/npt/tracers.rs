@@ -12,7 +12,7 @@ use sordino_peers::bpftrace::Counter;
 use sordino_peers::lttng::{self, Lttng};
 use sordino_peers::provider::{Built, Kind};
 use sordino_peers::sordino::Recorder;
-use sordino_peers::{Kernel, Polling, output_of};
+use sordino_peers::{KernelEvents, Polling, output_of};
 use sordino_sched::CpuList;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -121,14 +121,14 @@ impl Stage {
     ///
     /// # Errors
     /// The reason why the tracer can't be used, with the package that is not installed.
-    pub(super) fn prepare(&mut self, tracer: Tracer, kernel: Kernel) -> Result<(), String> {
-        let needs_root = matches!(tracer, Tracer::Usdt) || kernel != Kernel::Nothing;
+    pub(super) fn prepare(&mut self, tracer: Tracer, kernel: KernelEvents) -> Result<(), String> {
+        let needs_root = matches!(tracer, Tracer::Usdt) || kernel != KernelEvents::Nothing;
         if needs_root && !is_root() {
             return Err("only root may".to_owned());
         }
         match tracer {
             Tracer::Lttng(_) => {
-                if kernel != Kernel::Nothing {
+                if kernel != KernelEvents::Nothing {
                     lttng::has_modules()?;
                 }
                 if self.lttng.is_none() {
@@ -149,7 +149,12 @@ impl Stage {
     }
 
     /// Runs the loop once with `more` options, under a tracer that is prepared.
-    pub(super) fn run(&mut self, tracer: Tracer, kernel: Kernel, more: &[String]) -> Result<Traced, Failure> {
+    pub(super) fn run(
+        &mut self,
+        tracer: Tracer,
+        kernel: KernelEvents,
+        more: &[String],
+    ) -> Result<Traced, Failure> {
         let directory = self.traces.join("trace");
         let _ = Dir::remove(&directory);
         let (output, lost, read) = match tracer {
@@ -189,7 +194,7 @@ impl Stage {
     fn with_sordino(
         &self,
         polling: Polling,
-        kernel: Kernel,
+        kernel: KernelEvents,
         more: &[String],
         directory: &Path,
     ) -> Result<(String, u64), Failure> {
@@ -204,7 +209,7 @@ impl Stage {
     fn with_lttng(
         &mut self,
         polling: Polling,
-        kernel: Kernel,
+        kernel: KernelEvents,
         more: &[String],
         directory: &Path,
     ) -> Result<(String, u64), Failure> {

@@ -128,7 +128,7 @@ mod tests {
     use sordino_shield::{Cpusets, Machine};
     use std::path::Path;
 
-    fn subject<'a>(machine: &'a Machine, kernel: &'a boot::Kernel, cpus: &'a CpuList) -> Subject<'a> {
+    fn subject<'a>(machine: &'a Machine, kernel: &'a boot::KernelConfig, cpus: &'a CpuList) -> Subject<'a> {
         Subject { machine, kernel, shield: Err("a test".to_owned()), cpus, tracers: Ok(Vec::new()) }
     }
 
@@ -152,7 +152,7 @@ mod tests {
             ],
         );
         let (machine, kernel, cpus) =
-            (machine(directory.path(), "0-3"), boot::Kernel::default(), "2-3".parse().unwrap());
+            (machine(directory.path(), "0-3"), boot::KernelConfig::default(), "2-3".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
         assert_eq!(
             told(&lines, "throttling"),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn of_all_cpus_the_first_is_left_and_of_one_none_can_be_given() {
         let directory = tempfile::tempdir().unwrap();
-        let kernel = boot::Kernel::default();
+        let kernel = boot::KernelConfig::default();
         let (four, all) = (machine(directory.path(), "0-3"), "0-3".parse().unwrap());
         assert_eq!(request(&subject(&four, &kernel, &all)).unwrap().cpus.to_string(), "1-3");
         let (one, only) = (machine(directory.path(), "0"), "0".parse().unwrap());
@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn boot_parameters_are_told_one_by_one() {
         let directory = tempfile::tempdir().unwrap();
-        let kernel = boot::Kernel { nohz_full: Some("1".parse().unwrap()), ..boot::Kernel::default() };
+        let kernel =
+            boot::KernelConfig { nohz_full: Some("1".parse().unwrap()), ..boot::KernelConfig::default() };
         let (machine, cpus) = (machine(directory.path(), "0-1"), "1".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
         let told: Vec<String> = lines
