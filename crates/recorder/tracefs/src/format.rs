@@ -53,12 +53,12 @@ pub struct RecordField {
     /// True if it is a signed integer or an array of signed integers.
     pub signed: bool,
     /// Number and location of its values.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// Number and location of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// One value in the field itself.
     Single,
     /// A fixed number of values in the field itself.
@@ -119,7 +119,7 @@ impl Format {
         if event.system == "ftrace" && event.name == "kernel_stack" {
             // It is declared with eight addresses, but written with as many as the stack has.
             if let Some(field) = fields.last_mut() {
-                field.kind = Kind::Tail;
+                field.kind = FieldKind::Tail;
             }
         }
         Ok(Self { id, event, common, fields, print })
@@ -148,18 +148,18 @@ impl RecordField {
     fn schema_type(&self, hints: &Hints<'_>) -> Type {
         let bytes = Scalar::Integer(Integer::new(Width::W8, false).hexadecimal());
         match self.kind {
-            Kind::Single => match self.scalar(self.size, hints) {
+            FieldKind::Single => match self.scalar(self.size, hints) {
                 Some(scalar) => Type::Scalar(scalar),
                 None => Type::Array(bytes, self.size),
             },
-            Kind::Array { .. } if self.ty == "char" => Type::Text(self.size),
-            Kind::Array { element } => match self.scalar(element, hints) {
+            FieldKind::Array { .. } if self.ty == "char" => Type::Text(self.size),
+            FieldKind::Array { element } => match self.scalar(element, hints) {
                 Some(scalar) => Type::Array(scalar, self.size / element),
                 None => Type::Array(bytes, self.size),
             },
-            Kind::Dynamic { .. } if self.ty == "char" && !hints.is_numbers(&self.name) => Type::String,
-            Kind::Tail if self.ty == "char" && hints.is_text(&self.name) => Type::String,
-            Kind::Dynamic { .. } | Kind::Tail => {
+            FieldKind::Dynamic { .. } if self.ty == "char" && !hints.is_numbers(&self.name) => Type::String,
+            FieldKind::Tail if self.ty == "char" && hints.is_text(&self.name) => Type::String,
+            FieldKind::Dynamic { .. } | FieldKind::Tail => {
                 let scalar = element_size(&self.ty).and_then(|size| self.scalar(size, hints));
                 Type::Sequence(scalar.unwrap_or(bytes))
             }
@@ -170,7 +170,7 @@ impl RecordField {
     fn scalar(&self, size: u32, hints: &Hints<'_>) -> Option<Scalar> {
         let width = Width::from_bytes(size)?;
         let labels = hints.labels(&self.name);
-        let several = self.kind != Kind::Single;
+        let several = self.kind != FieldKind::Single;
         let integer = Integer::new(width, self.signed);
         Some(match width {
             Width::W8 if self.ty == "bool" => Scalar::Bool,
@@ -238,11 +238,11 @@ pub(crate) fn field(text: &str) -> Result<RecordField, &'static str> {
         return Err("a field's name");
     }
     let kind = match (relative, length) {
-        (Some(relative), _) if size == 4 => Kind::Dynamic { relative },
+        (Some(relative), _) if size == 4 => FieldKind::Dynamic { relative },
         (Some(_), _) => return Err("size:4 of a dynamic field"),
-        _ if size == 0 => Kind::Tail,
-        (None, Some(length)) => Kind::Array { element: array_element(&ty, size, length) },
-        (None, None) => Kind::Single,
+        _ if size == 0 => FieldKind::Tail,
+        (None, Some(length)) => FieldKind::Array { element: array_element(&ty, size, length) },
+        (None, None) => FieldKind::Single,
     };
     Ok(RecordField { name: name.to_owned(), ty, offset, size, signed, kind })
 }

@@ -49,7 +49,7 @@ mod tracers;
 pub use drain::{Drain, Drained};
 pub use error::Error;
 pub use events::{EventName, Selection, choose};
-pub use format::{Format, Kind, RecordField};
+pub use format::{FieldKind, Format, RecordField};
 pub use grant::{Granted, GrantedEvents, SHARED, USUAL};
 pub use instance::{Instance, PREFIX};
 pub use layout::PageLayout;

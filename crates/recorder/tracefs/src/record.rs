@@ -3,7 +3,7 @@
 //! The kernel aligns fields and stores dynamic ones at the end; a payload is packed. The steps of the conversion are
 //! computed once for each event.
 
-use crate::format::{Kind, RecordField};
+use crate::format::{FieldKind, RecordField};
 use crate::lttng::{Conversion, Mapping, PRIORITIES, request_flags};
 use crate::page::Damage;
 use crate::{Error, Format};
@@ -184,9 +184,11 @@ impl Step {
         let from = field.offset as usize;
         let to = from.saturating_add(field.size as usize);
         let place = match field.kind {
-            Kind::Dynamic { relative } => Place::Dynamic { at: from, base: if relative { to } else { 0 } },
-            Kind::Tail => Place::Tail(from),
-            Kind::Single | Kind::Array { .. } => {
+            FieldKind::Dynamic { relative } => {
+                Place::Dynamic { at: from, base: if relative { to } else { 0 } }
+            }
+            FieldKind::Tail => Place::Tail(from),
+            FieldKind::Single | FieldKind::Array { .. } => {
                 return match conversion {
                     Conversion::Same => Self::Copy { from, to },
                     Conversion::Priority => Self::Priority(from),

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_npt::{
     Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
 };
-use sordino_peers::provider::{Built, Kind, Provider};
+use sordino_peers::provider::{Built, Provider, ProviderKind};
 use sordino_sched::{CpuList, Policy, affinity, set_policy};
 use sordino_undo::Guardian;
 use std::os::fd::OwnedFd;
@@ -90,7 +90,7 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
                 None => Some(Built::new(*kind, &scratch.directory(&std::env::temp_dir())?)?),
             };
             let built = built.as_ref().map(Built::file);
-            if let Some(file) = built.filter(|_| *kind == Kind::Usdt) {
+            if let Some(file) = built.filter(|_| *kind == ProviderKind::Usdt) {
                 message!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
             }
             let provider = Provider::load(file.as_deref().or(built).unwrap_or(Path::new("")))?;

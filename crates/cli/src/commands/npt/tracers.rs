@@ -10,7 +10,7 @@ use sordino_dirfd::Dir;
 use sordino_npt::Statistics;
 use sordino_peers::bpftrace::Counter;
 use sordino_peers::lttng::{self, Lttng};
-use sordino_peers::provider::{Built, Kind};
+use sordino_peers::provider::{Built, ProviderKind};
 use sordino_peers::sordino::Recorder;
 use sordino_peers::{KernelEvents, Polling, output_of};
 use sordino_sched::CpuList;
@@ -132,13 +132,13 @@ impl Stage {
                     lttng::has_modules()?;
                 }
                 if self.lttng.is_none() {
-                    let built = Built::new(Kind::Lttng, &self.builds)?;
+                    let built = Built::new(ProviderKind::Lttng, &self.builds)?;
                     let modules = is_root() && lttng::has_modules().is_ok();
                     self.lttng = Some((Lttng::start(self.tracers_cpu, modules, &self.builds)?, built));
                 }
             }
             Tracer::Usdt if self.usdt.is_none() => {
-                let built = Built::new(Kind::Usdt, &self.builds)?;
+                let built = Built::new(ProviderKind::Usdt, &self.builds)?;
                 // Attaching is tried now, before other tracers are measured.
                 Counter::attach(built.file())?.stop().map(drop).or_else(no_hits)?;
                 self.usdt = Some(built);
