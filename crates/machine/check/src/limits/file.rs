@@ -1,6 +1,6 @@
 //! The file format of limits.
 
-use super::{Limit, Limits};
+use super::{Limits, TimeLimit};
 use crate::Percentile;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl Limits {
                 let text =
                     value.as_str().ok_or_else(|| bad(&step, key, "a time is a text, such as \"100us\""))?;
                 let time = duration(text).map_err(|what| bad(&step, key, &what))?;
-                limits.add(&step, Limit { percent, time });
+                limits.add(&step, TimeLimit { percent, time });
             }
         }
         Ok(limits)
