@@ -87,7 +87,7 @@ pub use context::Contexts;
 pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
-pub use list::{Listed, Listing, list};
+pub use list::{Listed, ProgramList, list};
 pub use listen::{Listener, Registration};
 pub use missing::Missing;
 pub use options::{
