@@ -21,4 +21,6 @@ pub use cpus::{BadCpuList, CpuList};
 pub use exit::exit_status;
 pub use rights::{Right, as_root};
 pub use terminal::forbid_typing;
-pub use thread::{BadPolicy, Lock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy, set_turn};
+pub use thread::{
+    BadPolicy, MemoryLock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy, set_turn,
+};

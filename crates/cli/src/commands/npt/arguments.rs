@@ -7,7 +7,7 @@ use crate::failure::UNUSABLE;
 use crate::quantities::size;
 use sordino_npt::{Body, Plan};
 use sordino_peers::provider::ProviderKind;
-use sordino_sched::{CpuList, Lock, Policy, Right};
+use sordino_sched::{CpuList, MemoryLock, Policy, Right};
 use std::path::PathBuf;
 
 /// A part of the work of each loop.
@@ -153,7 +153,7 @@ fn policy(priority: u8) -> Policy {
 
 /// Locks this process's memory, and returns true if that is permitted.
 fn may_lock_memory() -> bool {
-    let result = sordino_sched::lock_memory(Lock::All);
+    let result = sordino_sched::lock_memory(MemoryLock::All);
     if let Err(error) = &result {
         message!(
             "sordino: memory stays unlocked, page faults may show: {error} ({}, or raise ulimit -l)",
