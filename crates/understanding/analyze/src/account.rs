@@ -6,7 +6,7 @@ use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
 use crate::files::Awaited;
 use crate::findings::{
-    Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, ReadFile, Sender, Woken,
+    Behind, Explanation, Inside, Inversion, Inverted, Link, LossSum, Migration, Part, ReadFile, Sender, Woken,
 };
 use crate::thread::{Activity, WakeUp};
 use crate::thread_history::{self, Did};
@@ -191,7 +191,7 @@ impl Account {
         thread: Thread,
         own: OwnTime,
         entry: Option<Nanos>,
-        lost: Vec<Lost>,
+        lost: Vec<LossSum>,
     ) -> Explanation {
         self.end_sleep();
         if matches!(own, OwnTime::Code | OwnTime::OrSyscall) {

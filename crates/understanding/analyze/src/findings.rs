@@ -45,7 +45,7 @@ pub struct Findings {
     /// The pairs that may be several intervals.
     pub broken: Broken,
     /// All losses of records in the trace.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LossSum>,
     /// The number of events that were out of order in their own source.
     pub disorders: u64,
     /// The switches between threads that the kernel did not record, for each CPU that lacks some: other events prove
@@ -86,7 +86,7 @@ pub struct Explanation {
     /// The number of all migrations.
     pub migrations_count: u64,
     /// Losses within the interval: with any, the explanation is incomplete.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LossSum>,
     /// The time that the hypervisor took from its CPUs around that time; it is part of the unexplained time.
     pub stolen: Vec<Stolen>,
 }
@@ -337,7 +337,7 @@ pub struct Migration {
 
 /// Losses of records, summed by place and cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct LossSum {
     /// The CPU on which they were lost, if the stream belongs to one.
     #[serde(serialize_with = "number::cpu")]
     pub cpu: Option<Cpu>,

@@ -87,7 +87,7 @@ pub use explain::{Explainer, Options};
 pub use files::{Device, File};
 pub use find::{Finder, IsWanted};
 pub use findings::{
-    Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
+    Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
 pub use quota::{Quota, Quotas};

@@ -130,11 +130,19 @@ fn part() -> impl Strategy<Value = Part> {
         })
 }
 
-fn lost() -> impl Strategy<Value = Lost> {
+fn lost() -> impl Strategy<Value = LossSum> {
     use LossCause::*;
     let cause = prop::sample::select(vec![RingFull, TooLarge, KernelOverrun, Discarded, Unfinished, Corrupt]);
     (cpu(), pid(), cause, count(), count(), time(), time()).prop_map(
-        |(cpu, pid, cause, count, uncounted, from, to)| Lost { cpu, pid, cause, count, uncounted, from, to },
+        |(cpu, pid, cause, count, uncounted, from, to)| LossSum {
+            cpu,
+            pid,
+            cause,
+            count,
+            uncounted,
+            from,
+            to,
+        },
     )
 }
 

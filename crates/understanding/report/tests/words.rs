@@ -150,8 +150,8 @@ fn findings(intervals: Vec<Explanation>) -> Findings {
     }
 }
 
-fn lost(cause: LossCause, count: u64, uncounted: u64) -> Lost {
-    Lost { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
+fn lost(cause: LossCause, count: u64, uncounted: u64) -> LossSum {
+    LossSum { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
 }
 
 /// Compares `docs/causes.md` with the table: it has to have each kind of cause with its certainty and the groups of
