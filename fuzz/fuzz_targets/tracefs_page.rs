@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sordino_tracefs::{Converter, Format, Mapping, Page, PageLayout};
+use sordino_tracefs::{Converter, Format, EventConversion, Page, PageLayout};
 use std::sync::LazyLock;
 
 /// Events with fields of every kind.
@@ -18,7 +18,7 @@ field:int common_pid;\toffset:4;\tsize:4;\tsigned:1;";
         format!("name: d\nID: 4\n{common}\nfield:u32 a[];\toffset:8;\tsize:0;\tsigned:0;\nprint fmt: \"\""),
     ];
     let formats = texts.map(|text| Format::parse("test", &text).expect("a format"));
-    let mappings = formats.each_ref().map(|format| Mapping::unchanged(&format.schema()));
+    let mappings = formats.each_ref().map(|format| EventConversion::unchanged(&format.schema()));
     Converter::new(formats.iter().zip(&mappings)).expect("common fields that agree")
 });
 

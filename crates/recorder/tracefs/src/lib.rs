@@ -53,7 +53,7 @@ pub use format::{FieldKind, Format, RecordField};
 pub use grant::{Granted, GrantedEvents, SHARED, USUAL};
 pub use instance::{Instance, PREFIX};
 pub use layout::PageLayout;
-pub use lttng::{Conversion, Mapping, PRIORITIES, Source, lttng};
+pub use lttng::{Conversion, EventConversion, PRIORITIES, Source, lttng};
 pub use mount::{Tracefs, mount_point};
 pub use page::{Damage, Missed, Page, Record, Records};
 pub use record::{Converter, RecordHeader};

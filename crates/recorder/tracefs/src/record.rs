@@ -4,7 +4,7 @@
 //! computed once for each event.
 
 use crate::format::{FieldKind, RecordField};
-use crate::lttng::{Conversion, Mapping, PRIORITIES, request_flags};
+use crate::lttng::{Conversion, EventConversion, PRIORITIES, request_flags};
 use crate::page::Damage;
 use crate::{Error, Format};
 use sordino_event::{Tid, Type};
@@ -37,7 +37,9 @@ impl Converter {
     /// # Errors
     /// [`Error::Format`] if the common fields of an event are not those that all kernels have, or differ from the other
     /// events'.
-    pub fn new<'a>(events: impl IntoIterator<Item = (&'a Format, &'a Mapping)>) -> Result<Self, Error> {
+    pub fn new<'a>(
+        events: impl IntoIterator<Item = (&'a Format, &'a EventConversion)>,
+    ) -> Result<Self, Error> {
         let mut converter = Self { common: Common::default(), plans: Vec::new() };
         for (place, (format, mapping)) in events.into_iter().enumerate() {
             let wrong = |expected| Error::Format {
@@ -133,7 +135,7 @@ enum Place {
 }
 
 impl Plan {
-    fn new(format: &Format, mapping: &Mapping) -> Self {
+    fn new(format: &Format, mapping: &EventConversion) -> Self {
         let mut steps: Vec<Step> = Vec::new();
         for (target, source) in mapping.schema.fields.iter().zip(&mapping.sources) {
             let field = &format.fields[source.field];

@@ -24,7 +24,7 @@ fn every_format_of_this_kernel_is_understood() {
         assert_eq!(mapping.schema.fields.len(), mapping.sources.len());
         assert!(mapping.sources.iter().all(|source| source.field < format.fields.len()), "{}", format.event);
     }
-    let mappings: Vec<Mapping> = formats.iter().map(|format| lttng(&format.schema())).collect();
+    let mappings: Vec<EventConversion> = formats.iter().map(|format| lttng(&format.schema())).collect();
     Converter::new(formats.iter().zip(&mappings)).unwrap();
 }
 

@@ -12,7 +12,7 @@ mod tracers;
 use rustix::thread::CpuSet;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
-    Converter, Drain, Drained, Error, EventName, Format, Instance, Mapping, Missed, PREFIX, Page,
+    Converter, Drain, Drained, Error, EventConversion, EventName, Format, Instance, Missed, PREFIX, Page,
     RecordHeader, Tracefs,
 };
 use std::fs::{self, File};
@@ -192,7 +192,8 @@ struct Content {
 
 /// Converts recorded pages of these events to the kernel's own payloads.
 fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Content {
-    let mappings: Vec<Mapping> = formats.iter().map(|format| Mapping::unchanged(&format.schema())).collect();
+    let mappings: Vec<EventConversion> =
+        formats.iter().map(|format| EventConversion::unchanged(&format.schema())).collect();
     let converter = Converter::new(formats.iter().zip(&mappings)).unwrap();
     let layout = sordino_tracefs::PageLayout::of_size(page_size as u32).unwrap();
     let mut content = Content { missed: Some(0), ..Content::default() };
