@@ -89,7 +89,7 @@ pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use list::{Listed, ProgramList, list};
 pub use listen::{Listener, Registration};
-pub use missing::Missing;
+pub use missing::UnwrittenData;
 pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
     Worst,

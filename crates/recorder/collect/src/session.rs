@@ -39,7 +39,7 @@ use crate::interrupted::{self, Gap};
 use crate::kernel::{Emptied, Kernel};
 use crate::limits;
 use crate::listen::Listener;
-use crate::missing::Missing;
+use crate::missing::UnwrittenData;
 use crate::options::{Options, Programs, UserEvents};
 use crate::place::Place;
 use crate::placement::Placement;
@@ -126,7 +126,7 @@ pub struct EndedSession {
     /// The reasons that the last recordings could not be completed, if any.
     pub problems: Vec<String>,
     /// The data that could not be written.
-    pub missing: Missing,
+    pub missing: UnwrittenData,
     /// Missing events, with the reasons.
     pub shortfall: Shortfall,
 }
@@ -251,7 +251,7 @@ struct Outlet {
     /// Errors of earlier recordings.
     notes: Vec<String>,
     /// The data that earlier recordings lack.
-    missing: Missing,
+    missing: UnwrittenData,
     /// The number of automatic triggers for a snapshot so far.
     triggers: u64,
     /// The number of snapshots taken for them, and the time of the last one.
@@ -282,7 +282,7 @@ struct Ended {
     /// The reasons that a session's recordings could not be completed.
     problems: Vec<String>,
     /// The data that a session could not write.
-    missing: Missing,
+    missing: UnwrittenData,
     shortfall: Shortfall,
 }
 

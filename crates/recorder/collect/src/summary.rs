@@ -4,7 +4,7 @@ use crate::Error;
 use crate::clock::TraceClock;
 use crate::directory::Directory;
 use crate::kernel::{Emptied, Kernel};
-use crate::missing::Missing;
+use crate::missing::UnwrittenData;
 use crate::options::Options;
 use crate::placement::RecorderCpus;
 use crate::rank::Rank;
@@ -269,13 +269,13 @@ impl Summary {
     }
 
     /// Returns the data that could not be written.
-    pub fn missing(&self) -> Missing {
+    pub fn missing(&self) -> UnwrittenData {
         let unwritten = || self.streams().filter(|stream| stream.unwritten > 0);
         let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         // Records that the kernel overwrote while its pages could not be written.
         let overwritten = |stream: &KernelStream| if self.kernel_problem.is_some() { stream.lost } else { 0 };
         let kernel = self.kernel.iter();
-        Missing {
+        UnwrittenData {
             sub_buffers: sum(&mut unwritten().map(|stream| stream.unwritten)),
             bytes: sum(&mut unwritten().map(|stream| stream.unwritten_bytes)),
             kernel_events: sum(&mut kernel.clone().map(|cpu| cpu.unwritten.saturating_add(overwritten(cpu)))),

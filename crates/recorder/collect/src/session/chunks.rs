@@ -14,7 +14,7 @@ use crate::convert::raw_bytes;
 use crate::directory::page_file;
 use crate::directory::{Directory, RAW, USER};
 use crate::history::PageFiles;
-use crate::missing::Missing;
+use crate::missing::UnwrittenData;
 use crate::options::{Options, Worst};
 use crate::recover::recover;
 use crate::series::{Ground, Kind, Series};
@@ -59,7 +59,7 @@ impl Outlet {
             writer,
             control,
             notes: Vec::new(),
-            missing: Missing::default(),
+            missing: UnwrittenData::default(),
             triggers: 0,
             taken: 0,
             triggered: None,
@@ -142,7 +142,7 @@ impl Outlet {
         last: Option<&Result<(Directory, Summary), Error>>,
         shortfall: &Shortfall,
         options: &Options,
-    ) -> (Vec<String>, Missing) {
+    ) -> (Vec<String>, UnwrittenData) {
         self.notes.clear();
         let done = self.writer.finish();
         self.take(done, options);

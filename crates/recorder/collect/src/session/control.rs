@@ -6,7 +6,7 @@
 use super::bell::Bell;
 use super::status::Status;
 use crate::Error;
-use crate::missing::Missing;
+use crate::missing::UnwrittenData;
 use crate::shortfall::{RuleProblem, Shortfall};
 use crate::threads;
 use rustix::fs::{AtFlags, Mode, chmodat};
@@ -84,7 +84,7 @@ pub enum Reply {
         directory: PathBuf,
         /// The data that could not be written.
         #[serde(default)]
-        missing: Missing,
+        missing: UnwrittenData,
     },
     /// The request is carried out, or will be in a moment.
     Done,
@@ -96,7 +96,7 @@ pub enum Reply {
     /// The session has ended.
     Ended {
         /// The data that could not be written.
-        missing: Missing,
+        missing: UnwrittenData,
         /// Missing events, with the reasons.
         shortfall: Shortfall,
     },

@@ -3,7 +3,7 @@
 use super::{Session, Sink};
 use crate::drain::{ProgramFill, StreamFill};
 use crate::intake::Memory;
-use crate::missing::Missing;
+use crate::missing::UnwrittenData;
 use crate::placement::RecorderCpus;
 use crate::program::Traced;
 use crate::rank::Rank;
@@ -28,7 +28,7 @@ pub struct Status {
     pub duration_ns: u64,
     /// The data that could not be written so far.
     #[serde(default)]
-    pub missing: Missing,
+    pub missing: UnwrittenData,
     /// True for a flight recorder: its buffers overwrite, and snapshots are taken. Otherwise the session writes to
     /// disk.
     pub overwrite: bool,
@@ -156,20 +156,20 @@ const MOST: usize = 100;
 
 impl Session<'_> {
     /// Returns the data of the present chunk that could not be written.
-    fn missing(&self, fills: &[ProgramFill]) -> Missing {
-        let Sink::Chunk(chunk) = &self.sink else { return Missing::default() };
+    fn missing(&self, fills: &[ProgramFill]) -> UnwrittenData {
+        let Sink::Chunk(chunk) = &self.sink else { return UnwrittenData::default() };
         let mut missing = chunk.summary.missing();
         for stream in
             fills.iter().flat_map(|fill| &fill.streams).filter(|stream| stream.unwritten.packets > 0)
         {
-            missing.add(Missing {
+            missing.add(UnwrittenData {
                 sub_buffers: stream.unwritten.packets,
                 bytes: stream.unwritten.bytes,
                 reason: stream.problem.clone(),
-                ..Missing::default()
+                ..UnwrittenData::default()
             });
         }
-        missing.add(Missing { kernel_events: self.kernel_lost, ..Missing::default() });
+        missing.add(UnwrittenData { kernel_events: self.kernel_lost, ..UnwrittenData::default() });
         missing
     }
 
