@@ -12,7 +12,7 @@ use crate::trace::Recording;
 use crate::words::quoted;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
-use sordino_analyze::{Findings, Options as Wanted, Rule};
+use sordino_analyze::{ExplainOptions as Wanted, Findings, Rule};
 use sordino_report::{headline, tied, write_findings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

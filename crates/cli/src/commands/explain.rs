@@ -10,7 +10,7 @@ use crate::trace::Recording;
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
-    Census, Choice, Explainer, Finder, Findings, IsWanted, Key, Options as Wanted, Other, Point, Rule,
+    Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IsWanted, Key, Other, Point, Rule,
     Thread, Why,
 };
 use sordino_collect::similar;

@@ -83,7 +83,7 @@ mod words;
 pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EventFields, FieldValue};
-pub use explain::{Explainer, Options};
+pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
 pub use find::{Finder, IsWanted};
 pub use findings::{

@@ -11,7 +11,7 @@ use crate::privilege::is_root;
 use crate::terminal::{print, show};
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
-use sordino_analyze::{Options as Wanted, Rule};
+use sordino_analyze::{ExplainOptions as Wanted, Rule};
 use sordino_event::Nanos;
 use sordino_report::{write_findings, write_findings_json};
 use std::ffi::OsString;
