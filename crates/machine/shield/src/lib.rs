@@ -38,7 +38,7 @@ mod shield;
 mod status;
 mod store;
 
-pub use apply::{Done, Outcome, Silent, Watch};
+pub use apply::{ChangeOutcome, Done, Silent, Watch};
 pub use error::Error;
 pub use knob::{Asked, Change, KNOBS, Knob, Wants};
 pub use machine::{Cpusets, Machine, Task};

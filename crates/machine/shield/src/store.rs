@@ -1,6 +1,6 @@
 //! Persistent data of a shield that is up.
 
-use crate::apply::{Done, Outcome, Watch, apply};
+use crate::apply::{ChangeOutcome, Done, Watch, apply};
 use crate::plan::{check_permission, check_root};
 use crate::restore::{Lowered, remaining, restore};
 use crate::shield::{Refused, Shield, landed};
@@ -46,7 +46,7 @@ impl Raised {
     /// Returns the changes that the kernel accepted but that read back differently, with that value.
     pub fn differing(&self) -> impl Iterator<Item = (&Change, &str)> {
         self.done.iter().filter_map(|done| match &done.outcome {
-            Outcome::Differs(now) => Some((&done.change, now.as_str())),
+            ChangeOutcome::Differs(now) => Some((&done.change, now.as_str())),
             _ => None,
         })
     }
@@ -327,8 +327,8 @@ fn undone(journal: Journal, error: Error) -> Error {
 
 fn refused(done: &Done) -> Option<Refused> {
     let reason = match &done.outcome {
-        Outcome::Refused(reason) => reason.clone(),
-        Outcome::Differs(now) => format!("it is '{now}' again"),
+        ChangeOutcome::Refused(reason) => reason.clone(),
+        ChangeOutcome::Differs(now) => format!("it is '{now}' again"),
         _ => return None,
     };
     let Change { what, place, .. } = &done.change;

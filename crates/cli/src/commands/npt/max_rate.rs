@@ -12,7 +12,7 @@ use crate::signals;
 use crate::terminal::answer;
 use serde_json::{Value, json};
 use sordino_event::text::count;
-use sordino_peers::rate::{Outcome, Search, ceiling};
+use sordino_peers::rate::{RateResult, Search, ceiling};
 use sordino_peers::{KernelEvents, Polling};
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn search(
     options: &Options,
     stop: &OwnedFd,
-    mut point: impl FnMut(&[String], f64) -> Result<Outcome, Failure>,
+    mut point: impl FnMut(&[String], f64) -> Result<RateResult, Failure>,
 ) -> Result<f64, String> {
     let length = options.duration.unwrap_or(LENGTH);
     let search = Search { low: LOWEST, high: ceiling(length.as_secs_f64()), precision: PRECISION };
@@ -105,10 +105,10 @@ fn point(
     words: &[String],
     rate: f64,
     points: &mut Vec<Value>,
-) -> Result<Outcome, Failure> {
+) -> Result<RateResult, Failure> {
     let traced = stage.run(tracer, kernel, words)?;
     let (hits, lost, read) = (traced.hits, traced.lost, traced.read.unwrap_or(0));
-    let outcome = Outcome { reached: hits as f64 / traced.seconds, lost };
+    let outcome = RateResult { reached: hits as f64 / traced.seconds, lost };
     points
         .push(json!({ "asked": rate, "reached": outcome.reached, "hits": hits, "lost": lost, "read": read }));
     if lost == 0 && read != hits {

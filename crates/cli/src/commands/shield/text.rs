@@ -121,7 +121,7 @@ pub(super) fn raised(
 ) -> String {
     let mut text = headline(&raised.shield);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let held = |done: &&Done| done.outcome == sordino_shield::Outcome::Held;
+    let held = |done: &&Done| done.outcome == sordino_shield::ChangeOutcome::Held;
     for done in raised.done.iter().filter(held) {
         *counts.entry(done.knob).or_default() += 1;
     }
