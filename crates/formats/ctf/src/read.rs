@@ -33,5 +33,5 @@ mod unpack;
 
 pub use events::Events;
 pub use find::find;
-pub use index::Packet;
+pub use index::IndexedPacket;
 pub use trace::{Stream, Trace};

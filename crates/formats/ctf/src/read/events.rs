@@ -1,6 +1,6 @@
 //! The reader of a stream's events, with the losses between them.
 
-use super::index::{self, Packet};
+use super::index::{self, IndexedPacket};
 use super::machine::{Corrupt, Machine, Mark};
 use super::program::{EventProgram, LossPlace, Register};
 use super::source::Open;
@@ -166,7 +166,7 @@ impl Events {
             // Before the lost records, there may be no event that has a time.
             self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
             let cause = match stream.program.streams[packet.class].loss {
-                LossPlace::Packet(LossCause::Unanswered) => LossCause::Unanswered,
+                LossPlace::IndexedPacket(LossCause::Unanswered) => LossCause::Unanswered,
                 _ => LossCause::Discarded,
             };
             self.push(packet.begin, None, cause);
@@ -187,7 +187,7 @@ impl Events {
     }
 
     /// Loads the first window of `packet`.
-    fn load(&mut self, packet: &Packet) -> Result<(), Error> {
+    fn load(&mut self, packet: &IndexedPacket) -> Result<(), Error> {
         let stream = Arc::clone(&self.stream);
         let open = self.open(packet.file)?;
         let reader = open.reader(&stream.sources[packet.file]);
@@ -232,7 +232,7 @@ impl Events {
     }
 
     /// Processes the packet's `count` of lost records.
-    fn count_lost(&mut self, current: &mut Current, count: u64, packet: &Packet) {
+    fn count_lost(&mut self, current: &mut Current, count: u64, packet: &IndexedPacket) {
         let class = &self.stream.program.streams[packet.class];
         let (loss, mask) = (class.loss, u64::MAX >> (64 - class.discarded_bits));
         let missing = count.wrapping_sub(self.discarded) & mask;
@@ -242,8 +242,8 @@ impl Events {
             // A count that went back is corrupt.
             _ if missing > mask / 2 => self.push(packet.end, None, LossCause::Corrupt),
             LossPlace::Event => (current.unplaced, current.too_large) = (missing, too_large.min(missing)),
-            LossPlace::Packet(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
-            LossPlace::Packet(_) => {}
+            LossPlace::IndexedPacket(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
+            LossPlace::IndexedPacket(_) => {}
         }
     }
 
