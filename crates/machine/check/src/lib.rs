@@ -26,7 +26,7 @@ pub mod write;
 
 pub use compare::{Comparison, Row, Trend, compare};
 pub use conditions::{Held, MachineInfo, Settings};
-pub use distribution::{Bin, Distribution, Percentile, Samples};
+pub use distribution::{Bin, Distribution, DistributionPercentile, Samples};
 pub use limits::{BadLimits, Limits, TimeLimit, duration, time};
 pub use report::{Command, Explained, InterruptionSource, Line, Measurement, Report, SCHEMA, Step, Verdict};
 pub use sources::Sources;

@@ -1,7 +1,7 @@
 //! The file format of limits.
 
 use super::{Limits, TimeLimit};
-use crate::Percentile;
+use crate::DistributionPercentile;
 use std::time::Duration;
 
 /// Error in a file of limits.
@@ -58,7 +58,7 @@ impl Limits {
     /// [`BadLimits`] names the step and the key.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadLimits> {
         let mut file: toml::Table = text.parse().map_err(|error| BadLimits::Syntax(format!("{error}")))?;
-        let (mut limits, kept) = (Self::default(), Percentile::kept());
+        let (mut limits, kept) = (Self::default(), DistributionPercentile::kept());
         let bad = |step: &str, key: &str, what: &str| BadLimits::Value {
             step: step.to_owned(),
             key: key.to_owned(),
