@@ -17,7 +17,7 @@
 //! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
-use crate::position::{Head, Plan, RecordSize, plan};
+use crate::position::{Head, Placement, RecordSize, plan};
 use crate::view::{NoSwitch, Ring};
 use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
 use sordino_percpu::SwitchWords;
@@ -82,14 +82,14 @@ unsafe fn write_inside<S: ReadClock>(
         // SAFETY: the caller guarantees that `ring` is a mapped shared ring, with its commit words.
         let is_complete = |entry| unsafe { ring.is_complete(entry) };
         let start = match plan(head, record_size, ring.other_bits) {
-            Plan::Fit => head,
+            Placement::Fit => head,
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
-            Plan::Switch => match unsafe { ring.enter(head, is_complete) } {
+            Placement::Switch => match unsafe { ring.enter(head, is_complete) } {
                 Ok((seqno, offset)) => Head::entering(seqno, offset),
                 Err(NoSwitch::Stale) => continue,
                 Err(NoSwitch::Full) => return ring.header.refuse(if_full).map(|()| false),
             },
-            Plan::TooLarge => {
+            Placement::TooLarge => {
                 ring.header.lose_too_large();
                 return Ok(false);
             }

@@ -123,7 +123,7 @@ pub const fn stays(from: Head, to: Head, other_bits: u64) -> bool {
 
 /// The destination of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum Placement {
     /// The present sub-buffer, at the head.
     Fit,
     /// The start of the next sub-buffer, by a sub-buffer switch.
@@ -140,13 +140,13 @@ pub const fn fits_alone(record_size: RecordSize, other_bits: u64) -> bool {
 }
 
 /// Plans a record of `record_size` at `head`.
-pub const fn plan(head: Head, record_size: RecordSize, other_bits: u64) -> Plan {
+pub const fn plan(head: Head, record_size: RecordSize, other_bits: u64) -> Placement {
     if !fits_alone(record_size, other_bits) {
-        Plan::TooLarge
+        Placement::TooLarge
     } else if stays(head, head.behind(record_size), other_bits) {
-        Plan::Fit
+        Placement::Fit
     } else {
-        Plan::Switch
+        Placement::Switch
     }
 }
 
@@ -203,10 +203,10 @@ mod tests {
                 let record_size = RecordSize::of(16, payload);
                 let plan = plan(head, record_size, other_bits);
                 let short = stays(head, head.behind(record_size), other_bits);
-                assert_eq!(short, plan == Plan::Fit, "{start} {payload}");
+                assert_eq!(short, plan == Placement::Fit, "{start} {payload}");
                 assert_eq!(
                     !short && fits_alone(record_size, other_bits),
-                    plan == Plan::Switch,
+                    plan == Placement::Switch,
                     "{start} {payload}"
                 );
                 if short {
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn what_no_sub_buffer_takes_is_too_large() {
         let (head, bits, largest) = (Head::entering(0, 0), SMALL.other_bits(), max_payload(SMALL));
-        assert_eq!(plan(head, RecordSize::of(16, largest), bits), Plan::Fit);
-        assert_eq!(plan(head, RecordSize::of(16, largest + 1), bits), Plan::TooLarge);
+        assert_eq!(plan(head, RecordSize::of(16, largest), bits), Placement::Fit);
+        assert_eq!(plan(head, RecordSize::of(16, largest + 1), bits), Placement::TooLarge);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use crate::commit;
 use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
-use crate::position::{EncodedLength, Head, Plan, fits_alone, plan, stays};
+use crate::position::{EncodedLength, Head, Placement, fits_alone, plan, stays};
 use crate::view::{NoSwitch, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{
@@ -335,14 +335,14 @@ unsafe fn try_write<S: ReadClock>(
     }
     let record_size = record.encoded_length.record_size();
     let start = match plan(head, record_size, view.other_bits) {
-        Plan::Fit => head,
+        Placement::Fit => head,
         // SAFETY: the collector mapped the table before it enabled the event.
-        Plan::Switch => match unsafe { view.enter(head, |_| true) } {
+        Placement::Switch => match unsafe { view.enter(head, |_| true) } {
             Ok((seqno, offset)) => Head::entering(seqno, offset),
             Err(NoSwitch::Stale) => return Ok(Done::NotYet),
             Err(NoSwitch::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
         },
-        Plan::TooLarge => {
+        Placement::TooLarge => {
             ring.lose_too_large();
             return Ok(Done::Yes);
         }
@@ -372,7 +372,7 @@ unsafe fn try_write<S: ReadClock>(
         // is in, which is the writers' until the head leaves it.
         unsafe { publish_switching(&commit, view.switch(head, lost)) }
     } else {
-        // SAFETY: the record fits behind the head (`Plan::Fit`) into its sub-buffer, which is the writers' until the
+        // SAFETY: the record fits behind the head (`Placement::Fit`) into its sub-buffer, which is the writers' until the
         // head leaves it; the section refuses any other head.
         unsafe { publish(&commit) }
     };

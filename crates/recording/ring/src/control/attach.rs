@@ -1,7 +1,7 @@
 //! A session's slot and rings in a program: made by an attachment, closed and given back by a detachment.
 
 use super::pager::Pager;
-use super::plan::{AttachOptions, Plan, RingPlan};
+use super::plan::{AttachOptions, Placement, RingPlan};
 use super::{Conditions, EnableMode, Program, Refusal};
 use crate::enable::EnableMask;
 use crate::layout::{
@@ -93,8 +93,8 @@ impl Program {
         parts.iter().map(|(_, length)| length).sum()
     }
 
-    fn plan(&self, options: &AttachOptions<'_>) -> Plan {
-        Plan::of(options, self.capacity, self.registered())
+    fn plan(&self, options: &AttachOptions<'_>) -> Placement {
+        Placement::of(options, self.capacity, self.registered())
     }
 
     fn attach_locked(&self, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {

@@ -71,7 +71,7 @@ impl<'a> AttachOptions<'a> {
 }
 
 /// The layout of a session's rings and conditions in its region.
-pub(super) struct Plan {
+pub(super) struct Placement {
     pub(super) length: u64,
     pub(super) conditions: usize,
     /// Bytes of the conditions of registered tracepoints. The table goes on without memory for tracepoints that
@@ -87,7 +87,7 @@ pub(super) struct RingPlan {
     pub(super) data: usize,
 }
 
-impl Plan {
+impl Placement {
     pub(super) fn of(
         options: &AttachOptions<'_>,
         Capacity { cpus, points }: Capacity,
