@@ -1,6 +1,6 @@
 //! Tracers, started alike: 32 sub-buffers of 1 MiB, a collector on its own CPU, and the tracepoint `bench:two`.
 
-pub(crate) use sordino_peers::Polling;
+pub(crate) use sordino_peers::CollectorPolling;
 pub(crate) use sordino_peers::lttng::Lttng;
 
 use sordino_peers::lttng::Session;
@@ -18,7 +18,7 @@ const EVENT: &str = "bench:two";
 /// Runs a program under `sordino record`, which writes to `directory`.
 pub(crate) fn sordino(
     sordino: &Path,
-    polling: Polling,
+    polling: CollectorPolling,
     directory: &Path,
     command: &[&str],
 ) -> Result<Recorded, Error> {
@@ -34,7 +34,7 @@ pub(crate) fn lttng() -> Result<Lttng, Error> {
 /// Starts a session of LTTng that writes to `directory`.
 pub(crate) fn session<'a>(
     lttng: &'a mut Lttng,
-    polling: Polling,
+    polling: CollectorPolling,
     directory: &Path,
 ) -> Result<Session<'a>, Error> {
     lttng.session(EVENT, polling, KernelEvents::Nothing, directory)

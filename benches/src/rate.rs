@@ -2,7 +2,7 @@
 
 use crate::Bench;
 use crate::knob::Knob;
-use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
+use crate::peers::{self, CollectorPolling, Lttng, PROGRAM_CPU};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 use sordino_peers::rate::{EVENT, RateResult, Search, ceiling};
@@ -74,7 +74,7 @@ fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Resul
     let arguments = arguments(bench, program, rate);
     let recorded = peers::sordino(
         &bench.programs.sordino,
-        Polling::Timer,
+        CollectorPolling::Timer,
         &directory,
         &arguments.each_ref().map(String::as_str),
     );
@@ -92,7 +92,7 @@ fn with_lttng(
 ) -> Result<RateResult, String> {
     let directory = place.join("l");
     let arguments = arguments(bench, program, rate);
-    let session = peers::session(daemon, Polling::Timer, &directory)?;
+    let session = peers::session(daemon, CollectorPolling::Timer, &directory)?;
     let output = session.run(&arguments.each_ref().map(String::as_str));
     let lost = session.stop();
     let _ = fs::remove_dir_all(&directory);

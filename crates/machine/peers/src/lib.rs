@@ -22,7 +22,7 @@ pub use command::{Error, output_of};
 
 /// Way in which a collector notices full sub-buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polling {
+pub enum CollectorPolling {
     /// The collector checks every 200 us.
     Timer,
     /// The collector checks rarely, with rings that hold a whole burst, so that writers and collector do not work at

@@ -1,7 +1,7 @@
 //! LTTng's daemons and sessions: 32 sub-buffers of 1 MiB for programs, and of 4 MiB for the kernel, as in the papers.
 
 use crate::command::bound;
-use crate::{Error, KernelEvents, Polling, output_of};
+use crate::{CollectorPolling, Error, KernelEvents, output_of};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -86,7 +86,7 @@ impl Lttng {
     pub fn session(
         &mut self,
         event: &str,
-        polling: Polling,
+        polling: CollectorPolling,
         kernel: KernelEvents,
         directory: &Path,
     ) -> Result<Session<'_>, Error> {
@@ -95,7 +95,7 @@ impl Lttng {
         let output = format!("--output={}", directory.display());
         self.run(&["create", &name, &output])?;
         // The timer is in microseconds; 0 is LTTng's default, no timer.
-        let timer = if polling == Polling::Timer { "--read-timer=200" } else { "--read-timer=0" };
+        let timer = if polling == CollectorPolling::Timer { "--read-timer=200" } else { "--read-timer=0" };
         let (size, count) = ("--subbuf-size=1M", "--num-subbuf=32");
         self.run(&["enable-channel", "--userspace", "--session", &name, size, count, timer, "channel"])?;
         self.run(&["enable-event", "--userspace", "--session", &name, "--channel", "channel", event])?;

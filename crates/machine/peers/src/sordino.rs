@@ -1,6 +1,6 @@
 //! Programs that are run under `sordino record`.
 
-use crate::{Error, KernelEvents, Polling, output_of};
+use crate::{CollectorPolling, Error, KernelEvents, output_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub struct Recorder<'a> {
     /// Rule that selects the tracepoints.
     pub rule: &'a str,
     /// Way in which the collector notices full sub-buffers.
-    pub polling: Polling,
+    pub polling: CollectorPolling,
     /// CPU of the collector.
     pub cpu: u32,
     /// Kernel events to record, in buffers of 128 MiB for each CPU.
@@ -44,13 +44,13 @@ impl Recorder<'_> {
         let mut record = Command::new(self.sordino);
         record.args(["record", "--json", "--user", self.rule, "--collector-cpu"]).arg(self.cpu.to_string());
         match self.polling {
-            Polling::Timer => record.args(["--read-timer", "200us"]),
-            Polling::Between => {
+            CollectorPolling::Timer => record.args(["--read-timer", "200us"]),
+            CollectorPolling::Between => {
                 record.args(["--read-timer", "20ms", "--subbuf-size", "128M", "--num-subbuf", "2"])
             }
-            Polling::Wakeup => record.arg("--wakeup"),
-            Polling::Busy => record.arg("--busy"),
-            Polling::Default => &mut record,
+            CollectorPolling::Wakeup => record.arg("--wakeup"),
+            CollectorPolling::Busy => record.arg("--busy"),
+            CollectorPolling::Default => &mut record,
         };
         match self.kernel {
             KernelEvents::Nothing => &mut record,

@@ -13,7 +13,7 @@ use crate::terminal::answer;
 use serde_json::{Value, json};
 use sordino_event::text::count;
 use sordino_peers::rate::{RateResult, Search, ceiling};
-use sordino_peers::{KernelEvents, Polling};
+use sordino_peers::{CollectorPolling, KernelEvents};
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -32,8 +32,10 @@ const KERNELS: [(&str, KernelEvents); 3] = [
     ("with system calls", KernelEvents::SystemCalls),
     ("with all kernel events", KernelEvents::Everything),
 ];
-const TRACERS: [(&str, Tracer); 2] =
-    [("sordino", Tracer::Sordino(Polling::Timer)), ("LTTng", Tracer::Lttng(Polling::Timer))];
+const TRACERS: [(&str, Tracer); 2] = [
+    ("sordino", Tracer::Sordino(CollectorPolling::Timer)),
+    ("LTTng", Tracer::Lttng(CollectorPolling::Timer)),
+];
 
 /// A search and its result.
 struct Found {

@@ -12,7 +12,7 @@ use sordino_peers::bpftrace::Counter;
 use sordino_peers::lttng::{self, Lttng};
 use sordino_peers::provider::{Built, ProviderKind};
 use sordino_peers::sordino::Recorder;
-use sordino_peers::{KernelEvents, Polling, output_of};
+use sordino_peers::{CollectorPolling, KernelEvents, output_of};
 use sordino_sched::CpuList;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use std::process::Command;
 pub(super) enum Tracer {
     /// No tracer records the tracepoint.
     Untraced,
-    Sordino(Polling),
-    Lttng(Polling),
+    Sordino(CollectorPolling),
+    Lttng(CollectorPolling),
     /// bpftrace, at a user statically-defined tracepoint (USDT).
     Usdt,
 }
@@ -32,11 +32,11 @@ pub(super) enum Tracer {
 /// All tracers, by their names.
 pub(super) const TRACERS: [(&str, Tracer); 7] = [
     ("untraced", Tracer::Untraced),
-    ("sordino-timer", Tracer::Sordino(Polling::Timer)),
-    ("sordino-wakeup", Tracer::Sordino(Polling::Wakeup)),
-    ("sordino-busy", Tracer::Sordino(Polling::Busy)),
-    ("lttng-timer", Tracer::Lttng(Polling::Timer)),
-    ("lttng-wakeup", Tracer::Lttng(Polling::Wakeup)),
+    ("sordino-timer", Tracer::Sordino(CollectorPolling::Timer)),
+    ("sordino-wakeup", Tracer::Sordino(CollectorPolling::Wakeup)),
+    ("sordino-busy", Tracer::Sordino(CollectorPolling::Busy)),
+    ("lttng-timer", Tracer::Lttng(CollectorPolling::Timer)),
+    ("lttng-wakeup", Tracer::Lttng(CollectorPolling::Wakeup)),
     ("usdt", Tracer::Usdt),
 ];
 
@@ -193,7 +193,7 @@ impl Stage {
 
     fn with_sordino(
         &self,
-        polling: Polling,
+        polling: CollectorPolling,
         kernel: KernelEvents,
         more: &[String],
         directory: &Path,
@@ -208,7 +208,7 @@ impl Stage {
 
     fn with_lttng(
         &mut self,
-        polling: Polling,
+        polling: CollectorPolling,
         kernel: KernelEvents,
         more: &[String],
         directory: &Path,
