@@ -4,7 +4,7 @@ pub(crate) use sordino_peers::CollectorPolling;
 pub(crate) use sordino_peers::lttng::Lttng;
 
 use sordino_peers::lttng::Session;
-use sordino_peers::sordino::{Recorded, Recorder};
+use sordino_peers::sordino::{Recorder, RecordingResult};
 use sordino_peers::{Error, KernelEvents};
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn sordino(
     polling: CollectorPolling,
     directory: &Path,
     command: &[&str],
-) -> Result<Recorded, Error> {
+) -> Result<RecordingResult, Error> {
     let (rule, cpu, kernel) = (EVENT, COLLECTOR_CPU, KernelEvents::Nothing);
     Recorder { sordino, rule, polling, cpu, kernel, as_root: false }.record(directory, command)
 }

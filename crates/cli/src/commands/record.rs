@@ -18,7 +18,7 @@ use crate::terminal::{is_terminal, show_as_message};
 use crate::words::quoted;
 use clap::Args;
 use sordino_collect::{
-    Directory, PREFIX, Programs, Recorded, Summary, keep_needed_rights, record, unanswered_lines,
+    Directory, FinishedRecording, PREFIX, Programs, Summary, keep_needed_rights, record, unanswered_lines,
 };
 use sordino_event::text::{count, printable};
 use sordino_report::tied;
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(exit_code(options, &recorded))
 }
 
-fn exit_code(options: &Options, recorded: &Recorded) -> ExitCode {
+fn exit_code(options: &Options, recorded: &FinishedRecording) -> ExitCode {
     let summary = &recorded.summary;
     if options.fail_on_loss && (summary.lost() > 0 || summary.has_uncounted_loss()) {
         return ExitCode::from(NO);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Result of a recording.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordingResult {
     /// Standard output of the program.
     pub output: String,
     /// Number of lost records, the kernel's included.
@@ -40,7 +40,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// Returns an error if the recorder or the command fails.
-    pub fn record(&self, directory: &Path, command: &[&str]) -> Result<Recorded, Error> {
+    pub fn record(&self, directory: &Path, command: &[&str]) -> Result<RecordingResult, Error> {
         let mut record = Command::new(self.sordino);
         record.args(["record", "--json", "--user", self.rule, "--collector-cpu"]).arg(self.cpu.to_string());
         match self.polling {
@@ -67,12 +67,12 @@ impl Recorder<'_> {
 }
 
 /// Parses the output of program and recorder, whose last line is the recorder's summary.
-fn recorded(text: &str) -> Option<Recorded> {
+fn recorded(text: &str) -> Option<RecordingResult> {
     let mut lines: Vec<&str> = text.lines().collect();
     let summary: Value = serde_json::from_str(lines.pop()?).ok()?;
     let streams = summary["programs"].as_array().into_iter().flatten();
     let streams = streams.flat_map(|program| program["streams"].as_array().into_iter().flatten());
-    Some(Recorded {
+    Some(RecordingResult {
         output: lines.join("\n"),
         lost: summary["lost"].as_u64()?,
         collector_seconds: summary["collector_cpu_seconds"].as_f64().unwrap_or(f64::NAN),

@@ -102,8 +102,8 @@ pub use rights::keep_needed_rights;
 pub use runtime::{find_session_dir, is_session_name, remove_session_dir, runtime_dir, session_dir};
 pub use series::{Kind, recordings};
 pub use session::{
-    EndedSession, MemoryStatus, ProgramStatus, Recorded, RecordingStatus, Reply, Request, RingStatus, Status,
-    ask, keep_session, record,
+    EndedSession, FinishedRecording, MemoryStatus, ProgramStatus, RecordingStatus, Reply, Request,
+    RingStatus, Status, ask, keep_session, record,
 };
 pub use shortfall::{
     NoEvents, NoEventsReason, ProcessFound, ProcessState, RuleCause, RuleProblem, Shortfall, TracepointFields,

@@ -84,7 +84,7 @@ const SLOW_START: Duration = Duration::from_secs(3);
 
 /// The result of a recording.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct FinishedRecording {
     /// The directory of the recording.
     pub directory: Directory,
     /// The summary of the recording.
@@ -104,7 +104,7 @@ pub fn record(
     guardian: Option<&mut Guardian>,
     stop: BorrowedFd<'_>,
     watch: &mut dyn Watch,
-) -> Result<Recorded, Error> {
+) -> Result<FinishedRecording, Error> {
     let directory = Directory::create(&options.output)?;
     let begun = Session::prepare(options, guardian, Some(directory.clone()), None)
         .and_then(|session| session.begun(watch));
@@ -115,7 +115,7 @@ pub fn record(
     result?;
     let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
     options.reader.into_iter().for_each(|(user, group)| directory.dir().give(user, group));
-    Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
+    Ok(FinishedRecording { directory, summary, status: recorded.status, running: recorded.running })
 }
 
 /// The result of a session.
