@@ -3,7 +3,7 @@
 //! The input defines the rings, and then the stores that another thread repeats while this one reads. Stores go through
 //! the area's file: a hostile program could make the same ones, in no stronger order.
 
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
 use sordino_ring::read::Packet;
@@ -72,7 +72,7 @@ impl Places {
 fn area() -> (&'static Program, &'static File) {
     static AREA: OnceLock<(Program, File)> = OnceLock::new();
     let (program, file) = AREA.get_or_init(|| {
-        let request = Request {
+        let request = AreaRequest {
             cpus: CPUS,
             points: 1024,
             catalogue: 4096,

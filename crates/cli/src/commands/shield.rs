@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    Knob, Level, Lowered, Machine, Raised, Request, Shield, Status, Store, Watch, advice, boot, plan,
+    Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, Status, Store, Watch, advice, boot, plan,
 };
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -120,8 +120,8 @@ fn level(text: &str) -> Result<Level, String> {
 }
 
 impl Wanted {
-    fn request(&self) -> Request {
-        Request { cpus: self.cpus.clone(), level: self.level, hotplug: self.hotplug }
+    fn request(&self) -> ShieldRequest {
+        ShieldRequest { cpus: self.cpus.clone(), level: self.level, hotplug: self.hotplug }
     }
 }
 
@@ -180,7 +180,7 @@ struct Advice {
 }
 
 impl Advice {
-    fn of(machine: &Machine, request: &Request) -> Self {
+    fn of(machine: &Machine, request: &ShieldRequest) -> Self {
         let unseen = advice::unseen(machine).into_iter().collect();
         let notes = [unseen, advice::rivals(machine, request), advice::siblings(machine, request)].concat();
         Self { notes, rcu_threads: advice::rcu_threads(machine, request) }

@@ -1,6 +1,6 @@
 //! Applies changes one by one: each is journalled before it is made and read back afterwards.
 
-use crate::{Change, Error, KNOBS, Knob, Machine, Place, Request};
+use crate::{Change, Error, KNOBS, Knob, Machine, Place, ShieldRequest};
 use serde::Serialize;
 use sordino_undo::Journal;
 use std::collections::HashSet;
@@ -57,7 +57,7 @@ const SWEEPS: usize = 8;
 
 /// Makes all changes that `request` needs, knob by knob. Each is journalled before it is made.
 pub(crate) fn apply(
-    request: &Request,
+    request: &ShieldRequest,
     journal: &mut Journal,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Done>, Error> {

@@ -1,6 +1,6 @@
 //! Settings that only the kernel's command line can make.
 
-use crate::{Machine, Request};
+use crate::{Machine, ShieldRequest};
 use flate2::read::GzDecoder;
 use serde::Serialize;
 use sordino_sched::CpuList;
@@ -107,7 +107,7 @@ fn unpack(path: std::path::PathBuf) -> Option<String> {
 }
 
 /// Returns the parameters that would improve the shield, in the order of writing them.
-pub fn parameters(kernel: &KernelConfig, machine: &Machine, request: &Request) -> Vec<Parameter> {
+pub fn parameters(kernel: &KernelConfig, machine: &Machine, request: &ShieldRequest) -> Vec<Parameter> {
     let (cpus, rest) = (&request.cpus, request.rest(machine));
     let covers = |set: &CpuList| cpus.without(set).is_empty();
     let state = |in_force: bool, option: &'static str, lacks: bool| match (in_force, lacks) {
@@ -163,7 +163,7 @@ mod tests {
     fn states(kernel: &KernelConfig) -> Vec<State> {
         let online = CpuList::new(0..4);
         let machine = Machine { root: "/".into(), online, cpusets: Cpusets::None, tasks: Vec::new() };
-        let request = Request { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
+        let request = ShieldRequest { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
         let parameters = parameters(kernel, &machine, &request);
         let texts: Vec<&str> = parameters.iter().map(|parameter| parameter.text.as_str()).collect();
         assert_eq!(texts, ["nohz_full=2-3", "rcu_nocbs=2-3", "isolcpus=managed_irq,2-3", "irqaffinity=0-1"]);

@@ -2,7 +2,7 @@
 
 use crate::machine::SYSTEM;
 use crate::request::as_text;
-use crate::{Error, Machine, Remaining, Request, Task};
+use crate::{Error, Machine, Remaining, ShieldRequest, Task};
 use serde::{Deserialize, Serialize};
 use sordino_sched::CpuList;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shield {
     /// Request that raised the shield.
-    pub request: Request,
+    pub request: ShieldRequest,
     /// Time at which it was raised, in seconds since 1970.
     pub since: u64,
     /// Directory of the control group for threads on its CPUs; `None` without cpusets.

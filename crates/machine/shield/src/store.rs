@@ -4,7 +4,7 @@ use crate::apply::{ChangeOutcome, Done, Watch, apply};
 use crate::plan::{check_permission, check_root};
 use crate::restore::{Lowered, remaining, restore};
 use crate::shield::{Refused, Shield, landed};
-use crate::{Change, Error, Machine, Request, plan};
+use crate::{Change, Error, Machine, ShieldRequest, plan};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why it would not.
-    pub fn may_raise(&self, request: &Request) -> Result<(), Error> {
+    pub fn may_raise(&self, request: &ShieldRequest) -> Result<(), Error> {
         let machine = Machine::read()?;
         let planned = plan(&machine, request)?;
         if let Some(shield) = self.shield()? {
@@ -116,7 +116,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why there is no shield; nothing is changed then.
-    pub fn up(&mut self, request: &Request, watch: &mut dyn Watch) -> Result<Raised, Error> {
+    pub fn up(&mut self, request: &ShieldRequest, watch: &mut dyn Watch) -> Result<Raised, Error> {
         check_root()?;
         let _lock = self.lock()?;
         // An earlier shield goes first: its remains may prevent the new one.

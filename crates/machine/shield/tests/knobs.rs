@@ -1,7 +1,7 @@
 //! Tests of the knobs with trees of files that other kernels have.
 
 use sordino_sched::{CpuList, Policy, Thread};
-use sordino_shield::{Cpusets, Error, KNOBS, Level, Machine, Request, Task, Wants, advice, plan};
+use sordino_shield::{Cpusets, Error, KNOBS, Level, Machine, ShieldRequest, Task, Wants, advice, plan};
 use std::fs;
 use std::path::Path;
 
@@ -27,12 +27,12 @@ fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> Task {
     }
 }
 
-fn request(cpus: &str) -> Request {
-    Request { cpus: cpus.parse().unwrap(), level: Level::Full, hotplug: false }
+fn request(cpus: &str) -> ShieldRequest {
+    ShieldRequest { cpus: cpus.parse().unwrap(), level: Level::Full, hotplug: false }
 }
 
 /// Returns one knob's changes as `what: from -> to`.
-fn wants(machine: &Machine, request: &Request, knob: &str) -> Wants {
+fn wants(machine: &Machine, request: &ShieldRequest, knob: &str) -> Wants {
     let knob = KNOBS.iter().find(|each| each.name == knob).unwrap();
     knob.plan(machine, request).unwrap()
 }
@@ -159,7 +159,7 @@ fn sets_of_others_get_a_cpu_that_went_down_back_parents_first() {
     ];
     let mut machine = machine(directory.path(), &files);
     machine.cpusets = Cpusets::V1(directory.path().join("cpuset"));
-    let wants = wants(&machine, &Request { hotplug: true, ..request("3") }, "hotplug");
+    let wants = wants(&machine, &ShieldRequest { hotplug: true, ..request("3") }, "hotplug");
     let docker = format!("CPUs of the control group {}/cpuset/docker", directory.path().display());
     // The first journalled value is restored last.
     assert_eq!(

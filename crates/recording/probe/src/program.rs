@@ -11,7 +11,7 @@ use crate::text::{Text, start_of};
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{process, thread};
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{PAGE, RingHeader};
 use sordino_ring::map;
 use sordino_ring::slots::Slots;
@@ -60,7 +60,7 @@ pub(crate) struct Program {
     registered_length: u64,
     registered_points: u16,
     recorders: Recorders,
-    request: Request,
+    request: AreaRequest,
 }
 
 /// The state of an FNV-1a hash.
@@ -131,7 +131,7 @@ fn start() -> Option<Program> {
     let restartable = sordino_percpu::init(system::forbids_cpu_rings());
     let reserve = system::reserve();
     let (points, catalogue) = system::capacity(reserve);
-    let request = Request {
+    let request = AreaRequest {
         cpus: system::possible_cpus(),
         points,
         catalogue,

@@ -1,7 +1,7 @@
 //! The bytes that the layout page shows are the bytes of an area.
 mod support;
 
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{EnableMode, Program};
 use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
 use sordino_ring::map::Mapping;
@@ -40,7 +40,7 @@ fn bytes_at(mapping: &Mapping, offset: usize, length: usize) -> Vec<u8> {
 
 #[test]
 fn the_page_shows_the_bytes_that_are_there() {
-    let request = Request {
+    let request = AreaRequest {
         cpus: 2,
         points: 2048,
         catalogue: 8192,

@@ -5,7 +5,7 @@ use super::measure::{Measurement, OfCpu};
 use sordino_event::text::{count, printable};
 use sordino_shield::boot::{Parameter, State};
 use sordino_shield::{
-    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Status, Unfinished,
+    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, Status, Unfinished,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -33,7 +33,7 @@ fn shown(verbose: bool) -> usize {
 
 pub(super) fn plan(
     machine: &Machine,
-    request: &Request,
+    request: &ShieldRequest,
     planned: &[Planned],
     parameters: &[Parameter],
     advice: &Advice,

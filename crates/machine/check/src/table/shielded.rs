@@ -4,7 +4,7 @@ use super::{Line, Subject};
 use crate::Verdict;
 use sordino_event::text::count;
 use sordino_sched::CpuList;
-use sordino_shield::{Asked, Change, KNOBS, Knob, Level, Request, advice, boot};
+use sordino_shield::{Asked, Change, KNOBS, Knob, Level, ShieldRequest, advice, boot};
 
 pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
     let mut lines = vec![shield(subject)];
@@ -24,13 +24,13 @@ pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
 
 /// Request for a shield of the measured CPUs. One CPU has to be left for other work: if all are measured, it is the
 /// first.
-fn request(subject: &Subject<'_>) -> Option<Request> {
+fn request(subject: &Subject<'_>) -> Option<ShieldRequest> {
     let online = &subject.machine.online;
     let cpus = match online.without(subject.cpus).is_empty() {
         true => CpuList::new(online.as_slice().iter().copied().skip(1)),
         false => subject.cpus.intersection(online),
     };
-    (!cpus.is_empty()).then_some(Request { cpus, level: Level::Full, hotplug: false })
+    (!cpus.is_empty()).then_some(ShieldRequest { cpus, level: Level::Full, hotplug: false })
 }
 
 /// Returns the command that raises the shield.
@@ -46,7 +46,7 @@ fn shield(subject: &Subject<'_>) -> Line {
         Ok(status) => match &status.shield {
             None => Line::new(name, "none", Verdict::Warn, why).remedy(remedy(subject, true)),
             Some(shield) if status.drift.is_empty() => {
-                let Request { cpus, level, .. } = &shield.request;
+                let ShieldRequest { cpus, level, .. } = &shield.request;
                 Line::new(name, format!("CPU {cpus}, level {level}; it holds"), Verdict::Pass, why)
             }
             Some(shield) => {
@@ -64,7 +64,7 @@ fn shield(subject: &Subject<'_>) -> Line {
 /// Number of changes that a line lists.
 const TOLD: usize = 2;
 
-fn line(subject: &Subject<'_>, knob: &Knob, request: &Request) -> Line {
+fn line(subject: &Subject<'_>, knob: &Knob, request: &ShieldRequest) -> Line {
     let wants = match knob.plan(subject.machine, request) {
         Ok(wants) => wants,
         Err(error) => return Line::unknown(knob.name, error.to_string(), knob.why),
@@ -94,7 +94,7 @@ fn abridged(texts: &[String]) -> String {
 }
 
 /// Lines on services that work against a shield, and on shared cores.
-fn rivals(subject: &Subject<'_>, request: &Request) -> Vec<Line> {
+fn rivals(subject: &Subject<'_>, request: &ShieldRequest) -> Vec<Line> {
     let texts =
         [advice::rivals(subject.machine, request), advice::siblings(subject.machine, request)].concat();
     let line = |text: String| {

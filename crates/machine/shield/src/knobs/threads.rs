@@ -2,12 +2,12 @@
 
 use super::cpuset::may_move;
 use crate::machine::{Cpusets, Task};
-use crate::{Error, Knob, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
 
 pub(crate) const THREADS: Knob =
     Knob::basic("threads", "threads that no control group has taken away run elsewhere, too", wants);
 
-fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     // With version 1, threads of the root set have been moved by their group, and those of other sets follow their
     // sets.

@@ -2,7 +2,7 @@
 
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sordino_percpu::{Bytes, model};
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::EncodedLength;
@@ -32,7 +32,7 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     });
 }
 
-pub(crate) const REQUEST: Request = Request {
+pub(crate) const REQUEST: AreaRequest = AreaRequest {
     cpus: 1,
     points: 1,
     catalogue: 64,

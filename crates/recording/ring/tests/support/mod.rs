@@ -3,7 +3,7 @@
 
 use sordino_percpu::Bytes;
 use sordino_percpu::{cpu, thread};
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::position::EncodedLength;
@@ -67,7 +67,7 @@ impl Harness {
 
     pub fn with_reserve(reserve: usize) -> Self {
         sordino_percpu::init(false);
-        let request = Request {
+        let request = AreaRequest {
             cpus: cpus(),
             points: POINTS,
             catalogue: 64 << 10,
