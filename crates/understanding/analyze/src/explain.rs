@@ -12,7 +12,7 @@ use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::{UsualSample, outside};
-use crate::{Interval, Quotas, Rule, Survey};
+use crate::{Interval, IntervalRule, Quotas, Survey};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
@@ -118,7 +118,9 @@ impl Explainer {
         };
         let own = match Unrecorded::of(recorded) {
             Some(events) => OwnTime::Unrecorded(events),
-            None if survey.rule == Rule::between(CONSTANT) => OwnTime::Constant(survey.statistics.median),
+            None if survey.rule == IntervalRule::between(CONSTANT) => {
+                OwnTime::Constant(survey.statistics.median)
+            }
             None if recorded.syscalls => OwnTime::Code,
             None => OwnTime::OrSyscall,
         };

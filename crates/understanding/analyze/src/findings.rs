@@ -21,7 +21,7 @@ pub struct Findings {
     pub schema: &'static str,
     /// The version of the schema, [`SCHEMA_VERSION`].
     pub version: u32,
-    /// The rule that selects the intervals, in the text form of [`Rule`](crate::Rule).
+    /// The rule that selects the intervals, in the text form of [`IntervalRule`](crate::IntervalRule).
     pub rule: String,
     /// The reason for this rule, if the user named none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Analysis of a timeline: it finds the intervals that took long, and their causes.
 //!
-//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`Rule`] and
+//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`IntervalRule`] and
 //! keeps the longest intervals. An [`Explainer`] follows the kernel's events and divides the time of each kept interval
 //! by [`Cause`]. The time of a cause is net: where an interrupt comes while another thread has preempted the explained
 //! one, its time belongs to the interrupt. The parts of an interval add up to its length.
@@ -92,7 +92,7 @@ pub use findings::{
 };
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
-pub use rule::{Error, Key, Point, Rule};
+pub use rule::{Error, IntervalRule, Key, Point};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
 pub use table::{CauseEntry, Certainty, TABLE};

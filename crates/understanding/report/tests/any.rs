@@ -230,7 +230,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         (name(), key).prop_map(|(event, key)| Point { event: event.to_string(), key })
     };
     let other = (point(), point(), count())
-        .prop_map(|(begin, end, intervals)| Other { rule: Rule { begin, end }, intervals });
+        .prop_map(|(begin, end, intervals)| Other { rule: IntervalRule { begin, end }, intervals });
     (why, vec(other, 0..4)).prop_map(|(why, others)| Choice { why, others })
 }
 
