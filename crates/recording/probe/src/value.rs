@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char};
 ///
 /// Implemented for the integers, floating-point numbers, `bool`, [`Hex`] and [`Net`] integers, and enumerations
 /// declared with [`enumeration!`](crate::enumeration).
-pub trait Scalar: Copy {
+pub trait ScalarValue: Copy {
     /// The type's name in a trace.
     const NAME: &'static CStr;
     /// The labels of an enumeration.
@@ -24,7 +24,7 @@ pub trait Scalar: Copy {
 
 /// A field's value.
 ///
-/// Implemented for every [`Scalar`], arrays and slices of them, `&str`, `&CStr` and [`Blob`].
+/// Implemented for every [`ScalarValue`], arrays and slices of them, `&str`, `&CStr` and [`Blob`].
 pub trait Value {
     /// The scalar's name; empty for text.
     const SCALAR: &'static CStr;
@@ -46,7 +46,7 @@ pub trait Value {
     /// `to` has room for [`encoded_length`](Self::encoded_length) bytes. It need not be aligned.
     unsafe fn put(&self, to: *mut u8) -> *mut u8;
 
-    /// [`Scalar::integer`] if the shape is [`Container::One`]; `None` for other shapes.
+    /// [`ScalarValue::integer`] if the shape is [`Container::One`]; `None` for other shapes.
     #[inline(always)]
     fn as_integer(&self) -> Option<u64> {
         None
@@ -85,7 +85,7 @@ pub struct Blob<'a>(pub &'a [u8]);
 
 macro_rules! scalars {
     ($($ty:ty, $name:literal, $value:ident => $bytes:expr, $as_integer:ident => $integer:expr;)*) => {$(
-        impl Scalar for $ty {
+        impl ScalarValue for $ty {
             const NAME: &'static CStr = $name;
             type Bytes = [u8; size_of::<$ty>()];
             #[inline(always)]
@@ -138,7 +138,7 @@ scalars! {
 /// An enumeration that [`enumeration!`](crate::enumeration) declared.
 pub trait Enumerated: Copy {
     /// The integer that it is recorded as.
-    type Integer: Scalar;
+    type Integer: ScalarValue;
     /// The type's name in a trace: `enum:` and the integer's name.
     const NAME: &'static CStr;
     /// The labels of its values.
@@ -147,10 +147,10 @@ pub trait Enumerated: Copy {
     fn integer(self) -> Self::Integer;
 }
 
-impl<E: Enumerated> Scalar for E {
+impl<E: Enumerated> ScalarValue for E {
     const NAME: &'static CStr = <E as Enumerated>::NAME;
     const LABELS: &'static [Label] = <E as Enumerated>::LABELS;
-    type Bytes = <E::Integer as Scalar>::Bytes;
+    type Bytes = <E::Integer as ScalarValue>::Bytes;
     #[inline(always)]
     fn bytes(self) -> Self::Bytes {
         Enumerated::integer(self).bytes()
@@ -161,10 +161,10 @@ impl<E: Enumerated> Scalar for E {
     }
 }
 
-impl<S: Scalar> Value for S {
+impl<S: ScalarValue> Value for S {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::One;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = Some(size_of::<S::Bytes>());
 
     #[inline(always)]
@@ -185,11 +185,11 @@ impl<S: Scalar> Value for S {
     }
 }
 
-impl<S: Scalar, const N: usize> Value for [S; N] {
+impl<S: ScalarValue, const N: usize> Value for [S; N] {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
 
     #[inline(always)]
@@ -204,11 +204,11 @@ impl<S: Scalar, const N: usize> Value for [S; N] {
     }
 }
 
-impl<S: Scalar, const N: usize> Value for &[S; N] {
+impl<S: ScalarValue, const N: usize> Value for &[S; N] {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
 
     #[inline(always)]
@@ -223,10 +223,10 @@ impl<S: Scalar, const N: usize> Value for &[S; N] {
     }
 }
 
-impl<S: Scalar> Value for &[S] {
+impl<S: ScalarValue> Value for &[S] {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::Sequence;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = None;
 
     /// Bytes of the length and all elements. The length's 16 bits are exceeded no sooner than a record's size.
@@ -248,7 +248,7 @@ impl<S: Scalar> Value for &[S] {
 /// # Safety
 /// `to` has room for the bytes of all values.
 #[inline(always)]
-unsafe fn put_all<S: Scalar>(values: &[S], mut to: *mut u8) -> *mut u8 {
+unsafe fn put_all<S: ScalarValue>(values: &[S], mut to: *mut u8) -> *mut u8 {
     for value in values {
         // SAFETY: the caller guarantees room for all values, of which this is the next; an unaligned write.
         unsafe { to.cast::<S::Bytes>().write_unaligned(value.bytes()) };
