@@ -53,7 +53,7 @@ pub use format::{FieldKind, Format, RecordField};
 pub use grant::{Granted, GrantedEvents, SHARED, USUAL};
 pub use instance::{Instance, PREFIX};
 pub use layout::PageLayout;
-pub use lttng::{Conversion, EventConversion, PRIORITIES, Source, lttng};
+pub use lttng::{Conversion, EventConversion, FieldSource, PRIORITIES, lttng};
 pub use mount::{Tracefs, mount_point};
 pub use page::{Damage, KernelRecord, Missed, Page, Records};
 pub use record::{Converter, RecordHeader};

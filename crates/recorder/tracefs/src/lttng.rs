@@ -12,12 +12,12 @@ pub struct EventConversion {
     /// Name and fields of the result.
     pub schema: Schema,
     /// Source of each of its fields.
-    pub sources: Vec<Source>,
+    pub sources: Vec<FieldSource>,
 }
 
 /// Source of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct FieldSource {
     /// Index of the kernel's field in [`Format::fields`](crate::Format::fields).
     pub field: usize,
     /// Conversion of its value.
@@ -42,7 +42,8 @@ pub const PRIORITIES: PriorityNumbering = PriorityNumbering::Lttng;
 impl EventConversion {
     /// Returns a mapping that keeps the kernel's names and values.
     pub fn unchanged(schema: &Schema) -> Self {
-        let sources = (0..schema.fields.len()).map(|field| Source { field, conversion: Conversion::Same });
+        let sources =
+            (0..schema.fields.len()).map(|field| FieldSource { field, conversion: Conversion::Same });
         Self { schema: schema.clone(), sources: sources.collect() }
     }
 }
@@ -86,7 +87,7 @@ pub fn lttng(schema: &Schema) -> EventConversion {
 impl EventConversion {
     fn add(&mut self, name: &str, ty: Type, field: usize, conversion: Conversion) {
         self.schema.fields.push(Field { name: name.to_owned(), ty });
-        self.sources.push(Source { field, conversion });
+        self.sources.push(FieldSource { field, conversion });
     }
 }
 
