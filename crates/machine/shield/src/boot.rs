@@ -15,13 +15,13 @@ pub struct Parameter {
     /// Purpose of the parameter.
     pub why: &'static str,
     /// State of the parameter on the running kernel.
-    pub state: State,
+    pub state: ParameterState,
 }
 
 /// State of a parameter on the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ParameterState {
     /// In force for all requested CPUs.
     InForce,
     /// Not in force, but supported by the kernel.
@@ -111,9 +111,9 @@ pub fn parameters(kernel: &KernelConfig, machine: &Machine, request: &ShieldRequ
     let (cpus, rest) = (&request.cpus, request.rest(machine));
     let covers = |set: &CpuList| cpus.without(set).is_empty();
     let state = |in_force: bool, option: &'static str, lacks: bool| match (in_force, lacks) {
-        (true, _) => State::InForce,
-        (false, true) => State::NotBuilt(option),
-        (false, false) => State::Absent,
+        (true, _) => ParameterState::InForce,
+        (false, true) => ParameterState::NotBuilt(option),
+        (false, false) => ParameterState::Absent,
     };
     let isolated = kernel.value("isolcpus").and_then(|value| {
         // Flags come before the list: admin-guide/kernel-parameters.rst.
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::{Cpusets, Level};
 
-    fn states(kernel: &KernelConfig) -> Vec<State> {
+    fn states(kernel: &KernelConfig) -> Vec<ParameterState> {
         let online = CpuList::new(0..4);
         let machine = Machine { root: "/".into(), online, cpusets: Cpusets::None, tasks: Vec::new() };
         let request = ShieldRequest { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_is_in_force_is_what_the_kernel_does_not_what_it_was_told() {
-        use State::{Absent, InForce, NotBuilt};
+        use ParameterState::{Absent, InForce, NotBuilt};
         let told = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
         let mut kernel = KernelConfig { command_line: told.to_owned(), ..KernelConfig::default() };
         assert_eq!(states(&kernel), [NotBuilt("CONFIG_NO_HZ_FULL"), Absent, InForce, InForce]);

@@ -3,7 +3,7 @@
 use super::Advice;
 use super::measure::{Measurement, OfCpu};
 use sordino_event::text::{count, printable};
-use sordino_shield::boot::{Parameter, State};
+use sordino_shield::boot::{Parameter, ParameterState};
 use sordino_shield::{
     Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, Status, Unfinished,
 };
@@ -93,15 +93,15 @@ fn boot(parameters: &[Parameter]) -> String {
     let mut text = String::from("\nOnly possible on the kernel's command line\n");
     for Parameter { text: parameter, why, state } in parameters {
         let state = match state {
-            State::InForce => "in force",
-            State::Absent => "not in force",
-            State::NotBuilt(option) => &format!("this kernel can't: it is built without {option}"),
+            ParameterState::InForce => "in force",
+            ParameterState::Absent => "not in force",
+            ParameterState::NotBuilt(option) => &format!("this kernel can't: it is built without {option}"),
         };
         let _ = writeln!(text, "  {parameter:<28} {why}: {state}");
     }
     let absent: Vec<&str> = parameters
         .iter()
-        .filter(|parameter| parameter.state == State::Absent)
+        .filter(|parameter| parameter.state == ParameterState::Absent)
         .map(|parameter| parameter.text.as_str())
         .collect();
     if !absent.is_empty() {

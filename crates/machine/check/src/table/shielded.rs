@@ -109,12 +109,12 @@ fn rivals(subject: &Subject<'_>, request: &ShieldRequest) -> Vec<Line> {
 fn parameter(parameter: &boot::Parameter) -> Line {
     let boot::Parameter { text, why, state } = parameter;
     match state {
-        boot::State::InForce => {
+        boot::ParameterState::InForce => {
             Line::new("boot parameter", format!("{text} is in force"), Verdict::Pass, why)
         }
-        boot::State::Absent => Line::new("boot parameter", format!("no {text}"), Verdict::Warn, why)
+        boot::ParameterState::Absent => Line::new("boot parameter", format!("no {text}"), Verdict::Warn, why)
             .remedy(format!("add {text} to the kernel's command line")),
-        boot::State::NotBuilt(option) => {
+        boot::ParameterState::NotBuilt(option) => {
             Line::new("boot parameter", format!("no {text}"), Verdict::Info, why)
                 .remedy(format!("a kernel with {option}"))
         }
