@@ -380,7 +380,7 @@ mod tests {
     fn bodies_take_the_time_that_they_take() {
         let median = |body| {
             let measured = run(&Plan { loops: 2_000, tracepoint: false, body, ..plan() }).unwrap();
-            crate::Statistics::of(&measured).percentiles[0].gap_ns
+            crate::GapStatistics::of(&measured).percentiles[0].gap_ns
         };
         let empty = median(Body::Empty);
         assert!(median(Body::SystemCall) > empty && median(Body::Memory(1 << 20)) > 10.0 * empty);

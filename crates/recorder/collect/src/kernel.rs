@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
-    self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Statistics, Tracefs,
+    self as tracefs, BufferCounts, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs,
 };
 use sordino_undo::{ChangeId, Guardian, Step};
 use std::os::fd::OwnedFd;
@@ -51,7 +51,7 @@ pub(crate) struct Kernel {
     /// The times at which the thread moves pages.
     moving: Moving,
     /// Each CPU's counters when its buffer was last emptied.
-    counted: Vec<(Cpu, Statistics)>,
+    counted: Vec<(Cpu, BufferCounts)>,
     pub(crate) formats: Arc<Formats>,
     /// Size of each CPU's buffer, in KiB, as the kernel allocated it.
     pub(crate) buffer_kib: u64,
@@ -208,7 +208,7 @@ impl Kernel {
         let before = std::mem::replace(&mut self.counted, counted);
         let since = |Drained { cpu, statistics, failure, .. }: Drained| {
             let before = before.iter().find(|(other, _)| *other == cpu);
-            let before = before.map_or(Statistics::default(), |(_, counts)| *counts);
+            let before = before.map_or(BufferCounts::default(), |(_, counts)| *counts);
             Emptied {
                 cpu: cpu.0,
                 lost: statistics.lost().saturating_sub(before.lost()),

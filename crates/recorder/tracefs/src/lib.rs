@@ -58,5 +58,5 @@ pub use mount::{Tracefs, mount_point};
 pub use page::{Damage, KernelRecord, Missed, Page, Records};
 pub use record::{Converter, RecordHeader};
 pub use settings::{CLOCK_MONOTONIC, CLOCK_TSC, Clocks};
-pub use statistics::Statistics;
+pub use statistics::BufferCounts;
 pub use tracers::Lines;

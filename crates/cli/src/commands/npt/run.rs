@@ -13,7 +13,7 @@ use crate::terminal::has_terminal_for_errors;
 use crate::throttle::{self, THROTTLE, Throttle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_npt::{
-    Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
+    Counts, Error, Frequency, GapStatistics, Measured, Monitor, Plan, hit, run_on, run_without_interrupts,
 };
 use sordino_peers::provider::{Built, Provider, ProviderKind};
 use sordino_sched::{CpuList, Policy, affinity, set_policy};
@@ -49,7 +49,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
         let counts = counts.as_ref().ok();
         OfCpu {
             cpu,
-            statistics: Statistics::of(&measured),
+            statistics: GapStatistics::of(&measured),
             measured,
             interrupters: counts.map(|(before, after)| after.since(before, cpu)),
             stolen: counts.and_then(|(before, after)| after.stolen_since(before, cpu)),

@@ -7,7 +7,7 @@ use crate::failure::UNUSABLE;
 use crate::privilege::is_root;
 use serde_json::Value;
 use sordino_dirfd::Dir;
-use sordino_npt::Statistics;
+use sordino_npt::GapStatistics;
 use sordino_peers::bpftrace::Counter;
 use sordino_peers::lttng::{self, Lttng};
 use sordino_peers::provider::{Built, ProviderKind};
@@ -57,7 +57,7 @@ pub(super) fn tracer(text: &str) -> Result<Tracer, String> {
 
 /// The result of a traced loop.
 pub(super) struct Traced {
-    pub(super) statistics: Statistics,
+    pub(super) statistics: GapStatistics,
     /// Number of hits of the tracepoint.
     pub(super) hits: u64,
     /// Duration of the loop, in seconds.
