@@ -21,7 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, Status, Store, Watch, advice, boot, plan,
+    Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, ShieldStatus, Store, Watch, advice, boot,
+    plan,
 };
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -58,7 +59,7 @@ enum Command {
     ///
     /// Changes nothing. Also reports an 'up' or 'down' that was killed before it had finished; the next 'down' or 'up'
     /// undoes its changes. Exit status: 0 if a shield is up and holds, otherwise 1.
-    Status(Format),
+    ShieldStatus(Format),
     /// Run a command on the shielded CPUs
     ///
     /// The command runs as the user who called sudo, unless --as names another, and its exit status is passed on.
@@ -129,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.command {
         Command::Plan(wanted) => show_plan(wanted),
         Command::Up(options) => up(options),
-        Command::Status(format) => status(*format),
+        Command::ShieldStatus(format) => status(*format),
         Command::Run(options) => run::run(options),
         Command::Down(format) => down(*format),
     }
@@ -278,7 +279,7 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
     })
 }
 
-fn status_json(status: &Status, rivals: &[String]) -> String {
+fn status_json(status: &ShieldStatus, rivals: &[String]) -> String {
     let value = json!({
         "schema": 1,
         "shield": status.shield,

@@ -12,7 +12,7 @@ pub use kernel::machine_info;
 
 use crate::{Line, Sources, Step, Verdict};
 use sordino_sched::CpuList;
-use sordino_shield::{Machine, Status, boot};
+use sordino_shield::{Machine, ShieldStatus, boot};
 
 /// Input of the table.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Subject<'a> {
     /// Configuration and command line of the kernel.
     pub kernel: &'a boot::KernelConfig,
     /// State of the shield, or the reason why it is unknown.
-    pub shield: Result<&'a Status, String>,
+    pub shield: Result<&'a ShieldStatus, String>,
     /// CPUs that are measured.
     pub cpus: &'a CpuList,
     /// Tracers of the kernel, or the reason why they cannot be used.

@@ -47,5 +47,5 @@ pub use plan::{Planned, plan};
 pub use request::{Level, ShieldRequest};
 pub use restore::{Lowered, Remaining, restore};
 pub use shield::{Refused, Shield};
-pub use status::{Drift, Status, Unfinished};
+pub use status::{Drift, ShieldStatus, Unfinished};
 pub use store::{Raised, Store};

@@ -5,7 +5,8 @@ use super::measure::{Measurement, OfCpu};
 use sordino_event::text::{count, printable};
 use sordino_shield::boot::{Parameter, ParameterState};
 use sordino_shield::{
-    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, Status, Unfinished,
+    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, ShieldStatus,
+    Unfinished,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -191,7 +192,7 @@ fn microseconds(nanoseconds: f64) -> String {
     format!("{:.1} us", nanoseconds / 1e3)
 }
 
-pub(super) fn status(status: &Status, rivals: &[String], verbose: bool) -> String {
+pub(super) fn status(status: &ShieldStatus, rivals: &[String], verbose: bool) -> String {
     let Some(shield) = &status.shield else {
         let none = "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
         return status.unfinished.as_ref().map_or(none, unfinished).to_owned();
