@@ -10,7 +10,7 @@ use clap::Args;
 use nix::unistd::Group;
 use rustix::fs::{FlockOperation, flock};
 use sordino_tracefs::{Granted, GrantedEvents, SHARED, Tracefs, USUAL, mount_point};
-use sordino_undo::{Journal, Step};
+use sordino_undo::{Journal, UndoStep};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -258,12 +258,12 @@ fn give(
         let file = mount.join(file);
         let mode = fs::metadata(&file)?.mode() & 0o7777;
         if mode & bits != bits {
-            journal.add(Step::restore_access(&file)?)?;
-            Step::give_access(&file, mode | bits)?;
+            journal.add(UndoStep::restore_access(&file)?)?;
+            UndoStep::give_access(&file, mode | bits)?;
         }
     }
     for granted in (1..=instances).map(|number| Granted::new(to.name, number)) {
-        let step = Step::RemoveInstance { name: granted.name.clone() };
+        let step = UndoStep::RemoveInstance { name: granted.name.clone() };
         if !journal.steps().contains(&step) {
             journal.add(step)?;
         }

@@ -3,7 +3,7 @@
 mod text;
 
 use crate::limits::time;
-use crate::{Measurement, Report, Step};
+use crate::{CheckStep, Measurement, Report};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -186,7 +186,7 @@ fn times(reports: &[(String, Report)]) -> Vec<Row> {
     rows.collect()
 }
 
-fn find<'a>(steps: &'a [Step], step: &str, what: &str) -> Option<&'a Measurement> {
+fn find<'a>(steps: &'a [CheckStep], step: &str, what: &str) -> Option<&'a Measurement> {
     steps
         .iter()
         .find(|each| each.name == step)?

@@ -4,7 +4,7 @@ mod file;
 
 pub use file::{BadLimits, duration};
 
-use crate::{Distribution, Step, Verdict};
+use crate::{CheckStep, Distribution, Verdict};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Limits {
     /// Judges a step's measurements by its limits: FAIL with the longest time that exceeds one, PASS if there are
     /// limits and all are kept, NOT MEASURED if there are too few samples for one. A step that has its own verdict
     /// already, or no measurements, keeps its verdict.
-    pub fn judge(&self, step: &mut Step) {
+    pub fn judge(&self, step: &mut CheckStep) {
         if step.verdict != Verdict::Info || step.measurements.is_empty() {
             return;
         }
@@ -127,8 +127,8 @@ mod tests {
 
     const KNOWN: &[&str] = &["npt", "wake-up"];
 
-    fn measured(name: &str, times: &[u64]) -> Step {
-        let mut step = Step::new(name, name);
+    fn measured(name: &str, times: &[u64]) -> CheckStep {
+        let mut step = CheckStep::new(name, name);
         for (cpu, &time) in times.iter().enumerate() {
             step.measurements.push(Measurement::new(format!("CPU {cpu}"), Samples::of([10, time])));
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_stays_so() {
-        let mut step = Step::new("npt", "npt").not_measured("no", None);
+        let mut step = CheckStep::new("npt", "npt").not_measured("no", None);
         limits("[npt]\nmax = \"1us\"").judge(&mut step);
         assert_eq!(step.verdict, Verdict::NotMeasured);
     }

@@ -10,7 +10,7 @@ mod shielded;
 
 pub use kernel::machine_info;
 
-use crate::{Line, Sources, Step, Verdict};
+use crate::{CheckStep, Line, Sources, Verdict};
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, ShieldStatus, boot};
 
@@ -30,9 +30,9 @@ pub struct Subject<'a> {
 }
 
 /// Creates the step `system`.
-pub fn step(subject: &Subject<'_>) -> Step {
+pub fn step(subject: &Subject<'_>) -> CheckStep {
     let sources = Sources::new(&subject.machine.root);
-    let mut step = Step::new("system", "How the machine is set");
+    let mut step = CheckStep::new("system", "How the machine is set");
     step.lines = [
         kernel::lines(&sources, subject.kernel.config.as_deref(), subject.tracers.as_deref()),
         processor::lines(&sources, subject.cpus),

@@ -311,7 +311,7 @@ fn remove(path: &Path) -> Result<(), Error> {
 fn undo(journal: Journal, members: usize) -> Result<Lowered, Error> {
     let (path, steps) = (journal.path().to_owned(), journal.steps().to_vec());
     let failures = journal.undo(restore).map_err(Error::io(path))?;
-    let succeeded = |step: &&sordino_undo::Step| !failures.iter().any(|failure| failure.step == **step);
+    let succeeded = |step: &&sordino_undo::UndoStep| !failures.iter().any(|failure| failure.step == **step);
     let remaining = steps.iter().filter(succeeded).filter_map(remaining).collect();
     Ok(Lowered { steps: steps.len(), remaining, landed: Vec::new(), members, failures })
 }

@@ -2,7 +2,7 @@
 
 use crate::guard::GREETING;
 use crate::step::unescape;
-use crate::{Failure, Step};
+use crate::{Failure, UndoStep};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ pub struct Guardian {
     process: Child,
     /// Connection to the guardian; `None` after undoing.
     stream: Option<BufReader<UnixStream>>,
-    steps: Vec<(ChangeId, Step)>,
+    steps: Vec<(ChangeId, UndoStep)>,
     added: u64,
 }
 
@@ -41,7 +41,7 @@ pub enum Error {
     #[error("the process that undoes changes is gone; steps left to undo: {}", steps.len())]
     Gone {
         /// Steps that the guardian would have carried out.
-        steps: Vec<Step>,
+        steps: Vec<UndoStep>,
         /// Error by which its exit was noticed.
         #[source]
         source: io::Error,
@@ -85,7 +85,7 @@ impl Guardian {
     ///
     /// # Errors
     /// [`Error::Gone`]: the change must not be made then.
-    pub fn add(&mut self, step: Step) -> Result<ChangeId, Error> {
+    pub fn add(&mut self, step: UndoStep) -> Result<ChangeId, Error> {
         let change = ChangeId(self.added);
         self.request(&format_args!("add\t{}\t{step}", change.0))?;
         self.added += 1;

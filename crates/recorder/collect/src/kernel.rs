@@ -13,7 +13,7 @@ use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
     self as tracefs, BufferCounts, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs,
 };
-use sordino_undo::{ChangeId, Guardian, Step};
+use sordino_undo::{ChangeId, Guardian, UndoStep};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -248,14 +248,14 @@ fn with_names(requested: &[Selection], available: &[EventName]) -> Result<Vec<Se
 /// created beforehand.
 fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, ChangeId), Error> {
     let name = format!("sordino-{}", std::process::id());
-    let change = guardian.add(Step::RemoveInstance { name: name.clone() })?;
+    let change = guardian.add(UndoStep::RemoveInstance { name: name.clone() })?;
     let refused = match Instance::create(tracefs, &name) {
         Err(error @ tracefs::Error::NotPermitted { .. }) => error,
         made => return Ok((made?, change)),
     };
     guardian.forget(change)?;
     let mut instance = Instance::take(tracefs)?.ok_or(refused)?;
-    let change = guardian.add(Step::ResetInstance { name: instance.name().to_owned() })?;
+    let change = guardian.add(UndoStep::ResetInstance { name: instance.name().to_owned() })?;
     instance.reset()?;
     Ok((instance, change))
 }

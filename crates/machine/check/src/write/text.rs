@@ -1,12 +1,12 @@
 //! Formats a report for a terminal.
 
 use crate::limits::time;
-use crate::{Line, Report, Step, Verdict};
+use crate::{CheckStep, Line, Report, Verdict};
 use sordino_event::text::printable;
 use std::fmt::Write;
 
 /// Formats one step. Of its lines, only those with WARN or FAIL are listed, unless `is_verbose`.
-pub fn step(step: &Step, is_verbose: bool) -> String {
+pub fn step(step: &CheckStep, is_verbose: bool) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, printable(&step.name), printable(&step.reason));
     let is_told = |line: &&Line| is_verbose || matches!(line.verdict, Verdict::Warn | Verdict::Fail);
@@ -49,7 +49,7 @@ pub fn step(step: &Step, is_verbose: bool) -> String {
 /// Number of interrupters that are listed for a CPU.
 const INTERRUPTERS: usize = 4;
 
-fn measurements(step: &Step, text: &mut String) {
+fn measurements(step: &CheckStep, text: &mut String) {
     if step.measurements.is_empty() {
         return;
     }
