@@ -1,6 +1,6 @@
 //! Notes for the user on conditions that a shield does not change.
 
-use crate::{Cpusets, Machine, ShieldRequest, Task};
+use crate::{Cpusets, Machine, RunningThread, ShieldRequest};
 use sordino_sched::CpuList;
 use std::fs;
 
@@ -67,7 +67,7 @@ pub fn rcu_threads(machine: &Machine, request: &ShieldRequest) -> Vec<String> {
             .iter()
             .any(|prefix| name.starts_with(prefix))
     };
-    let concerns = |task: &&Task| {
+    let concerns = |task: &&RunningThread| {
         // The numbers of these two kinds are nodes and the first CPUs of groups, not single CPUs.
         is_rcus(&task.name)
             && (["rcub/", "rcuog/"].iter().any(|prefix| task.name.starts_with(prefix))

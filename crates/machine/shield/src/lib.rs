@@ -41,7 +41,7 @@ mod store;
 pub use apply::{ChangeOutcome, Done, Silent, Watch};
 pub use error::Error;
 pub use knob::{Asked, Change, KNOBS, Knob, Wants};
-pub use machine::{Cpusets, Machine, Task};
+pub use machine::{Cpusets, Machine, RunningThread};
 pub use place::Place;
 pub use plan::{Planned, plan};
 pub use request::{Level, ShieldRequest};

@@ -2,7 +2,7 @@
 
 use crate::machine::SYSTEM;
 use crate::request::as_text;
-use crate::{Error, Machine, Remaining, ShieldRequest, Task};
+use crate::{Error, Machine, Remaining, RunningThread, ShieldRequest};
 use serde::{Deserialize, Serialize};
 use sordino_sched::CpuList;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl Shield {
     /// kernel threads and, without control groups, all threads.
     pub(crate) fn free_new_threads(&self) -> Result<(), Error> {
         let machine = Machine::read()?;
-        let inherited = |task: &&Task| {
+        let inherited = |task: &&RunningThread| {
             let is_confined = (task.of_kernel || self.group.is_none()) && task.affinity == self.rest;
             is_confined && !task.bound && task.thread.started > self.youngest
         };

@@ -1,7 +1,9 @@
 //! Tests of the knobs with trees of files that other kernels have.
 
 use sordino_sched::{CpuList, Policy, Thread};
-use sordino_shield::{Cpusets, Error, KNOBS, Level, Machine, ShieldRequest, Task, Wants, advice, plan};
+use sordino_shield::{
+    Cpusets, Error, KNOBS, Level, Machine, RunningThread, ShieldRequest, Wants, advice, plan,
+};
 use std::fs;
 use std::path::Path;
 
@@ -15,8 +17,8 @@ fn machine(root: &Path, files: &[(&str, &str)]) -> Machine {
     Machine { root: root.into(), online: CpuList::new(0..4), cpusets: Cpusets::None, tasks: Vec::new() }
 }
 
-fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> Task {
-    Task {
+fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> RunningThread {
+    RunningThread {
         thread: Thread { tid, started: 1 },
         name: name.to_owned(),
         affinity: cpus.parse().unwrap(),

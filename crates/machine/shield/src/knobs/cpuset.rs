@@ -93,7 +93,7 @@ fn group(wants: &mut Wants, mount: &Path, name: &str, cpus: &CpuList, memory: &s
 }
 
 /// Returns true for threads of the root set, except for those that the kernel keeps there.
-pub(crate) fn may_move(task: &crate::Task) -> bool {
+pub(crate) fn may_move(task: &crate::RunningThread) -> bool {
     task.group == "/" && !task.bound && task.thread.tid != KTHREADD
 }
 
