@@ -16,7 +16,7 @@ mod rights;
 mod terminal;
 mod thread;
 
-pub use affinity::{BadThread, Thread, affinity, set_affinity};
+pub use affinity::{BadThread, ThreadIdentity, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
 pub use exit::exit_status;
 pub use rights::{Right, as_root};

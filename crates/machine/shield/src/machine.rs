@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::place::group_of;
-use sordino_sched::{CpuList, Policy, Thread};
+use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub enum Cpusets {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningThread {
     /// Id and start time of the thread.
-    pub thread: Thread,
+    pub thread: ThreadIdentity,
     /// Name of the thread.
     pub name: String,
     /// CPUs that the thread may run on.
@@ -171,7 +171,7 @@ fn tasks(controller: &str) -> Result<Vec<RunningThread>, Error> {
 impl RunningThread {
     fn read(tid: i32, controller: &str) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-        let thread = Thread::find(tid).ok()?;
+        let thread = ThreadIdentity::find(tid).ok()?;
         let (name, flags, policy) = Self::parse(&stat)?;
         Some(Self {
             thread,

@@ -3,7 +3,7 @@
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
-use sordino_sched::{CpuList, Thread};
+use sordino_sched::{CpuList, ThreadIdentity};
 use sordino_undo::UndoStep;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -38,12 +38,12 @@ pub enum Place {
     /// Control group of a thread: a path below the mount point of version 1.
     Member {
         /// Id and start time of the thread.
-        thread: Thread,
+        thread: ThreadIdentity,
         /// Mount point of the control groups.
         mount: PathBuf,
     },
     /// CPUs that a thread may run on.
-    Affinity(Thread),
+    Affinity(ThreadIdentity),
 }
 
 impl Place {
@@ -252,7 +252,7 @@ mod tests {
         let gone = Place::Text("/proc/no-such-file".into());
         assert_eq!(gone.read().unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(gone.undo().unwrap_err().kind(), io::ErrorKind::NotFound);
-        let ended = Place::Affinity(Thread { tid: i32::MAX, started: 0 });
+        let ended = Place::Affinity(ThreadIdentity { tid: i32::MAX, started: 0 });
         assert_eq!(ended.read().unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(ended.write("0").unwrap_err().kind(), io::ErrorKind::NotFound);
     }

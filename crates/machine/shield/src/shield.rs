@@ -23,7 +23,7 @@ pub struct Shield {
     /// CPUs that are not shielded.
     #[serde(with = "as_text")]
     pub rest: CpuList,
-    /// Start time of the youngest thread that existed before the shield: see [`sordino_sched::Thread`].
+    /// Start time of the youngest thread that existed before the shield: see [`sordino_sched::ThreadIdentity`].
     pub(crate) youngest: u64,
     /// CPUs to which each interrupt was delivered before, by file.
     pub(crate) landed: BTreeMap<PathBuf, String>,

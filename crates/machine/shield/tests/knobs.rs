@@ -1,6 +1,6 @@
 //! Tests of the knobs with trees of files that other kernels have.
 
-use sordino_sched::{CpuList, Policy, Thread};
+use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use sordino_shield::{
     Cpusets, Error, KNOBS, Level, Machine, RunningThread, ShieldRequest, Wants, advice, plan,
 };
@@ -19,7 +19,7 @@ fn machine(root: &Path, files: &[(&str, &str)]) -> Machine {
 
 fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> RunningThread {
     RunningThread {
-        thread: Thread { tid, started: 1 },
+        thread: ThreadIdentity { tid, started: 1 },
         name: name.to_owned(),
         affinity: cpus.parse().unwrap(),
         group: "/".to_owned(),

@@ -1,6 +1,6 @@
 //! One undo step, and its format as a line of text.
 
-use sordino_sched::{CpuList, Thread};
+use sordino_sched::{CpuList, ThreadIdentity};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
@@ -41,7 +41,7 @@ pub enum UndoStep {
     /// Restores the CPU affinity of a thread.
     Affinity {
         /// The thread; if it has exited, there is nothing to do.
-        thread: Thread,
+        thread: ThreadIdentity,
         /// CPUs that the thread may run on.
         cpus: CpuList,
     },
@@ -261,7 +261,7 @@ mod tests {
                 UndoStep::RemoveInstance { name: name.clone() },
                 UndoStep::ResetInstance { name },
                 UndoStep::Access { file: path.clone(), mode },
-                UndoStep::Affinity { thread: Thread { tid, started }, cpus: CpuList::new(cpus) },
+                UndoStep::Affinity { thread: ThreadIdentity { tid, started }, cpus: CpuList::new(cpus) },
                 UndoStep::RemoveGroup { directory: path.clone(), heir: path.clone() },
                 UndoStep::RemoveDirectory { directory: path },
             ];
