@@ -110,7 +110,7 @@ pub use shortfall::{
 };
 pub use similar::similar;
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
-pub use unanswered::{Unanswered, Unrecorded, unanswered_lines};
+pub use unanswered::{Unanswered, UnrecordedPrograms, unanswered_lines};
 pub use watch::Watch;
 
 use rustix::rand::{GetRandomFlags, getrandom};

@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::placement::RecorderCpus;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
-use crate::unanswered::{Unanswered, Unrecorded};
+use crate::unanswered::{Unanswered, UnrecordedPrograms};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use std::fs;
@@ -72,7 +72,7 @@ pub struct Summary {
     pub unplaced: u64,
     /// Programs that registered and could not be recorded.
     #[serde(default)]
-    pub unrecorded: Unrecorded,
+    pub unrecorded: UnrecordedPrograms,
     /// For an incomplete recording, the facts for converting the kernel's pages that the pages do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<Pending>,

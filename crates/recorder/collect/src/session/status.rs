@@ -10,7 +10,7 @@ use crate::rank::Rank;
 use crate::shortfall::Shortfall;
 use crate::summary::{ProgramSummary, Summary};
 use crate::threads::cpu_seconds;
-use crate::unanswered::{Unanswered, Unrecorded};
+use crate::unanswered::{Unanswered, UnrecordedPrograms};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub struct Status {
     pub unanswered: Unanswered,
     /// Programs that registered and could not be recorded.
     #[serde(default)]
-    pub unrecorded: Unrecorded,
+    pub unrecorded: UnrecordedPrograms,
     /// The number of ended programs whose records are kept for snapshots.
     pub ended: usize,
     /// The number of ended programs whose records are no longer kept.
