@@ -64,7 +64,7 @@ pub use counters::{NoCounters, Paranoid, counters};
 pub use mark::mark_text;
 pub use point::{Container, Description, FieldDescription, Label, Tracepoint};
 pub use sordino_event::Level;
-pub use value::{Blob, Enumerated, Hex, Net, ScalarValue, Value};
+pub use value::{Blob, Enumerated, Hex, Net, Recordable, ScalarValue};
 
 /// The length of a record's longest payload, in bytes. A longer one is lost and counted as too large; so is one that
 /// does not fit into the recorder's sub-buffers.

@@ -3,7 +3,7 @@
 /// Declares a tracepoint and hits it.
 ///
 /// `tracepoint!([level: LEVEL,] PROVIDER:NAME, FIELD: TYPE = VALUE, ...)`. Types are those that implement
-/// [`Value`](crate::Value); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only if a
+/// [`Recordable`](crate::Recordable); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only if a
 /// session has enabled the event. The same tracepoint may stand in several places, with the same fields.
 ///
 /// ```
@@ -65,18 +65,18 @@ macro_rules! __hit {
     ($point:ident, $word:ident, $enabled:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         $(let $field: $ty = $value;)*
         // SAFETY: `look` returned `word` with the value `enabled`.
-        if !unsafe { $crate::internal::is_filtered_out($word, $enabled, [$($crate::Value::as_integer(&$field)),*]) } {
+        if !unsafe { $crate::internal::is_filtered_out($word, $enabled, [$($crate::Recordable::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
-                $crate::internal::fixed_length(&[$(<$ty as $crate::Value>::FIXED),*]);
+                $crate::internal::fixed_length(&[$(<$ty as $crate::Recordable>::FIXED),*]);
             let length = match FIXED {
                 ::core::option::Option::Some(length) => length,
-                ::core::option::Option::None => $crate::internal::encoded_length([$($crate::Value::encoded_length(&$field)),*]),
+                ::core::option::Option::None => $crate::internal::encoded_length([$($crate::Recordable::encoded_length(&$field)),*]),
             };
             #[allow(unused_mut, unused_variables, unused_assignments)]
             let fill = |mut to: *mut u8| {
                 // SAFETY: `record` makes room for `length` bytes: the sum of all encoded lengths, which do not change
                 // between calls.
-                $(to = unsafe { $crate::Value::put(&$field, to) };)*
+                $(to = unsafe { $crate::Recordable::put(&$field, to) };)*
             };
             // SAFETY: `fill` writes `length` bytes, laid out as the fields that were declared with the same types.
             unsafe { $crate::internal::record(&$point, $enabled, length, fill) };

@@ -25,7 +25,7 @@ pub trait ScalarValue: Copy {
 /// A field's value.
 ///
 /// Implemented for every [`ScalarValue`], arrays and slices of them, `&str`, `&CStr` and [`Blob`].
-pub trait Value {
+pub trait Recordable {
     /// The scalar's name; empty for text.
     const SCALAR: &'static CStr;
     /// The number of scalars, and its encoding.
@@ -58,7 +58,7 @@ impl FieldDescription {
     ///
     /// # Panics
     /// Panics if it does not end with one; in a constant, that is a compile error.
-    pub const fn of<V: Value>(name: &'static str) -> Self {
+    pub const fn of<V: Recordable>(name: &'static str) -> Self {
         assert!(!name.is_empty() && name.as_bytes()[name.len() - 1] == 0);
         Self {
             name: name.as_ptr().cast::<c_char>(),
@@ -161,7 +161,7 @@ impl<E: Enumerated> ScalarValue for E {
     }
 }
 
-impl<S: ScalarValue> Value for S {
+impl<S: ScalarValue> Recordable for S {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::One;
     const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
@@ -185,7 +185,7 @@ impl<S: ScalarValue> Value for S {
     }
 }
 
-impl<S: ScalarValue, const N: usize> Value for [S; N] {
+impl<S: ScalarValue, const N: usize> Recordable for [S; N] {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
@@ -204,7 +204,7 @@ impl<S: ScalarValue, const N: usize> Value for [S; N] {
     }
 }
 
-impl<S: ScalarValue, const N: usize> Value for &[S; N] {
+impl<S: ScalarValue, const N: usize> Recordable for &[S; N] {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
@@ -223,7 +223,7 @@ impl<S: ScalarValue, const N: usize> Value for &[S; N] {
     }
 }
 
-impl<S: ScalarValue> Value for &[S] {
+impl<S: ScalarValue> Recordable for &[S] {
     const SCALAR: &'static CStr = S::NAME;
     const CONTAINER: Container = Container::Sequence;
     const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
@@ -257,7 +257,7 @@ unsafe fn put_all<S: ScalarValue>(values: &[S], mut to: *mut u8) -> *mut u8 {
     to
 }
 
-impl Value for Blob<'_> {
+impl Recordable for Blob<'_> {
     const SCALAR: &'static CStr = c"u8x";
     const CONTAINER: Container = Container::Sequence;
     const FIXED: Option<usize> = None;
@@ -276,7 +276,7 @@ impl Value for Blob<'_> {
 
 macro_rules! texts {
     ($($ty:ty, $bytes:ident;)*) => {$(
-        impl Value for $ty {
+        impl Recordable for $ty {
             const SCALAR: &'static CStr = c"";
             const CONTAINER: Container = Container::String;
             const FIXED: Option<usize> = None;

@@ -112,7 +112,7 @@ fn cgroup(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_ring::value::Value;
+    use sordino_ring::value::Annotation;
 
     #[test]
     fn a_cgroup_is_where_the_thread_is_in_either_version() {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_thread_has_the_newest_that_it_said_itself() {
-        let copied = |tid, since, name, text| Copied::of(&Value { tid, since, name, text });
+        let copied = |tid, since, name, text| Copied::of(&Annotation { tid, since, name, text });
         // A thread that began at 50 has the id of an earlier one.
         let copies = [
             copied(7, 40, "request", "of the earlier one"),

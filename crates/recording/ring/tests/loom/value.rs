@@ -2,10 +2,10 @@
 
 use crate::support::*;
 use loom::thread;
-use sordino_ring::value::{Copied, Value, Values};
+use sordino_ring::value::{Annotation, Copied, Values};
 
-fn annotation(tid: u32, text: &str) -> Value<'_> {
-    Value { tid, since: text.len() as u64, name: "name", text }
+fn annotation(tid: u32, text: &str) -> Annotation<'_> {
+    Annotation { tid, since: text.len() as u64, name: "name", text }
 }
 
 fn nobody(_: u32) -> bool {
