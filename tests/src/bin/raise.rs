@@ -4,7 +4,7 @@
 //! made.
 
 use rustix::process::{Signal, getpid, kill_process};
-use sordino_shield::{Change, Done, Knob, Level, ShieldRequest, Store, Watch};
+use sordino_shield::{Change, ChangeObserver, Done, Knob, Level, ShieldRequest, Store};
 
 struct Killed {
     left: u64,
@@ -19,7 +19,7 @@ impl Killed {
     }
 }
 
-impl Watch for Killed {
+impl ChangeObserver for Killed {
     fn changing(&mut self, _knob: &Knob, _change: &Change) {
         self.moment();
     }

@@ -21,8 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, ShieldStatus, Store, Watch, advice, boot,
-    plan,
+    ChangeObserver, Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, ShieldStatus, Store,
+    advice, boot, plan,
 };
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -319,7 +319,7 @@ struct Raising {
     stop: OwnedFd,
 }
 
-impl Watch for Raising {
+impl ChangeObserver for Raising {
     fn changing(&mut self, knob: &Knob, change: &sordino_shield::Change) {
         self.progress.doing(format!("{}: {}", knob.name, change.what));
     }

@@ -36,7 +36,7 @@ pub struct Done {
 }
 
 /// Observer of changes while they are made.
-pub trait Watch {
+pub trait ChangeObserver {
     /// Called after a change was journalled, before it is made.
     fn changing(&mut self, _knob: &Knob, _change: &Change) {}
     /// Called after a change was made or rejected.
@@ -50,7 +50,7 @@ pub trait Watch {
 /// An observer that does nothing.
 #[derive(Debug)]
 pub struct Silent;
-impl Watch for Silent {}
+impl ChangeObserver for Silent {}
 
 /// Limit of repetitions of a knob that moves threads, which is repeated as long as it finds new ones.
 const SWEEPS: usize = 8;
@@ -59,7 +59,7 @@ const SWEEPS: usize = 8;
 pub(crate) fn apply(
     request: &ShieldRequest,
     journal: &mut Journal,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ChangeObserver,
 ) -> Result<Vec<Done>, Error> {
     let mut applying =
         Applying { journal, watch, noted: HashSet::new(), tried: HashSet::new(), done: Vec::new() };
@@ -78,7 +78,7 @@ pub(crate) fn apply(
 
 struct Applying<'a> {
     journal: &'a mut Journal,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn ChangeObserver,
     /// Places with their first value in the journal.
     noted: HashSet<Place>,
     /// Places with the value that was tried. A rejected value is not tried again.

@@ -38,7 +38,7 @@ mod shield;
 mod status;
 mod store;
 
-pub use apply::{ChangeOutcome, Done, Silent, Watch};
+pub use apply::{ChangeObserver, ChangeOutcome, Done, Silent};
 pub use error::Error;
 pub use knob::{Asked, Change, KNOBS, Knob, Wants};
 pub use machine::{Cpusets, Machine, RunningThread};

@@ -1,6 +1,6 @@
 //! Persistent data of a shield that is up.
 
-use crate::apply::{ChangeOutcome, Done, Watch, apply};
+use crate::apply::{ChangeObserver, ChangeOutcome, Done, apply};
 use crate::plan::{check_permission, check_root};
 use crate::restore::{Lowered, remaining, restore};
 use crate::shield::{Refused, Shield, landed};
@@ -116,7 +116,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why there is no shield; nothing is changed then.
-    pub fn up(&mut self, request: &ShieldRequest, watch: &mut dyn Watch) -> Result<Raised, Error> {
+    pub fn up(&mut self, request: &ShieldRequest, watch: &mut dyn ChangeObserver) -> Result<Raised, Error> {
         check_root()?;
         let _lock = self.lock()?;
         // An earlier shield goes first: its remains may prevent the new one.
