@@ -228,6 +228,8 @@ impl Drain {
     /// Returns the values of the futex words on which the thread sleeps with [`Polling::Wakeup`], read before the rings
     /// and the orders.
     fn wake_words(&self, polling: Polling, orders: &Orders) -> Vec<u32> {
+        // ORDER(drain:A) pairs with write:D: if the load sees a count, then this thread sees the completed sub-buffer; if
+        // it misses one, then the word has changed since, and this thread does not fall asleep.
         let words = || self.words(orders).map(|word| word.load(Acquire)).collect();
         if polling == Polling::Wakeup { words() } else { Vec::new() }
     }

@@ -252,6 +252,6 @@ extern "C" fn after_fork() {
             program.register();
         }
     }
-    // ORDER(program:B) pairs with program:A.
+    // ORDER(program:B) pairs with program:A: if a thread sees the lock free, then it sees this thread's stores.
     GLOBAL.lock.store(0, Release);
 }

@@ -11,9 +11,9 @@
 //! | `commit:A`, the mark of a record's begin | `read:D` | if the load sees the mark, it sees the record |
 //! | `commit:B`, the count of committed bytes | `read:C` | if the load sees all bytes committed, it sees all records and the words of the sub-buffer switch |
 //! | `commit:B`, likewise | `view:D` | if a writer sees all bytes committed, it overwrites them after their writers |
-//! | `commit:C`, the reservation | itself | if a writer reserves later, it sees the timestamps before its own |
+//! | `commit:C`, the reservation | itself | if a writer's load sees a reservation, it sees the timestamps before its own |
 //! | `commit:D`, before a record | `read:E` | if a reader copied a part of the record, it sees that its sub-buffer was claimed |
-//! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
+//! | `commit:E`, entering | `control:D`, closing | if the writer sees the ring open, the collector sees the writer; if the collector sees no writer, the writer sees the ring closed |
 //! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
@@ -73,8 +73,8 @@ unsafe fn write_inside<S: ReadClock>(
     let header = RECORD_HEADER + SHARED_EXTRA;
     let record_size = RecordSize::of(header, record.encoded_length.payload());
     for _ in 0..TRIES {
-        // ORDER(commit:C): acquire: if this load sees a reservation, then this writer sees the timestamps of all who
-        // reserved before it.
+        // ORDER(commit:C) pairs with itself and control:E: if this load sees a reservation, then this writer sees the
+        // timestamps of all who reserved before it; if it sees an opened ring's head, then it sees where the ring lies.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
             return Ok(false);
@@ -97,12 +97,12 @@ unsafe fn write_inside<S: ReadClock>(
         let lost = ring.header.lost.load(Relaxed);
         let Some(at) = timestamp(ring, clocks) else { continue };
         let new = start.behind(record_size);
-        // ORDER(commit:C): release, for the acquire load of a later reservation.
+        // ORDER(commit:C) pairs with itself: if a later reservation's load sees this one, then it sees the timestamp.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
         }
-        // ORDER(commit:D) pairs with read:E: the fence stands behind the claim, which this thread made, or saw by the
-        // head.
+        // ORDER(commit:D) pairs with read:E: if a reader has copied a word that this thread stores below, then it sees
+        // the claim that precedes the fence, which this thread made, or saw by the head.
         fence(Release);
         let left = start.seqno() != head.seqno();
         if left {

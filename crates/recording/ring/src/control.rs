@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `area:A`, the magic number | `control:B` | if the load sees it, it sees the header |
 //! | `area:B`, the catalogue's length | `control:C` | if the load sees the length, it sees the text |
-//! | `control:A`, the enable word | `point:A`, the look at it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
+//! | `control:A`, the enable word | `point:A` and `pending:B`, the loads of it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
 //! | `control:D`, looking for writers | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
 //! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | if the load sees either, it sees where the ring lies |
 //! | `control:F`, its other bits, after the head | `write:E` | if the load sees the fast path open, its thread sees this head, or one that the section refuses |
@@ -267,7 +267,7 @@ impl Program {
         let mut before = word.load(Relaxed);
         loop {
             let after = EnableMask(before).with(slot, mode, self.cpus()).0;
-            // ORDER(control:A) pairs with point:A: if the load sees that the session enabled the event, then it sees
+            // ORDER(control:A) pairs with point:A and pending:B: if a load sees that the session enabled the event, it sees
             // its rings; also if another collector has changed the word since, which continues this release.
             // ORDER(control:J) pairs with pending:E: if the change finds the word settled by a late hit, then this
             // thread sees that hits were not counted.

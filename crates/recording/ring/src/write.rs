@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `write:A`, the section's last store | `read:A` | if the load sees this head, it sees the record, and the words of a sub-buffer switch |
 //! | `write:B`, the section's other stores | `read:E` | if a reader copied a part of a record, it sees that its sub-buffer was claimed |
-//! | `write:D`, counting up the futex | the collector's look at it, before the rings | if a sub-buffer switch happens while the collector falls asleep, the collector wakes |
+//! | `write:D`, counting up the futex | `drain:A`, the collector's load of it, before the rings | if the load sees this count, the collector sees the completed sub-buffer; if it misses the count, the collector does not fall asleep |
 //!
 //! The loads of heads are `write:C`, those of the other bits are `write:E`; their partners are in `control`.
 
@@ -185,9 +185,10 @@ pub unsafe fn write<P: Payload, S: ReadClock>(
         tag: record.tag | header.lost.load(Relaxed) & 0xffff,
         payload: record.payload,
     };
-    // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
-    // ORDER(write:B) pairs with read:E: the section begins with a release fence, behind the claim, which this thread
-    // made, or saw by the head.
+    // ORDER(write:A) pairs with read:A: if the load sees this head, then it sees the record: the section ends with a
+    // release store of the head.
+    // ORDER(write:B) pairs with read:E: if a reader has copied a word that the section stores, then it sees the claim,
+    // which this thread made, or saw by the head: the section begins with a release fence behind it.
     // SAFETY: the record fits into the sub-buffer that the head is in (`stays`, checked above), which is the writers'
     // until the head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit
     // to a ring that was taken away restarts, unless the section outlasts a detach and an attach
@@ -440,9 +441,8 @@ fn wake_at(ring: &RingHeader, offset: usize) {
     // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
     // mapped as long as the program lives.
     let word = unsafe { &*header.cast::<u8>().wrapping_sub(offset).cast::<AtomicU32>() };
-    // ORDER(write:D) pairs with the collector's look at it, before the rings: if the look sees this count, then the
-    // collector sees the completed sub-buffer; if it misses the count, then the word has changed since, and the
-    // collector does not fall asleep.
+    // ORDER(write:D) pairs with drain:A: if the load sees this count, then the collector sees the completed
+    // sub-buffer; if it misses the count, then the word has changed since, and the collector does not fall asleep.
     word.fetch_add(1, Release);
     sordino_percpu::wake(word);
 }

@@ -265,7 +265,7 @@ impl Program {
         header.count.store(geometry.count, Release);
         let offset = (options.first_seqno & (geometry.count - 1)) << geometry.bits;
         header.head.store(Head::entering(options.first_seqno, offset).0, Release);
-        // ORDER(control:F) pairs with write:E: the fast path opens last. The shared ring has none, and neither has a
+        // ORDER(control:F) pairs with write:E: if a load sees the fast path open, then it sees the head above. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.
         let short = plan.commits.is_none() && options.clock == TimestampClock::Cycles;
         header.other_bits.store(if short { geometry.other_bits() } else { u64::MAX }, Release);
@@ -355,7 +355,7 @@ impl Program {
 
     /// Returns true if a writer may still touch the region of `slot`, whose rings are closed or in use.
     fn has_writers(&self, slot: usize) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads. If it misses a
+        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads: if it misses a
         // writer, then that writer sees the ring closed, or is gone and all that it wrote is seen.
         fence(SeqCst);
         self.ring(slot, self.cpus()).writers.load(Acquire) != 0

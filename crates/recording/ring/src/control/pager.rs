@@ -225,7 +225,7 @@ impl Pager {
     /// Returns true if a writer of the shared ring is at work. If there is none, writers that come later see the
     /// revocation.
     fn has_writers(&self) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads. If it misses a
+        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads: if it misses a
         // writer, then that writer sees the revocation, or is gone.
         fence(SeqCst);
         self.room.header().writers.load(Acquire) != 0

@@ -87,7 +87,7 @@ impl Room {
 
     /// Returns the present bounds.
     pub(crate) fn bounds(&self) -> Bounds {
-        // ORDER(room:A): if the load sees that a sub-buffer was put, then it was read before.
+        // ORDER(room:A) pairs with itself: if the load sees that a sub-buffer was put, then it was read before.
         let word = self.bounds.load(Acquire);
         Bounds::of(word)
     }
@@ -146,7 +146,7 @@ impl Room {
     /// Returns true if no bounds are about to be published that are older than the present ones. The published word
     /// then follows from the present bounds, or will before any writer reads it again.
     pub(crate) fn is_settled(&self) -> bool {
-        // ORDER(room:B): if the load does not see the reader, then the reader has published, or changes the bounds
+        // ORDER(room:B) pairs with itself: if the load does not see the reader, then the reader has published, or changes the bounds
         // behind this thread's change.
         self.publishing.load(Acquire) == 0
     }
@@ -173,7 +173,7 @@ impl Room {
         let mut before = self.bounds.load(Relaxed);
         let after = loop {
             let after = change(Bounds::of(before));
-            // ORDER(room:A): if the change sees an earlier one, then it sees all that preceded that one, and passes it
+            // ORDER(room:A) pairs with itself: if the change sees an earlier one, then it sees all that preceded that one, and passes it
             // on.
             match self.bounds.compare_exchange(before, after.word(), AcqRel, Relaxed) {
                 Ok(_) => break after,
@@ -193,7 +193,7 @@ impl Room {
             // ORDER(read:B) pairs with view:C: if a writer's load sees this value, then the writer writes after the
             // reader has read.
             self.header.consumed.swap(self.consumed(bounds), AcqRel);
-            // ORDER(room:A): if a reader publishes sub-buffers that the pager opened, then it knows their pages.
+            // ORDER(room:A) pairs with itself: if a reader publishes sub-buffers that the pager opened, then it knows their pages.
             let now = Bounds::of(self.bounds.load(Acquire));
             if now.open == bounds.open {
                 return;
