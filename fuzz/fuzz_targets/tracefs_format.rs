@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sordino_tracefs::{Converter, Format, EventConversion, lttng};
+use sordino_tracefs::{Converter, EventConversion, Format, lttng};
 
 fuzz_target!(|text: &str| {
     // LTTng's names depend on the event's group.
