@@ -1,7 +1,7 @@
 //! CPU time of the collectors.
 
 use crate::Bench;
-use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
+use crate::peers::{self, CollectorPolling, Lttng, PROGRAM_CPU};
 use crate::programs::Tracer;
 use crate::table::{Bar, Samples, Table};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let mut ours = [Samples::default(), Samples::default()];
     let mut theirs = ours.clone();
     for round in 0..bench.rounds {
-        for (index, polling) in [Polling::Timer, Polling::Default].into_iter().enumerate() {
+        for (index, polling) in [CollectorPolling::Timer, CollectorPolling::Default].into_iter().enumerate() {
             let path = |name: &str| place.path().join(format!("{name}{round}-{index}"));
             ours[index].push(with_sordino(bench, polling, &path("s"))?);
             theirs[index].push(with_lttng(bench, polling, &mut daemon, &path("l"))?);
@@ -37,7 +37,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
 }
 
 /// Returns the milliseconds of CPU time for a million events.
-fn with_sordino(bench: &Bench, polling: Polling, directory: &Path) -> Result<f64, String> {
+fn with_sordino(bench: &Bench, polling: CollectorPolling, directory: &Path) -> Result<f64, String> {
     let program = bench.programs.path("rate", Tracer::Sordino).to_string_lossy().into_owned();
     let cpu = PROGRAM_CPU.to_string();
     let arguments = [&program, cpu.as_str(), RATE, SECONDS];
@@ -48,7 +48,12 @@ fn with_sordino(bench: &Bench, polling: Polling, directory: &Path) -> Result<f64
     Ok(recorded.collector_seconds * 1e3 / MILLIONS)
 }
 
-fn with_lttng(bench: &Bench, polling: Polling, daemon: &mut Lttng, directory: &Path) -> Result<f64, String> {
+fn with_lttng(
+    bench: &Bench,
+    polling: CollectorPolling,
+    daemon: &mut Lttng,
+    directory: &Path,
+) -> Result<f64, String> {
     let program = bench.programs.path("rate", Tracer::Lttng).to_string_lossy().into_owned();
     let session = peers::session(daemon, polling, directory)?;
     let before = session.consumer_seconds();

@@ -5,8 +5,8 @@ use crate::peers::PROGRAM_CPU;
 use crate::programs::{numbers, output_of};
 use crate::table::{Samples, Table};
 use sordino_event::{Pid, Schema, catalogue};
-use sordino_filter::condition::{Condition, Context, Expression, Gate};
-use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
+use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
+use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::Geometry;
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -57,7 +57,7 @@ fn session() -> Result<(Program, Attached), String> {
     let program = Program::open(&file.into()).map_err(|refusal| refusal.to_string())?;
     let geometry = Geometry::new(1 << 20, 4).ok_or("no geometry")?.overwriting();
     let cpus: Vec<u32> = (0..program.cpus()).collect();
-    let attached = program.attach(&Wanted::new("bench", geometry, &cpus, 7));
+    let attached = program.attach(&AttachOptions::new("bench", geometry, &cpus, 7));
     let attached = attached.map_err(|refusal| refusal.to_string())?;
     Ok((program, attached))
 }
@@ -69,16 +69,16 @@ fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
         let point = points.iter().find(|(_, schema)| schema.full_name() == name);
         point.map(|(id, schema)| (*id, schema)).ok_or_else(|| format!("no {name}"))
     };
-    program.enable(attached.slot, id("bench:recorded")?.0, Want::Always);
+    program.enable(attached.slot, id("bench:recorded")?.0, EnableMode::Always);
     let (id, schema) = id("bench:rejected")?;
     let expression = Expression::parse("a < 5").map_err(|invalid| invalid.to_string())?;
     let context = Context { pid: Pid(1), procname: "bench" };
     let condition = expression.compile(schema, &context).map_err(|invalid| invalid.to_string())?;
     let Condition::Code(code) = condition else { return Err("no code".to_owned()) };
-    let gate = Gate::of(&code, schema).ok_or("no gate")?;
+    let comparison = InlineComparison::of(&code, schema).ok_or("no inline filter")?;
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).map_err(|no_room| no_room.to_string())?;
-    let want = attached.conditions.gate(id, gate.field, gate.low, gate.span);
+    let want = attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span);
     program.enable(attached.slot, id, want);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Cost of a tracepoint, recorded and not recorded.
 
 use crate::Bench;
-use crate::peers::{self, PROGRAM_CPU, Polling};
+use crate::peers::{self, CollectorPolling, PROGRAM_CPU};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 use std::hint::black_box;
@@ -44,7 +44,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
         let recorded = peers::sordino(
             &bench.programs.sordino,
-            Polling::Timer,
+            CollectorPolling::Timer,
             &path("c"),
             &[&text(&in_c), &cpu, BURSTS],
         )?;
@@ -52,13 +52,13 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         no_loss(recorded.lost)?;
         let recorded = peers::sordino(
             &bench.programs.sordino,
-            Polling::Timer,
+            CollectorPolling::Timer,
             &path("rust"),
             &["taskset", "--cpu-list", &cpu, &text(&myself), "cost-in-rust"],
         )?;
         rust.push(&recorded.output)?;
         no_loss(recorded.lost)?;
-        let session = peers::session(&mut daemon, Polling::Timer, &path("lttng"))?;
+        let session = peers::session(&mut daemon, CollectorPolling::Timer, &path("lttng"))?;
         lttng.push(&session.run(&[&text(&with_lttng), &cpu, BURSTS])?)?;
         no_loss(session.stop()?)?;
     }

@@ -2,7 +2,7 @@
 
 use crate::Bench;
 use crate::knob::Knob;
-use crate::peers::{self, PROGRAM_CPU, Polling};
+use crate::peers::{self, CollectorPolling, PROGRAM_CPU};
 use crate::programs::{Tracer, numbers, output_of};
 use crate::table::{Bar, Samples, Table};
 use std::fs;
@@ -50,13 +50,13 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         untraced.push(&output_of(Command::new(plain).args([&cpu, BURSTS]))?)?;
         let recorded = peers::sordino(
             &bench.programs.sordino,
-            Polling::Timer,
+            CollectorPolling::Timer,
             &path("s"),
             &[&program(Tracer::Sordino), &cpu, BURSTS],
         )?;
         sordino.push(&recorded.output)?;
         lost_here += recorded.lost;
-        let session = peers::session(&mut daemon, Polling::Timer, &path("l"))?;
+        let session = peers::session(&mut daemon, CollectorPolling::Timer, &path("l"))?;
         lttng.push(&session.run(&[&program(Tracer::Lttng), &cpu, BURSTS])?)?;
         lost_there += session.stop()?;
         for name in ["s", "l"] {

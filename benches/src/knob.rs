@@ -1,7 +1,7 @@
 //! Settings of the machine that a measurement changes, restored even if it is killed.
 
 use crate::Bench;
-use sordino_undo::{Guardian, Step};
+use sordino_undo::{Guardian, UndoStep};
 use std::path::Path;
 use std::process::Command;
 
@@ -16,11 +16,11 @@ impl Knob {
     /// Writes `text` to `file`.
     pub(crate) fn hold(bench: &Bench, file: &'static str, text: &str) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{file}: {error} (needs root)");
-        let step = Step::restore(file).map_err(|error| failed(&error))?;
+        let step = UndoStep::restore(file).map_err(|error| failed(&error))?;
         let mut command = Command::new(&bench.programs.sordino);
         let mut guardian = Guardian::start(command.arg("undo-guard")).map_err(|error| failed(&error))?;
         guardian.add(step).map_err(|error| failed(&error))?;
-        Step::write(Path::new(file), text.as_bytes()).map_err(|error| failed(&error))?;
+        UndoStep::write(Path::new(file), text.as_bytes()).map_err(|error| failed(&error))?;
         Ok(Self { file, guardian })
     }
 

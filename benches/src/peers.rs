@@ -1,11 +1,11 @@
 //! Tracers, started alike: 32 sub-buffers of 1 MiB, a collector on its own CPU, and the tracepoint `bench:two`.
 
-pub(crate) use sordino_peers::Polling;
+pub(crate) use sordino_peers::CollectorPolling;
 pub(crate) use sordino_peers::lttng::Lttng;
 
 use sordino_peers::lttng::Session;
-use sordino_peers::sordino::{Recorded, Recorder};
-use sordino_peers::{Error, Kernel};
+use sordino_peers::sordino::{Recorder, RecordingResult};
+use sordino_peers::{Error, KernelEvents};
 use std::path::Path;
 
 /// CPU of collectors; measuring programs run on the other one.
@@ -18,11 +18,11 @@ const EVENT: &str = "bench:two";
 /// Runs a program under `sordino record`, which writes to `directory`.
 pub(crate) fn sordino(
     sordino: &Path,
-    polling: Polling,
+    polling: CollectorPolling,
     directory: &Path,
     command: &[&str],
-) -> Result<Recorded, Error> {
-    let (rule, cpu, kernel) = (EVENT, COLLECTOR_CPU, Kernel::Nothing);
+) -> Result<RecordingResult, Error> {
+    let (rule, cpu, kernel) = (EVENT, COLLECTOR_CPU, KernelEvents::Nothing);
     Recorder { sordino, rule, polling, cpu, kernel, as_root: false }.record(directory, command)
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn lttng() -> Result<Lttng, Error> {
 /// Starts a session of LTTng that writes to `directory`.
 pub(crate) fn session<'a>(
     lttng: &'a mut Lttng,
-    polling: Polling,
+    polling: CollectorPolling,
     directory: &Path,
 ) -> Result<Session<'a>, Error> {
-    lttng.session(EVENT, polling, Kernel::Nothing, directory)
+    lttng.session(EVENT, polling, KernelEvents::Nothing, directory)
 }

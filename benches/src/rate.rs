@@ -2,10 +2,10 @@
 
 use crate::Bench;
 use crate::knob::Knob;
-use crate::peers::{self, Lttng, PROGRAM_CPU, Polling};
+use crate::peers::{self, CollectorPolling, Lttng, PROGRAM_CPU};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
-use sordino_peers::rate::{EVENT, Outcome, Search, ceiling};
+use sordino_peers::rate::{EVENT, RateResult, Search, ceiling};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn warm(place: &Path, bytes: f64) -> Result<(), String> {
 }
 
 /// Returns the highest rate at which `run` loses nothing.
-fn highest(seconds: f64, run: impl FnMut(f64) -> Result<Outcome, String>) -> Result<f64, String> {
+fn highest(seconds: f64, run: impl FnMut(f64) -> Result<RateResult, String>) -> Result<f64, String> {
     Search { low: 0.5e6, high: ceiling(seconds), precision: PRECISION }.highest(run)
 }
 
@@ -69,18 +69,18 @@ fn arguments(bench: &Bench, program: &Path, rate: f64) -> [String; 4] {
     [program, PROGRAM_CPU.to_string(), format!("{rate:.0}"), bench.seconds.to_string()]
 }
 
-fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Result<Outcome, String> {
+fn with_sordino(bench: &Bench, program: &Path, rate: f64, place: &Path) -> Result<RateResult, String> {
     let directory = place.join("s");
     let arguments = arguments(bench, program, rate);
     let recorded = peers::sordino(
         &bench.programs.sordino,
-        Polling::Timer,
+        CollectorPolling::Timer,
         &directory,
         &arguments.each_ref().map(String::as_str),
     );
     let _ = fs::remove_dir_all(&directory);
     let recorded = recorded?;
-    Ok(Outcome { reached: reached(&recorded.output)?, lost: recorded.lost })
+    Ok(RateResult { reached: reached(&recorded.output)?, lost: recorded.lost })
 }
 
 fn with_lttng(
@@ -89,14 +89,14 @@ fn with_lttng(
     program: &Path,
     rate: f64,
     place: &Path,
-) -> Result<Outcome, String> {
+) -> Result<RateResult, String> {
     let directory = place.join("l");
     let arguments = arguments(bench, program, rate);
-    let session = peers::session(daemon, Polling::Timer, &directory)?;
+    let session = peers::session(daemon, CollectorPolling::Timer, &directory)?;
     let output = session.run(&arguments.each_ref().map(String::as_str));
     let lost = session.stop();
     let _ = fs::remove_dir_all(&directory);
-    Ok(Outcome { reached: reached(&output?)?, lost: lost? })
+    Ok(RateResult { reached: reached(&output?)?, lost: lost? })
 }
 
 fn reached(output: &str) -> Result<f64, String> {

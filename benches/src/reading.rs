@@ -1,7 +1,7 @@
 //! Speed of reading a recording.
 
 use crate::Bench;
-use crate::peers::{self, PROGRAM_CPU, Polling};
+use crate::peers::{self, CollectorPolling, PROGRAM_CPU};
 use crate::programs::Tracer;
 use crate::table::{Bar, Samples, Table};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let cpu = PROGRAM_CPU.to_string();
     let recorded = peers::sordino(
         &bench.programs.sordino,
-        Polling::Timer,
+        CollectorPolling::Timer,
         &directory,
         &[&program, &cpu, RATE, SECONDS],
     )?;

@@ -1,7 +1,7 @@
 //! Many writers at once, on two CPUs.
 
 use crate::Bench;
-use crate::peers::{self, Polling};
+use crate::peers::{self, CollectorPolling};
 use crate::programs::{Tracer, numbers};
 use crate::table::{Bar, Samples, Table};
 
@@ -21,7 +21,8 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         for (number, threads) in THREADS.iter().enumerate() {
             let directory = place.path().join(format!("{round}-{threads}"));
             let command = [program.as_str(), &threads.to_string(), BURSTS];
-            let recorded = peers::sordino(&bench.programs.sordino, Polling::Between, &directory, &command)?;
+            let recorded =
+                peers::sordino(&bench.programs.sordino, CollectorPolling::Between, &directory, &command)?;
             lost += recorded.lost;
             let [clock, hit] = numbers(&recorded.output)?[..] else {
                 return Err(format!("'{}'", recorded.output));

@@ -3,8 +3,8 @@
 //! The input defines the rings, and then the stores that another thread repeats while this one reads. Stores go through
 //! the area's file: a hostile program could make the same ones, in no stronger order.
 
-use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Program, Wanted};
+use sordino_ring::area::{Area, AreaRequest};
+use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
 use sordino_ring::read::Packet;
 use std::fs::File;
@@ -32,7 +32,7 @@ struct Places {
     commits: Option<u64>,
     data: u64,
     geometry: Geometry,
-    first_turn: u32,
+    first_seqno: u32,
 }
 
 impl Places {
@@ -51,7 +51,7 @@ impl Places {
             }
             _ => self.data + 8 * (index % (self.geometry.data_size() as u64 / 8)),
         };
-        let turn = self.first_turn.wrapping_add((raw >> 32) as u32 % 16);
+        let turn = self.first_seqno.wrapping_add((raw >> 32) as u32 % 16);
         // Without overwriting, sub-buffers are used in the order in which they lie.
         let number = u64::from(turn & (self.geometry.count - 1))
             + u64::from(self.geometry.overwrite) * (raw >> 40 & 1);
@@ -72,7 +72,7 @@ impl Places {
 fn area() -> (&'static Program, &'static File) {
     static AREA: OnceLock<(Program, File)> = OnceLock::new();
     let (program, file) = AREA.get_or_init(|| {
-        let request = Request {
+        let request = AreaRequest {
             cpus: CPUS,
             points: 1024,
             catalogue: 4096,
@@ -110,10 +110,10 @@ pub fn attack(input: &[u8]) -> Seen {
     let Some((&kind, rest)) = input.split_first() else { return seen };
     let geometry = Geometry::new(16 << 10, 2 << (kind >> 1 & 3)).expect("sizes");
     let geometry = if kind & 1 == 1 { geometry.overwriting() } else { geometry };
-    let first_turn = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
+    let first_seqno = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
     let (program, file) = area();
     let cpus = [0, 1];
-    let wanted = Wanted::new("attack", geometry, &cpus, first_turn);
+    let wanted = AttachOptions::new("attack", geometry, &cpus, first_seqno);
     let mut attached = program.attach(&wanted).expect("a slot");
 
     let mut address = [0; 8];
@@ -129,7 +129,7 @@ pub fn attack(input: &[u8]) -> Seen {
             let table = take(geometry.table_size());
             let commits = (ring == CPUS).then(|| take(geometry.commits_size()));
             let header = (RINGS_OFFSET + number * size_of::<RingHeader>()) as u64;
-            Places { header, table, commits, data: take(geometry.data_size()), geometry, first_turn }
+            Places { header, table, commits, data: take(geometry.data_size()), geometry, first_seqno }
         })
         .collect();
     let stores: Vec<Store> = rest
@@ -185,7 +185,7 @@ fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usiz
     for _ in 0..4 {
         let Ok(Some(mut sub_buffer)) = reader.take() else { break };
         let content = sub_buffer.content;
-        assert!(whole(content.end) && content.first_stamp <= content.last_stamp, "{content:?}");
+        assert!(whole(content.end) && content.first_timestamp <= content.last_timestamp, "{content:?}");
         assert_eq!(sub_buffer.copy().len(), content.end as usize);
         sub_buffer.set_header(&[0; PACKET_HEADER]);
         reader.give_back();

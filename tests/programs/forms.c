@@ -23,7 +23,7 @@ SORDINO_TRACEPOINT(forms, network, SORDINO_INFO, (u64n, a), (i64n, b))
 SORDINO_TRACEPOINT(forms, vsx, SORDINO_INFO, (i8, a), (string, b), (u16n, c))
 SORDINO_TRACEPOINT(forms, ss, SORDINO_INFO, (string, a), (string, b), (i32, c))
 
-#define IS_NO_GATE(name) (sordino_enabled(forms, name) && !(SORDINO_WANTED(sordino_point_forms_##name) & SORDINO_GATED))
+#define IS_NO_GATE(name) (sordino_enabled(forms, name) && !(SORDINO_ENABLED(sordino_point_forms_##name) & SORDINO_INLINE_FILTER))
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
 
 use crate::verified::Lanes;
 use sordino_event::catalogue;
-use sordino_ring::control::{Attached, Program, Want, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::read::Content;
 use std::fs::{self, File};
@@ -55,15 +55,15 @@ impl Exchange {
     ///
     /// # Panics
     /// If the program rejects the collector.
-    pub fn new(pid: i32, geometry: Geometry, first_turn: u32) -> Self {
+    pub fn new(pid: i32, geometry: Geometry, first_seqno: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<u32> = (0..program.cpus()).collect();
-        let wanted = Wanted::new("storm", geometry, &cpus, first_turn);
+        let wanted = AttachOptions::new("storm", geometry, &cpus, first_seqno);
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() != "storms:words").collect();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
-            program.enable(attached.slot, *id, Want::Always);
+            program.enable(attached.slot, *id, EnableMode::Always);
         }
         let known = Known { before: [i64::MIN; 2], lost: 0, total: 0, overwritten: 0 };
         let known = vec![known; attached.readers.len()];
@@ -161,7 +161,7 @@ impl Known {
         }
         assert_eq!(at, bytes.len(), "{cpu:?}: the content ends inside a record");
         if content.lost.total != self.total {
-            self.hole(lanes, content.last_stamp as i64);
+            self.hole(lanes, content.last_timestamp as i64);
             self.total = content.lost.total;
         }
     }

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use sordino_event::{Pid, Schema, catalogue};
 use sordino_filter::condition::{self, Context, Expression};
-use sordino_ring::control::{Attached, Code, Program, Triggers, Want, Wanted, When};
+use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, Triggers, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
@@ -41,11 +41,12 @@ fn when(condition: &condition::Condition) -> When<&[u8]> {
 }
 
 impl Session {
-    fn new(running: &Running, first_turn: u32) -> Self {
+    fn new(running: &Running, first_seqno: u32) -> Self {
         let program = Program::open(&area(running.pid())).unwrap();
         let cpus: Vec<u32> = (0..program.cpus()).collect();
         let geometry = Geometry::new(64 << 10, 2).unwrap();
-        let attached = program.attach(&Wanted::new("conditions", geometry, &cpus, first_turn)).unwrap();
+        let attached =
+            program.attach(&AttachOptions::new("conditions", geometry, &cpus, first_seqno)).unwrap();
         let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
         Self { program, attached, points }
     }
@@ -55,13 +56,14 @@ impl Session {
     }
 
     /// Enables the records that fulfil `filter`, with an inline filter where that can express it.
-    fn wish_through(&mut self, name: &str, filter: &str) -> Want {
+    fn wish_through(&mut self, name: &str, filter: &str) -> EnableMode {
         let (id, schema) = self.point(name);
         let condition::Condition::Code(code) = compiled(filter, &schema) else { panic!("{filter}") };
         self.attached.conditions.set(id, &Code { filter: When::If(&code), trigger: When::Never }).unwrap();
-        let gate = condition::Gate::of(&code, &schema);
-        let want =
-            gate.map_or(Want::If, |gate| self.attached.conditions.gate(id, gate.field, gate.low, gate.span));
+        let comparison = condition::InlineComparison::of(&code, &schema);
+        let want = comparison.map_or(EnableMode::If, |comparison| {
+            self.attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span)
+        });
         self.program.enable(self.attached.slot, id, want);
         want
     }
@@ -72,14 +74,14 @@ impl Session {
         let trigger = wish.trigger.map_or(condition::Condition::Never, |text| compiled(text, &schema));
         let code = Code { filter: when(&filter), trigger: when(&trigger) };
         self.attached.conditions.set(id, &code).unwrap();
-        self.program.enable(self.attached.slot, id, Want::If);
+        self.program.enable(self.attached.slot, id, EnableMode::If);
         id
     }
 
     /// Enables all records, without a condition.
     fn want(&self, name: &str) -> u16 {
         let (id, _) = self.point(name);
-        self.program.enable(self.attached.slot, id, Want::Always);
+        self.program.enable(self.attached.slot, id, EnableMode::Always);
         id
     }
 
@@ -177,9 +179,9 @@ fn a_gate_lets_through_what_its_condition_does() {
             // The session has another slot than the first.
             let (other, mut session) = (Session::new(running, 2), Session::new(running, 3));
             let want = session.wish_through("hits:pair", filter);
-            assert!(matches!(want, Want::Through(_)), "{filter}: {want:?}");
+            assert!(matches!(want, EnableMode::Through(_)), "{filter}: {want:?}");
             // A field behind a string has no constant offset.
-            assert_eq!(session.wish_through("hits:text", "number == 200"), Want::If);
+            assert_eq!(session.wish_through("hits:text", "number == 200"), EnableMode::If);
             vec![other, session]
         });
         let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();

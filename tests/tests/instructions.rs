@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 use sordino_event::{Pid, Schema, catalogue};
-use sordino_filter::condition::{Condition, Context, Expression, Gate};
-use sordino_ring::control::{Attached, Code, Program, Want, Wanted, When};
+use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
+use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
@@ -32,12 +32,12 @@ struct Way<'a> {
     case: &'a str,
     environment: &'a [(&'a str, &'a str)],
     sessions: usize,
-    wanted: Wanted<'a>,
+    wanted: AttachOptions<'a>,
     /// Sessions that enable the event, and their condition.
     wanting: Range<usize>,
     condition: Option<&'a str>,
     /// True if an inline filter evaluates the condition.
-    gated: bool,
+    inline: bool,
     before: u64,
     interruption: Interruption,
 }
@@ -63,7 +63,7 @@ impl Way<'_> {
             for (id, schema) in points {
                 let want = self
                     .condition
-                    .map_or(Want::Always, |text| condition(attached, id, &schema, text, self.gated));
+                    .map_or(EnableMode::Always, |text| condition(attached, id, &schema, text, self.inline));
                 program.enable(attached.slot, id, want);
             }
         }
@@ -78,15 +78,17 @@ impl Way<'_> {
 }
 
 /// Sets the condition if the tracepoint has its fields.
-fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, gated: bool) -> Want {
+fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, inline: bool) -> EnableMode {
     let context = Context { pid: Pid(1), procname: "stepped" };
     let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
-        return Want::No;
+        return EnableMode::No;
     };
-    let gate = Gate::of(&code, schema).filter(|_| gated);
+    let filter = InlineComparison::of(&code, schema).filter(|_| inline);
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).unwrap();
-    gate.map_or(Want::If, |gate| attached.conditions.gate(id, gate.field, gate.low, gate.span))
+    filter.map_or(EnableMode::If, |filter| {
+        attached.conditions.inline_filter(id, filter.field, filter.low, filter.span)
+    })
 }
 
 /// Events in the rings of all sessions.
@@ -116,14 +118,14 @@ impl Rings {
 
     /// Returns the expected events of a hit on the path of this name.
     fn expected(name: &str, sessions: usize) -> Self {
-        let left = if name.contains("end of a sub-buffer") { sessions as u32 } else { 0 };
+        let left = if name.contains("sub-buffer switch") { sessions as u32 } else { 0 };
         Self { lost: name.contains("lost:").into(), left, shared: name.starts_with("shared ring") }
     }
 }
 
 /// Returns a session with common settings and the smallest rings.
-fn session() -> Wanted<'static> {
-    Wanted::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
+fn session() -> AttachOptions<'static> {
+    AttachOptions::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
 }
 
 /// Returns the way to the second record of two words of a program's thread.
@@ -136,7 +138,7 @@ fn typical(program: &PathBuf) -> Way<'_> {
         wanted: session(),
         wanting: 0..SLOTS,
         condition: None,
-        gated: true,
+        inline: true,
         before: 1,
         interruption: Interruption::None,
     }
@@ -144,8 +146,8 @@ fn typical(program: &PathBuf) -> Way<'_> {
 
 /// Returns the row of each path in the table.
 fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> {
-    let overwrite = Wanted { geometry: session().geometry.overwriting(), ..session() };
-    let elsewhere = Wanted { cpus: &[1], ..session() };
+    let overwrite = AttachOptions { geometry: session().geometry.overwriting(), ..session() };
+    let elsewhere = AttachOptions { cpus: &[1], ..session() };
     let of = || typical(c);
     let in_rust = || typical(rust);
     let shared = || Way { environment: &[("SORDINO_RING", "shared")], ..of() };
@@ -156,29 +158,32 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("C, two words", of()),
         ("Rust, two words", in_rust()),
         ("C, two words, the session in the last slot", Way { sessions: SLOTS, wanting: 7..8, ..of() }),
-        ("C, two words, a gate that turns it away", Way { condition: Some("second == 0"), ..of() }),
-        ("Rust, two words, a gate that turns it away", Way { condition: Some("second == 0"), ..in_rust() }),
-        ("C, two words, a gate that lets it through", Way { condition: Some("second != 0"), ..of() }),
+        ("C, two words, an inline filter that rejects it", Way { condition: Some("second == 0"), ..of() }),
+        (
+            "Rust, two words, an inline filter that rejects it",
+            Way { condition: Some("second == 0"), ..in_rust() },
+        ),
+        ("C, two words, an inline filter that accepts it", Way { condition: Some("second != 0"), ..of() }),
         (
             "C, two words, code of one comparison that does not hold",
-            Way { condition: Some("second == 0"), gated: false, ..of() },
+            Way { condition: Some("second == 0"), inline: false, ..of() },
         ),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
         ("C, u64, i32, f64", Way { case: "three_values", ..of() }),
         ("C, u64, i32, a text of 7 bytes", Way { case: "text", ..of() }),
         (
-            "C, u64, i32, a text of 7 bytes, a gate that turns it away",
+            "C, u64, i32, a text of 7 bytes, an inline filter that rejects it",
             Way { case: "text", condition: Some("second == -1"), ..of() },
         ),
         ("C, 64 bytes", Way { case: "eight_words", ..of() }),
         ("C, 512 bytes", Way { case: "many_words", ..of() }),
-        ("end of a sub-buffer", Way { before: FILL, ..of() }),
-        ("Rust, end of a sub-buffer", Way { before: FILL, ..in_rust() }),
-        ("end of a sub-buffer, overwriting", Way { before: FILL, wanted: overwrite.clone(), ..of() }),
-        ("C, 512 bytes, end of a sub-buffer", Way { case: "many_words", before: FILL_LARGE, ..of() }),
+        ("sub-buffer switch", Way { before: FILL, ..of() }),
+        ("Rust, sub-buffer switch", Way { before: FILL, ..in_rust() }),
+        ("sub-buffer switch, overwriting", Way { before: FILL, wanted: overwrite.clone(), ..of() }),
+        ("C, 512 bytes, sub-buffer switch", Way { case: "many_words", before: FILL_LARGE, ..of() }),
         (
-            "end of a sub-buffer, the recorder asked to be woken",
-            Way { before: FILL, wanted: Wanted { wake: true, ..session() }, ..of() },
+            "sub-buffer switch, the recorder asked to be woken",
+            Way { before: FILL, wanted: AttachOptions { wake: true, ..session() }, ..of() },
         ),
         ("first record of a thread", Way { before: 0, ..of() }),
         ("another CPU than the record before", Way { case: "elsewhere", ..of() }),
@@ -186,17 +191,17 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("interrupted by a signal whose handler records", Way { interruption: signal, ..of() }),
         ("two sessions", Way { sessions: 2, ..of() }),
         ("eight sessions", Way { sessions: SLOTS, ..of() }),
-        ("eight sessions, end of a sub-buffer in each", Way { sessions: SLOTS, before: FILL, ..of() }),
+        ("eight sessions, sub-buffer switch in each", Way { sessions: SLOTS, before: FILL, ..of() }),
         ("lost: ring full", Way { before: 2 * FILL, ..of() }),
         ("lost: too large", Way { case: "too_large", ..of() }),
         (
-            "not wanted: a CPU that is left out",
-            Way { wanted: Wanted { leave_out_others: true, ..elsewhere.clone() }, ..of() },
+            "not recorded: a CPU that is left out",
+            Way { wanted: AttachOptions { leave_out_others: true, ..elsewhere.clone() }, ..of() },
         ),
         ("shared ring", shared()),
-        ("shared ring, end of a sub-buffer", Way { before: SHARED_FILL, ..shared() }),
+        ("shared ring, sub-buffer switch", Way { before: SHARED_FILL, ..shared() }),
         (
-            "shared ring, end of a sub-buffer, overwriting",
+            "shared ring, sub-buffer switch, overwriting",
             Way { before: SHARED_FILL, wanted: overwrite, ..shared() },
         ),
         ("shared ring, first record of a thread", Way { before: 0, ..shared() }),
@@ -271,10 +276,10 @@ fn no_path_takes_more_instructions_than_the_table_says() {
         assert!(hits.iter().all(|handlers| Some(*handlers) == typical), "{name}: {hits:?}");
     }
     for (crossing, other) in [
-        ("end of a sub-buffer", "C, two words"),
-        ("end of a sub-buffer, overwriting", "C, two words"),
-        ("Rust, end of a sub-buffer", "Rust, two words"),
-        ("C, 512 bytes, end of a sub-buffer", "C, 512 bytes"),
+        ("sub-buffer switch", "C, two words"),
+        ("sub-buffer switch, overwriting", "C, two words"),
+        ("Rust, sub-buffer switch", "Rust, two words"),
+        ("C, 512 bytes, sub-buffer switch", "C, 512 bytes"),
     ] {
         let more = counted[crossing] - counted[other];
         assert!(more <= CROSSING, "{crossing}: {more} instructions more than {other}");

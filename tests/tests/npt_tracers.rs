@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
-use sordino_sched::Thread;
+use sordino_sched::ThreadIdentity;
 use sordino_tests::{Ended, Scene, wait_until};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -118,7 +118,7 @@ fn the_highest_rate_loses_nothing_that_the_trace_does_not_have() {
 }
 
 /// All processes that `of` started, and those that they started.
-fn descendants(of: i32) -> Vec<Thread> {
+fn descendants(of: i32) -> Vec<ThreadIdentity> {
     let parent = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
@@ -126,7 +126,7 @@ fn descendants(of: i32) -> Vec<Thread> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let pids: Vec<i32> = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     let is_below = |pid: &i32| std::iter::successors(parent(*pid), |pid| parent(*pid)).any(|pid| pid == of);
-    pids.into_iter().filter(is_below).filter_map(|pid| Thread::find(pid).ok()).collect()
+    pids.into_iter().filter(is_below).filter_map(|pid| ThreadIdentity::find(pid).ok()).collect()
 }
 
 /// Returns the temporary directories that a comparison has made, whose names cannot be predicted.
@@ -142,7 +142,7 @@ fn scratch_of(pid: i32) -> Vec<PathBuf> {
 
 /// Returns true for the loop that a comparison measures. A process that the comparison has only just forked still has
 /// the comparison's arguments, which begin with `npt`, too.
-fn is_loop(thread: &Thread) -> bool {
+fn is_loop(thread: &ThreadIdentity) -> bool {
     let words = fs::read(format!("/proc/{}/cmdline", thread.tid)).unwrap_or_default();
     words.split(|byte| *byte == 0).skip(1).take(2).eq([&b"npt"[..], b"--bound"])
 }
@@ -171,7 +171,7 @@ fn a_comparison_that_is_killed_leaves_neither_processes_nor_files() {
         let processes = descendants(pid);
         npt.signal(Signal::KILL);
         npt.end();
-        wait_until("all it started is gone", || !processes.iter().any(Thread::is_alive));
+        wait_until("all it started is gone", || !processes.iter().any(ThreadIdentity::is_alive));
         wait_until("its files are gone", || !files.iter().any(|file| file.exists()));
     }
 }

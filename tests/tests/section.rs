@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use sordino_event::catalogue;
-use sordino_ring::control::{self, Want, Wanted};
+use sordino_ring::control::{self, AttachOptions, EnableMode};
 use sordino_ring::layout::Geometry;
 use sordino_tests::exchange::area;
 use sordino_tests::install::library;
@@ -68,13 +68,16 @@ struct InTurn {
 impl InTurn {
     fn start(pid: i32) -> Self {
         let program = control::Program::open(&area(pid)).expect("an area");
-        let wanted = Wanted::new("in turn", Geometry::new(16 << 10, 2).expect("a geometry"), &[0, 1], 1);
+        let wanted =
+            AttachOptions::new("in turn", Geometry::new(16 << 10, 2).expect("a geometry"), &[0, 1], 1);
         let attached = program.attach(&wanted).expect("a second session");
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let take_turns = move || {
-            for want in [Want::Always, Want::No].into_iter().cycle().take_while(|_| !until.load(Relaxed)) {
+            for want in
+                [EnableMode::Always, EnableMode::No].into_iter().cycle().take_while(|_| !until.load(Relaxed))
+            {
                 points.iter().for_each(|(id, _)| _ = program.enable(attached.slot, *id, want));
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sordino_event::catalogue;
 use sordino_ring::control::Program;
-use sordino_ring::want::Wants;
+use sordino_ring::enable::EnableMask;
 use sordino_tests::exchange::area;
 use sordino_tests::listing::{babeltrace, named};
 use sordino_tests::session::{Session, summary};
@@ -38,7 +38,7 @@ fn is_complete(path: &Path) -> bool {
 }
 
 /// The enable word of `steady:step` in a program.
-fn word(pid: i32) -> Wants {
+fn word(pid: i32) -> EnableMask {
     let file = area(pid);
     let program = Program::open(&file).unwrap();
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
@@ -47,7 +47,7 @@ fn word(pid: i32) -> Wants {
     let mut word = [0; 8];
     let offset = program.capacity().points_offset() + 8 * usize::from(*id);
     File::from(file).read_exact_at(&mut word, offset as u64).unwrap();
-    Wants(u64::from_ne_bytes(word))
+    EnableMask(u64::from_ne_bytes(word))
 }
 
 /// "A tracepoint that one session wants costs as with one session", also when there were two.
@@ -57,13 +57,13 @@ fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
     let session = Session::start(&scene, "picky", &["--user", "steady:step if number < 1000"]);
     let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
-    wait_until("there is a gate", || word(running.pid()).is_gated());
+    wait_until("there is an inline filter", || word(running.pid()).has_inline_filter());
     let other = Session::start(&scene, "other", &["--user", "steady:*"]);
-    wait_until("both want it", || !word(running.pid()).is_gated());
+    wait_until("both want it", || !word(running.pid()).has_inline_filter());
     other.destroy();
-    wait_until("there is a gate again", || word(running.pid()).is_gated());
+    wait_until("there is an inline filter again", || word(running.pid()).has_inline_filter());
     session.does("disable", &["steady:*"]);
-    wait_until("nobody wants it", || word(running.pid()) == Wants(0));
+    wait_until("nobody wants it", || word(running.pid()) == EnableMask(0));
     running.signal(Signal::TERM);
     assert_eq!(running.end().output, "ready\nrecorded\ndone 0\n");
     session.destroy();

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
-use sordino_sched::{CpuList, Thread};
+use sordino_sched::{CpuList, ThreadIdentity};
 use sordino_shield::{Machine, Store};
 use sordino_tests::{NOBODY, Scene, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::process::Command;
 #[derive(Debug)]
 struct Snapshot {
     files: BTreeMap<PathBuf, Vec<u8>>,
-    threads: BTreeMap<Thread, CpuList>,
+    threads: BTreeMap<ThreadIdentity, CpuList>,
 }
 
 impl Snapshot {

@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use sordino_event::catalogue;
-use sordino_ring::control::{Program, Want, Wanted};
+use sordino_ring::control::{AttachOptions, EnableMode, Program};
 use sordino_ring::layout::Geometry;
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
@@ -37,7 +37,7 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 4).unwrap().overwriting();
     let cpus = [0, TRACED as u32];
-    let wanted = Wanted::new("switching", geometry, &cpus, 5);
+    let wanted = AttachOptions::new("switching", geometry, &cpus, 5);
     let attached = program.attach(&wanted).unwrap();
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let ids: Vec<u16> = points
@@ -50,7 +50,7 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     let before = interrupts_from_others(TRACED);
     let (mut longest, begin) = (0, Instant::now());
     for _ in 0..ROUNDS {
-        for want in [Want::Always, Want::No] {
+        for want in [EnableMode::Always, EnableMode::No] {
             let begin = Instant::now();
             ids.iter().for_each(|&id| _ = program.enable(attached.slot, id, want));
             longest = begin.elapsed().as_nanos().max(longest);

@@ -12,11 +12,11 @@ mod names;
 mod privilege;
 mod progress;
 mod quantities;
+mod record_options;
 mod signals;
 mod temporary;
 mod throttle;
 mod trace;
-mod what;
 mod words;
 
 use arguments::{Arguments, Command, Misunderstood};

@@ -1,11 +1,11 @@
 //! Text about data that could not be written.
 
 use crate::quantities::bytes;
-use sordino_collect::Missing;
+use sordino_collect::UnwrittenData;
 use sordino_event::text::{count, printable};
 
 /// Returns a line about the missing data; nothing if none is missing.
-pub(crate) fn line(missing: &Missing) -> String {
+pub(crate) fn line(missing: &UnwrittenData) -> String {
     if !missing.is_any() {
         return String::new();
     }
@@ -41,20 +41,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_one_line_and_nothing_is_none() {
-        assert_eq!(line(&Missing::default()), "");
-        let missing = Missing {
+        assert_eq!(line(&UnwrittenData::default()), "");
+        let missing = UnwrittenData {
             sub_buffers: 2,
             bytes: 4096,
             kernel_events: 1,
             reason: Some("/x/cpu0 could not be written: No space\n left".to_owned()),
-            ..Missing::default()
+            ..UnwrittenData::default()
         };
         assert_eq!(
             line(&missing),
             "INCOMPLETE: could not be written: 2 sub-buffers of programs with 4.0 KiB of events, which were not counted; \
              1 kernel event (/x/cpu0 could not be written: No space\\n left)\n"
         );
-        let unknown = Missing { reason: Some("why".to_owned()), ..Missing::default() };
+        let unknown = UnwrittenData { reason: Some("why".to_owned()), ..UnwrittenData::default() };
         assert_eq!(line(&unknown), "INCOMPLETE: could not be written: something, not counted (why)\n");
     }
 }

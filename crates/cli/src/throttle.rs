@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
 use crate::privilege::is_root;
-use sordino_undo::{Guardian, Step};
+use sordino_undo::{Guardian, UndoStep};
 use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
@@ -48,8 +48,8 @@ pub(crate) fn lift(against: Option<&str>) -> Throttle {
 
 fn guarded() -> Result<Guardian, Failure> {
     let mut guardian = guard::start()?;
-    let change = guardian.add(Step::restore(THROTTLE)?)?;
-    match Step::write(Path::new(THROTTLE), b"-1") {
+    let change = guardian.add(UndoStep::restore(THROTTLE)?)?;
+    match UndoStep::write(Path::new(THROTTLE), b"-1") {
         Ok(()) => Ok(guardian),
         Err(error) => {
             guardian.forget(change)?;

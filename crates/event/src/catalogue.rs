@@ -26,7 +26,7 @@
 
 mod parser;
 
-pub use parser::{Error, ErrorKind, Read, Refused, parse, read};
+pub use parser::{Error, ErrorKind, Read, RejectedTracepoint, parse, read};
 
 use crate::Level;
 use std::fmt;

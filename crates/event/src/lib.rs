@@ -35,7 +35,7 @@ mod time;
 pub use class::{Class, ClassId, Classes, Domain};
 pub use id::{Cpu, Pid, Tid};
 pub use level::Level;
-pub use loss::{Cause, Loss, Step};
+pub use loss::{Loss, LossCause, Step};
 pub use numbering::PriorityNumbering;
 pub use record::{Entries, Event, Fields, Value, View};
 pub use schema::{

@@ -6,7 +6,7 @@ use std::fmt;
 /// The cause of a gap in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum LossCause {
     /// The ring was full: the collector did not keep up.
     RingFull,
     /// The record did not fit into a sub-buffer.
@@ -23,7 +23,7 @@ pub enum Cause {
     Corrupt,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::RingFull => "ring full",
@@ -51,7 +51,7 @@ pub struct Loss {
     /// The number of missing records; `None` if it could not be counted.
     pub count: Option<u64>,
     /// The cause of the loss.
-    pub cause: Cause,
+    pub cause: LossCause,
 }
 
 /// The next item of a trace's stream.

@@ -27,9 +27,9 @@
 //! ```
 
 mod bounds;
+mod comparison;
 mod decoded;
 mod emit;
-mod gate;
 mod layout;
 mod lexer;
 mod parse;
@@ -37,8 +37,8 @@ mod plan;
 mod resolve;
 mod tree;
 
+pub use comparison::InlineComparison;
 pub use decoded::Known;
-pub use gate::Gate;
 pub use sordino_filter_vm::{MAX_CODE, holds};
 
 use crate::Invalid;

@@ -6,7 +6,7 @@ use rustix::fs::inotify;
 use rustix::net::{
     self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
 };
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::ATTACH_LOCK;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read};
@@ -31,7 +31,8 @@ fn area() -> (Area, OwnedFd) {
     let pid = std::process::id();
     let (restartable, allows_blocking) = (true, false);
     let (points, catalogue) = (1024, 64 << 10);
-    let request = Request { cpus, points, catalogue, reserve: RESERVE, pid, restartable, allows_blocking };
+    let request =
+        AreaRequest { cpus, points, catalogue, reserve: RESERVE, pid, restartable, allows_blocking };
     Area::create(&request).expect("an area")
 }
 
@@ -185,7 +186,7 @@ fn catalogues(socket: &str, count: usize, size: usize) {
         let (restartable, allows_blocking) = (true, false);
         let (points, catalogue) = (1024, size);
         let request =
-            Request { cpus, points, catalogue, reserve: RESERVE, pid, restartable, allows_blocking };
+            AreaRequest { cpus, points, catalogue, reserve: RESERVE, pid, restartable, allows_blocking };
         let (area, file) = Area::create(&request).expect("an area");
         let mut text = b"event\t0\t6\ta\tb\t\t0\nfield\tenum:u32\tx\n".to_vec();
         while text.len() < size {

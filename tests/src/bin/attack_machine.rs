@@ -81,7 +81,7 @@ fn recreate(directory: &Path) {
 fn guarded(sordino: &str, directory: &Path, is_taken: bool) {
     let mut guardian =
         sordino_undo::Guardian::start(Command::new(sordino).arg("undo-guard")).expect("a guardian");
-    let step = sordino_undo::Step::RemoveDirectory { directory: directory.to_owned() };
+    let step = sordino_undo::UndoStep::RemoveDirectory { directory: directory.to_owned() };
     guardian.add(step).expect("a step");
     if !is_taken {
         fs::create_dir(directory).expect("a directory");

@@ -11,7 +11,7 @@
 //! | `cost CALLS` | prints the nanoseconds of a system call, without a filter and with it, in turn |
 
 use sordino_percpu::primitive::Relaxed;
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::{self, Write};
@@ -86,7 +86,7 @@ fn hit(name: &[u8], end: Instant) {
 
 /// Creates an area with impossible sizes, so that the recorder reports its owner's name.
 fn lying_area() -> (Area, OwnedFd) {
-    let (area, file) = Area::create(&Request {
+    let (area, file) = Area::create(&AreaRequest {
         cpus: 1,
         points: 1024,
         catalogue: 64 << 10,

@@ -4,7 +4,7 @@ use rustix::net::{
     self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
 };
 use sordino_percpu::primitive::{Relaxed, Release};
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Header, POINTS, RingHeader};
 use sordino_ring::position::Head;
 use std::ffi::CString;
@@ -16,10 +16,10 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// Creates an area as the library does, after `twist` has changed the request.
-fn area(twist: impl FnOnce(&mut Request)) -> (Area, OwnedFd) {
+fn area(twist: impl FnOnce(&mut AreaRequest)) -> (Area, OwnedFd) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let pid = std::process::id();
-    let mut request = Request {
+    let mut request = AreaRequest {
         cpus,
         points: POINTS as u32,
         catalogue: 64 << 10,

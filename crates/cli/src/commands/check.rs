@@ -28,7 +28,7 @@ use options::cpus;
 use output::Output;
 use sordino_check::tracers::Tracer;
 use sordino_check::write::{step_text, summary_text};
-use sordino_check::{Limits, Report, SCHEMA, Settings, Sources, Step, Verdict, table};
+use sordino_check::{CheckStep, Limits, Report, SCHEMA, Settings, Sources, Verdict, table};
 use sordino_event::text::count;
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
@@ -52,7 +52,7 @@ const STEPS: &[(&str, Make, Takes)] = &[
     ("load", load_step, |_| Duration::ZERO),
 ];
 
-type Make = fn(&mut Run) -> Result<Step, Failure>;
+type Make = fn(&mut Run) -> Result<CheckStep, Failure>;
 type Takes = fn(&Run) -> Duration;
 
 fn names() -> Vec<&'static str> {
@@ -165,10 +165,10 @@ fn announced(options: &Options, run: &Run) -> String {
 }
 
 /// Makes one step. A failure is its result, and the other steps are made all the same.
-fn one(name: &str, make: Make, run: &mut Run, limits: &Limits) -> Step {
+fn one(name: &str, make: Make, run: &mut Run, limits: &Limits) -> CheckStep {
     let begin = Instant::now();
     let mut step =
-        make(run).unwrap_or_else(|failure| Step::new(name, name).not_measured(failure.text(), None));
+        make(run).unwrap_or_else(|failure| CheckStep::new(name, name).not_measured(failure.text(), None));
     if run.watch.is_interrupted() && !step.measurements.is_empty() {
         step.notes
             .push(format!("interrupted after {} s: it saw no more than that", begin.elapsed().as_secs()));
@@ -222,10 +222,10 @@ fn begin(options: &Options, run: &Run, limits: &Limits) -> Report {
 }
 
 /// Makes the step `system`, the table of settings.
-fn system(run: &mut Run) -> Result<Step, Failure> {
+fn system(run: &mut Run) -> Result<CheckStep, Failure> {
     run.watch.begin("reading the machine's settings", Duration::ZERO);
     let machine = Machine::read()?;
-    let kernel = boot::Kernel::read(&machine);
+    let kernel = boot::KernelConfig::read(&machine);
     let status = Store::default().status();
     let tracers = Tracefs::open().and_then(|tracefs| tracefs.tracers());
     Ok(table::step(&table::Subject {
@@ -238,9 +238,9 @@ fn system(run: &mut Run) -> Result<Step, Failure> {
 }
 
 /// Makes the step `load`, which reports the load during the other steps.
-fn load_step(run: &mut Run) -> Result<Step, Failure> {
+fn load_step(run: &mut Run) -> Result<CheckStep, Failure> {
     let loads = &run.loads;
-    let mut step = Step::new("load", "Load on the other CPUs during the measurements");
+    let mut step = CheckStep::new("load", "Load on the other CPUs during the measurements");
     step.commands.clone_from(&loads.commands);
     step.notes.clone_from(&loads.notes);
     step.reason = loads.names();

@@ -12,7 +12,7 @@ use crate::trace::Recording;
 use crate::words::quoted;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
-use sordino_analyze::{Findings, Options as Wanted, Rule};
+use sordino_analyze::{ExplainOptions as Wanted, Findings, IntervalRule};
 use sordino_report::{headline, tied, write_findings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut recording = Recording::open(Some(&output))?;
     let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
-    let mut findings = explain::explain(&mut recording, Rule::between("npt:loop"), wanted, None)?;
+    let mut findings = explain::explain(&mut recording, IntervalRule::between("npt:loop"), wanted, None)?;
     let planted = planted::find(&mut recording)?;
     let (verdicts, all_found) = judge(&planted, &findings);
     findings.intervals.truncate(SHOWN);

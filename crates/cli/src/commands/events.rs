@@ -10,7 +10,7 @@ use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use last::Last;
 use sordino_event::Time;
-use sordino_report::{Format, Listing, TimeFormat};
+use sordino_report::{Listing, ListingFormat, TimeFormat};
 use sordino_timeline::Item;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -94,9 +94,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = Recording::open(options.directory.as_deref())?;
     wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     let format = if options.json {
-        Format::Json
+        ListingFormat::Json
     } else {
-        Format::Text { time: options.time.format(recording.span().0), color: has_colors() }
+        ListingFormat::Text { time: options.time.format(recording.span().0), color: has_colors() }
     };
     let mut sieve = wanted.sieve(&recording.classes);
     if list(&mut recording, format, &mut sieve, options)? {
@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Prints the selected events, or the last of them. Returns false if the reader closed the output early.
 fn list(
     recording: &mut Recording,
-    format: Format,
+    format: ListingFormat,
     sieve: &mut Sieve,
     options: &Options,
 ) -> Result<bool, Failure> {
@@ -141,8 +141,8 @@ fn follow(name: &str, options: &Options, wanted: &Wanted) -> Result<ExitCode, Fa
     let color = has_colors();
     let mut begin = None;
     let format = |first: Time| match options.json {
-        true => Format::Json,
-        false => Format::Text { time: options.time.format(*begin.get_or_insert(first)), color },
+        true => ListingFormat::Json,
+        false => ListingFormat::Text { time: options.time.format(*begin.get_or_insert(first)), color },
     };
     session::follow(name, format, wanted, &mut output(options))?;
     Ok(ExitCode::SUCCESS)

@@ -10,8 +10,8 @@ use crate::trace::Recording;
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
-    Census, Choice, Explainer, Finder, Findings, IsWanted, Key, Options as Wanted, Other, Point, Rule,
-    Thread, Why,
+    Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
+    Other, Point, Thread, Why,
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
@@ -115,14 +115,14 @@ fn nanos(time: Duration) -> Nanos {
 }
 
 /// Returns the rule that the options name; `None` if they name none.
-fn rule(options: &Options) -> Option<Rule> {
+fn rule(options: &Options) -> Option<IntervalRule> {
     if let Some(event) = &options.event {
-        return Some(Rule::between(event));
+        return Some(IntervalRule::between(event));
     }
     let (begin, end) = options.begin.as_ref().zip(options.end.as_ref())?;
     let key = || options.by.as_ref().map_or(Key::Thread, |field| Key::Field(field.clone()));
     let point = |event: &String| Point { event: event.clone(), key: key() };
-    Some(Rule { begin: point(begin), end: point(end) })
+    Some(IntervalRule { begin: point(begin), end: point(end) })
 }
 
 /// Explains the intervals from each wake-up of a thread until it has a CPU.
@@ -158,7 +158,7 @@ fn explain_wake_ups(
 /// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
 fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings, Failure> {
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
-        let findings = explain(recording, Rule::between(NPT), wanted, None)?;
+        let findings = explain(recording, IntervalRule::between(NPT), wanted, None)?;
         // A program can declare the tracepoint and never hit it.
         if findings.statistics.count > 0 {
             let choice = Choice { why: Why::Npt, others: Vec::new() };
@@ -201,7 +201,7 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
 /// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest.
 pub(crate) fn explain(
     recording: &mut Recording,
-    rule: Rule,
+    rule: IntervalRule,
     wanted: Wanted,
     only: Option<IsWanted>,
 ) -> Result<Findings, Failure> {

@@ -9,8 +9,8 @@ use crate::terminal::show;
 use clap::Args;
 use nix::unistd::Group;
 use rustix::fs::{FlockOperation, flock};
-use sordino_tracefs::{Events, Granted, SHARED, Tracefs, USUAL, mount_point};
-use sordino_undo::{Journal, Step};
+use sordino_tracefs::{Granted, GrantedEvents, SHARED, Tracefs, USUAL, mount_point};
+use sordino_undo::{Journal, UndoStep};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -80,7 +80,7 @@ pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     let before = Journal::open(Path::new(JOURNAL))?;
     let is_first = before.is_none();
     let mut journal = before.map_or_else(begin, Ok)?;
-    let events = if options.all_events { Events::All } else { Events::Usual };
+    let events = if options.all_events { GrantedEvents::All } else { GrantedEvents::Usual };
     let to = Receiver { name, group: group.gid.as_raw(), events };
     let given = give(&tracefs, mount, &to, options.instances, &mut journal);
     if let Err(failure) = given {
@@ -239,7 +239,7 @@ fn begin() -> Result<Journal, Failure> {
 struct Receiver<'a> {
     name: &'a str,
     group: u32,
-    events: Events,
+    events: GrantedEvents,
 }
 
 fn give(
@@ -258,12 +258,12 @@ fn give(
         let file = mount.join(file);
         let mode = fs::metadata(&file)?.mode() & 0o7777;
         if mode & bits != bits {
-            journal.add(Step::restore_access(&file)?)?;
-            Step::give_access(&file, mode | bits)?;
+            journal.add(UndoStep::restore_access(&file)?)?;
+            UndoStep::give_access(&file, mode | bits)?;
         }
     }
     for granted in (1..=instances).map(|number| Granted::new(to.name, number)) {
-        let step = Step::RemoveInstance { name: granted.name.clone() };
+        let step = UndoStep::RemoveInstance { name: granted.name.clone() };
         if !journal.steps().contains(&step) {
             journal.add(step)?;
         }

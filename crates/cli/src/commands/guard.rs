@@ -5,7 +5,7 @@ use crate::failure::UNUSABLE;
 use sordino_dirfd::Dir;
 use sordino_registration::environment::{RESERVE, SESSION, UNRECORDED};
 use sordino_tracefs::{Instance, Tracefs};
-use sordino_undo::{Guardian, Step, guard};
+use sordino_undo::{Guardian, UndoStep, guard};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -19,19 +19,21 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
 }
 
 /// Undoes one change of a recorder or of `sordino grant`.
-pub(super) fn carry_out(step: &Step) -> Result<(), String> {
+pub(super) fn carry_out(step: &UndoStep) -> Result<(), String> {
     match step {
-        Step::Write { file, text } => Step::write(file, text).map_err(|error| error.to_string()),
-        Step::RemoveInstance { name } => {
+        UndoStep::Write { file, text } => UndoStep::write(file, text).map_err(|error| error.to_string()),
+        UndoStep::RemoveInstance { name } => {
             let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
             Instance::remove_by_name(&tracefs, name).map_err(|error| error.to_string())
         }
-        Step::ResetInstance { name } => {
+        UndoStep::ResetInstance { name } => {
             let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
             Instance::reset_by_name(&tracefs, name).map_err(|error| error.to_string())
         }
-        Step::Access { file, mode } => Step::give_access(file, *mode).map_err(|error| error.to_string()),
-        Step::RemoveDirectory { directory } => remove(directory),
+        UndoStep::Access { file, mode } => {
+            UndoStep::give_access(file, *mode).map_err(|error| error.to_string())
+        }
+        UndoStep::RemoveDirectory { directory } => remove(directory),
         other => Err(format!("this version of sordino can't undo '{other}'")),
     }
 }

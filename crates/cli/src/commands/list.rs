@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use sordino_event::Schema;
 use sordino_event::text::{count, printable};
-use sordino_intake::{Listed, Listing};
+use sordino_intake::{Listed, ProgramList};
 use sordino_report::{columns, tied};
 use sordino_sched::Right;
 use sordino_tracefs::{EventName, Tracefs};
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// The longest list comes first: the programs, for which most users look, are then in view at the end.
-fn as_text(listing: &Listing, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
+fn as_text(listing: &ProgramList, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
     let mut text = match kernel {
         Ok(events) => kernel_text(events, verbose),
         Err(reason) => format!("Kernel\n  not available: {}\n", printable(reason)),
@@ -109,7 +109,7 @@ fn kernel_text(events: &[EventName], verbose: bool) -> String {
     )
 }
 
-fn as_json(listing: &Listing, kernel: &Result<Vec<EventName>, String>) -> Value {
+fn as_json(listing: &ProgramList, kernel: &Result<Vec<EventName>, String>) -> Value {
     let programs: Vec<Value> = listing.programs.iter().map(program_json).collect();
     let (events, problem) = match kernel {
         Ok(events) => (events.iter().map(ToString::to_string).collect(), None),

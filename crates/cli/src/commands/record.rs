@@ -12,15 +12,15 @@ use crate::missing;
 use crate::privilege::target;
 use crate::progress::Progress;
 use crate::quantities::bytes;
+use crate::record_options::RecordOptions;
 use crate::signals;
 use crate::terminal::{is_terminal, show_as_message};
-use crate::what::What;
 use crate::words::quoted;
 use clap::Args;
 use sordino_collect::{Directory, PREFIX, Programs, Summary, unanswered_lines};
 use sordino_event::text::{count, printable};
 use sordino_report::tied;
-use sordino_session::{Recorded, record};
+use sordino_session::{FinishedRecording, record};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "no_user", "overwrite", "duration"])]
     from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: RecordOptions,
     /// Exit with status 1 if any event was lost
     #[arg(long)]
     fail_on_loss: bool,
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(exit_code(options, &recorded))
 }
 
-fn exit_code(options: &Options, recorded: &Recorded) -> ExitCode {
+fn exit_code(options: &Options, recorded: &FinishedRecording) -> ExitCode {
     let summary = &recorded.summary;
     if options.fail_on_loss && (summary.lost() > 0 || summary.has_uncounted_loss()) {
         return ExitCode::from(NO);

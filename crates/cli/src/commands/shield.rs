@@ -21,7 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    Knob, Level, Lowered, Machine, Raised, Request, Shield, Status, Store, Watch, advice, boot, plan,
+    ChangeObserver, Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, ShieldStatus, Store,
+    advice, boot, plan,
 };
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -58,7 +59,7 @@ enum Command {
     ///
     /// Changes nothing. Also reports an 'up' or 'down' that was killed before it had finished; the next 'down' or 'up'
     /// undoes its changes. Exit status: 0 if a shield is up and holds, otherwise 1.
-    Status(Format),
+    ShieldStatus(Format),
     /// Run a command on the shielded CPUs
     ///
     /// The command runs as the user who called sudo, unless --as names another, and its exit status is passed on.
@@ -120,8 +121,8 @@ fn level(text: &str) -> Result<Level, String> {
 }
 
 impl Wanted {
-    fn request(&self) -> Request {
-        Request { cpus: self.cpus.clone(), level: self.level, hotplug: self.hotplug }
+    fn request(&self) -> ShieldRequest {
+        ShieldRequest { cpus: self.cpus.clone(), level: self.level, hotplug: self.hotplug }
     }
 }
 
@@ -129,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.command {
         Command::Plan(wanted) => show_plan(wanted),
         Command::Up(options) => up(options),
-        Command::Status(format) => status(*format),
+        Command::ShieldStatus(format) => status(*format),
         Command::Run(options) => run::run(options),
         Command::Down(format) => down(*format),
     }
@@ -151,7 +152,7 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
         return Err(sordino_shield::Error::Up { cpus: shield.request.cpus }.into());
     }
     let planned = plan(&machine, &request)?;
-    let parameters = boot::parameters(&boot::Kernel::read(&machine), &machine, &request);
+    let parameters = boot::parameters(&boot::KernelConfig::read(&machine), &machine, &request);
     let advice = Advice::of(&machine, &request);
     let text = if wanted.format.json {
         json!({
@@ -180,7 +181,7 @@ struct Advice {
 }
 
 impl Advice {
-    fn of(machine: &Machine, request: &Request) -> Self {
+    fn of(machine: &Machine, request: &ShieldRequest) -> Self {
         let unseen = advice::unseen(machine).into_iter().collect();
         let notes = [unseen, advice::rivals(machine, request), advice::siblings(machine, request)].concat();
         Self { notes, rcu_threads: advice::rcu_threads(machine, request) }
@@ -278,7 +279,7 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
     })
 }
 
-fn status_json(status: &Status, rivals: &[String]) -> String {
+fn status_json(status: &ShieldStatus, rivals: &[String]) -> String {
     let value = json!({
         "schema": 1,
         "shield": status.shield,
@@ -318,7 +319,7 @@ struct Raising {
     stop: OwnedFd,
 }
 
-impl Watch for Raising {
+impl ChangeObserver for Raising {
     fn changing(&mut self, knob: &Knob, change: &sordino_shield::Change) {
         self.progress.doing(format!("{}: {}", knob.name, change.what));
     }

@@ -12,21 +12,21 @@ pub struct Read {
     /// The tracepoints, each with its number.
     pub tracepoints: Vec<(u16, Schema)>,
     /// Tracepoints that cannot be recorded.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RejectedTracepoint>,
     /// The number of bytes that all of these items take; the text behind them is incomplete.
     pub consumed: usize,
 }
 
 /// A tracepoint that cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedTracepoint {
     /// `provider:name` as it was declared, cut after some hundred bytes; empty where lines belong to no tracepoint.
     pub name: String,
     /// The reason for which it cannot be recorded, and the line.
     pub error: Error,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RejectedTracepoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name.as_str(), &self.error.kind) {
             ("", _) => self.error.fmt(f),
@@ -209,7 +209,7 @@ impl Parser {
     }
 
     fn refuse(&mut self, name: String, error: Error, end: usize) {
-        self.read.refused.push(Refused { name, error });
+        self.read.refused.push(RejectedTracepoint { name, error });
         self.read.consumed = end;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::layout::Varying;
 use super::plan::{Place, Test, Value};
-use sordino_filter_vm::{Interval, JUMP, Number, Op, Relation};
+use sordino_filter_vm::{JUMP, Number, Op, Relation, ValueInterval};
 
 /// Returns the code that runs `test` on records with these fields of variable length.
 pub(super) fn emit(test: &Test, varying: &[Varying]) -> Vec<u8> {
@@ -32,9 +32,9 @@ impl Emitter<'_> {
                 self.put(Op::Integer(1));
                 self.put(Op::Compare(Relation::Equal));
             }
-            Test::Interval(place, interval) => {
+            Test::ValueInterval(place, interval) => {
                 let offset = self.go(*place);
-                self.put(Op::Interval(Interval { offset, ..*interval }));
+                self.put(Op::ValueInterval(ValueInterval { offset, ..*interval }));
             }
             Test::Match { place, length, unlike, pattern } => {
                 let offset = self.go(*place);

@@ -1,7 +1,7 @@
 //! A condition's plan: the tests on the records of one tracepoint, with fields resolved to places and constants
 //! folded.
 
-use sordino_filter_vm::{Encoding, Interval, Number, Operator, Relation};
+use sordino_filter_vm::{Encoding, Number, Operator, Relation, ValueInterval};
 
 /// A test that a record passes or fails. There is no negation: it is resolved into the comparisons, so that a
 /// comparison that cannot be made fails both plainly and negated.
@@ -9,7 +9,7 @@ use sordino_filter_vm::{Encoding, Interval, Number, Operator, Relation};
 pub(super) enum Test {
     Constant(bool),
     /// The interval's own offset is not used; the place has it.
-    Interval(Place, Interval),
+    ValueInterval(Place, ValueInterval),
     Match {
         place: Place,
         length: u16,
@@ -126,7 +126,10 @@ impl Test {
         }
         let (encoding, high) = encoding.of_bytes(high);
         let span = (high - low) as u64;
-        Self::Interval(place, Interval { outside, encoding, offset: place.offset, low: low as u64, span })
+        Self::ValueInterval(
+            place,
+            ValueInterval { outside, encoding, offset: place.offset, low: low as u64, span },
+        )
     }
 }
 

@@ -288,7 +288,9 @@ fn a_gate_lets_through_what_its_code_holds_of() {
         let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(&schema, &CONTEXT) else {
             continue;
         };
-        let Some(Gate { field, low, span }) = Gate::of(&code, &schema) else { continue };
+        let Some(InlineComparison { field, low, span }) = InlineComparison::of(&code, &schema) else {
+            continue;
+        };
         gates += 1;
         for value in (-300..300).chain([i64::MIN, i64::MAX]) {
             let bytes = if ty.ends_with('n') { value.to_be_bytes() } else { value.to_ne_bytes() };
@@ -312,12 +314,12 @@ fn a_gate_lets_through_what_its_code_holds_of() {
 
 #[test]
 fn a_gate_is_for_one_comparison_of_a_whole_field_that_has_its_place() {
-    let gate = |text| match compile(text) {
-        Ok(Condition::Code(code)) => Gate::of(&code, &schema()),
+    let comparison = |text| match compile(text) {
+        Ok(Condition::Code(code)) => InlineComparison::of(&code, &schema()),
         other => panic!("{text}: {other:?}"),
     };
-    assert_eq!(gate("port == 8080"), Some(Gate { field: 2, low: 8080, span: 0 }));
-    assert_eq!(gate("state == 3").map(|gate| gate.field), Some(6));
+    assert_eq!(comparison("port == 8080"), Some(InlineComparison { field: 2, low: 8080, span: 0 }));
+    assert_eq!(comparison("state == 3").map(|comparison| comparison.field), Some(6));
     for text in [
         "data[0] == 2",
         "after == 7",
@@ -326,7 +328,7 @@ fn a_gate_is_for_one_comparison_of_a_whole_field_that_has_its_place() {
         "$tid == 1",
         "path == \"x\"",
     ] {
-        assert_eq!(gate(text), None, "{text}");
+        assert_eq!(comparison(text), None, "{text}");
     }
 }
 

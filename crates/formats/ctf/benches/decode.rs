@@ -4,7 +4,7 @@
 
 use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
-use sordino_ctf::{Clock, Environment, Uuid};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_event::{Classes, Cpu, Event, Field, Level, Schema, Step};
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -57,7 +57,11 @@ fn write(
     let schema =
         Schema { provider: "bench".into(), name: "event".into(), level: Level::Info, location: None, fields };
     let uuid = Uuid([1; 16]);
-    let clock = Clock { frequency: 2_596_136_000, offset_seconds: 1_700_000_000, ..Clock::new("tsc") };
+    let clock = ClockDescription {
+        frequency: 2_596_136_000,
+        offset_seconds: 1_700_000_000,
+        ..ClockDescription::new("tsc")
+    };
     let mut metadata = preamble(uuid, &Environment::default(), &clock)?;
     metadata += &stream_class(class);
     for id in 0..10 {

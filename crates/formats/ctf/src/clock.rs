@@ -7,7 +7,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// The clock of a trace and the relation of its ticks to the Unix epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clock {
+pub struct ClockDescription {
     /// The name by which fields refer to it; an identifier.
     pub name: String,
     /// The clock's identity: traces whose clocks have the same one can be merged.
@@ -24,7 +24,7 @@ pub struct Clock {
     pub absolute: bool,
 }
 
-impl Clock {
+impl ClockDescription {
     /// Creates a clock of nanoseconds since the epoch.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Clock {
     }
 }
 
-/// A [`Clock`] prepared for converting many ticks.
+/// A [`ClockDescription`] prepared for converting many ticks.
 ///
 /// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so the product of ticks and 10^9 needs
 /// 128 bits, and its division takes longer than decoding an event. Therefore the seconds are computed first and
@@ -63,7 +63,7 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    pub(crate) fn new(clock: &Clock) -> Self {
+    pub(crate) fn new(clock: &ClockDescription) -> Self {
         let frequency = clock.frequency.max(1);
         let seconds = i128::from(clock.offset_seconds) + i128::from(clock.offset_ticks / frequency);
         Self {
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn clock(frequency: u64, offset_seconds: i64, offset_ticks: u64) -> Clock {
-        Clock { frequency, offset_seconds, offset_ticks, ..Clock::new("c") }
+    fn clock(frequency: u64, offset_seconds: i64, offset_ticks: u64) -> ClockDescription {
+        ClockDescription { frequency, offset_seconds, offset_ticks, ..ClockDescription::new("c") }
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub mod read;
 mod uuid;
 pub mod write;
 
-pub use clock::Clock;
+pub use clock::ClockDescription;
 pub use environment::{Environment, Setting};
 pub use error::{Error, Problem};
 pub use uuid::Uuid;

@@ -11,7 +11,7 @@
 //! | packets to events and losses | [`Events`], `machine` |
 //!
 //! Nothing in a trace is trusted. A violation of the format is an error with its place (metadata) or a
-//! [`Loss`](sordino_event::Loss) of cause [`Corrupt`](sordino_event::Cause::Corrupt) (packets).
+//! [`Loss`](sordino_event::Loss) of cause [`Corrupt`](sordino_event::LossCause::Corrupt) (packets).
 
 mod attributes;
 mod compile;
@@ -33,5 +33,5 @@ mod unpack;
 
 pub use events::Events;
 pub use find::find;
-pub use index::Packet;
+pub use index::IndexedPacket;
 pub use trace::{Stream, Trace};

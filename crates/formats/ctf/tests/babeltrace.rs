@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_ctf::read::{Trace, find};
-use sordino_event::{Cause, Classes, Event, Step, Time};
+use sordino_event::{Classes, Event, LossCause, Step, Time};
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::{assert_same, babeltrace, not_measured, read};
@@ -38,7 +38,7 @@ fn valid_traces_are_read_as_babeltrace2_reads_them() {
         assert_same(&ours.events, &theirs.events);
         compared += ours.events.len();
         assert!(
-            ours.losses.iter().all(|loss| loss.cause != Cause::Corrupt),
+            ours.losses.iter().all(|loss| loss.cause != LossCause::Corrupt),
             "{}: {:?}",
             dir.display(),
             ours.losses
@@ -73,7 +73,7 @@ fn discarded_events_are_counted() {
     let Some(data) = data() else { return };
     let reading = read(&data.join("valid/ev-disc-no-ts-begin-end"));
     let losses: Vec<_> = reading.losses.iter().map(|loss| (loss.count, loss.cause)).collect();
-    assert_eq!(losses, [(Some(17), Cause::Discarded)]);
+    assert_eq!(losses, [(Some(17), LossCause::Discarded)]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn events_before_the_first_bad_one_are_read() {
     let reading = read(&data.join("malformed/valid-events-then-invalid-events"));
     assert_eq!(reading.events.len(), 2);
     let losses: Vec<_> = reading.losses.iter().map(|loss| (loss.count, loss.cause)).collect();
-    assert_eq!(losses, [(None, Cause::Corrupt)]);
+    assert_eq!(losses, [(None, LossCause::Corrupt)]);
 }
 
 #[test]

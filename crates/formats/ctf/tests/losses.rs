@@ -3,37 +3,37 @@
 mod support;
 
 use sordino_ctf::read::Trace;
-use sordino_event::{Cause, Classes, Cpu, Event, Pid, Step, Time};
-use support::packets::Seen::{self, Event as At, Loss};
-use support::packets::{Packet, metadata, seen};
+use sordino_event::{Classes, Cpu, Event, LossCause, Pid, Step, Time};
+use support::packets::Read::{self, Event as At, Loss};
+use support::packets::{IndexedPacket, metadata, seen};
 
-fn packet<'a>(sequence: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> Packet<'a> {
-    Packet { sequence, span, lost: (0, 0), events }
+fn packet<'a>(sequence: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> IndexedPacket<'a> {
+    IndexedPacket { sequence, span, lost: (0, 0), events }
 }
 
-fn read(packets: &[Vec<u8>]) -> Vec<Seen> {
+fn read(packets: &[Vec<u8>]) -> Vec<Read> {
     seen(&metadata(), packets.concat())
 }
 
-fn counted(seen: &[Seen]) -> u64 {
+fn counted(seen: &[Read]) -> u64 {
     seen.iter().map(|seen| if let Loss(_, _, Some(count), _) = seen { *count } else { 0 }).sum()
 }
 
 #[test]
 fn losses_lie_between_the_events_that_show_them() {
-    let first = Packet { lost: (15, 5), ..packet(0, (10, 30), &[(10, 0), (20, 3), (30, 5)]) };
-    let second = Packet { lost: (16, 6), ..packet(1, (50, 60), &[(50, 15), (60, 16)]) };
+    let first = IndexedPacket { lost: (15, 5), ..packet(0, (10, 30), &[(10, 0), (20, 3), (30, 5)]) };
+    let second = IndexedPacket { lost: (16, 6), ..packet(1, (50, 60), &[(50, 15), (60, 16)]) };
     assert_eq!(
         read(&[first.bytes(), second.bytes()]),
         [
             At(10),
-            Loss(10, 20, Some(3), Cause::TooLarge),
+            Loss(10, 20, Some(3), LossCause::TooLarge),
             At(20),
-            Loss(20, 30, Some(2), Cause::TooLarge),
+            Loss(20, 30, Some(2), LossCause::TooLarge),
             At(30),
-            Loss(30, 50, Some(10), Cause::RingFull),
+            Loss(30, 50, Some(10), LossCause::RingFull),
             At(50),
-            Loss(50, 60, Some(1), Cause::TooLarge),
+            Loss(50, 60, Some(1), LossCause::TooLarge),
             At(60),
         ]
     );
@@ -42,7 +42,7 @@ fn losses_lie_between_the_events_that_show_them() {
 #[test]
 fn a_loss_says_whose_it_is() {
     let mut classes = Classes::default();
-    let file = Packet { lost: (1, 0), ..packet(0, (10, 10), &[(10, 0)]) }.bytes();
+    let file = IndexedPacket { lost: (1, 0), ..packet(0, (10, 10), &[(10, 0)]) }.bytes();
     let trace = Trace::from_memory(metadata().as_bytes(), [("f".into(), file)], &mut classes).unwrap();
     let (mut events, mut event) = (trace.streams()[0].events(), Event::default());
     assert_eq!(events.next(&mut event).unwrap(), Step::Event);
@@ -56,10 +56,10 @@ fn the_sum_of_losses_is_the_packets_count() {
     // There are more than 65,535 losses between two events, an event that shows more than the packet, and a
     // packet without an event.
     let packets = [
-        Packet { lost: (70_000, 70_000), ..packet(0, (1, 2), &[(1, 0), (2, 4464)]) },
-        Packet { lost: (70_001, 70_000), ..packet(1, (3, 4), &[(3, 9999), (4, 4465)]) },
-        Packet { lost: (70_009, 70_000), ..packet(2, (5, 6), &[]) },
-        Packet { lost: (70_009, 70_000), ..packet(3, (7, 7), &[(7, 4473)]) },
+        IndexedPacket { lost: (70_000, 70_000), ..packet(0, (1, 2), &[(1, 0), (2, 4464)]) },
+        IndexedPacket { lost: (70_001, 70_000), ..packet(1, (3, 4), &[(3, 9999), (4, 4465)]) },
+        IndexedPacket { lost: (70_009, 70_000), ..packet(2, (5, 6), &[]) },
+        IndexedPacket { lost: (70_009, 70_000), ..packet(3, (7, 7), &[(7, 4473)]) },
     ];
     let seen = read(&packets.map(|packet| packet.bytes()));
     assert_eq!(counted(&seen), 70_009);
@@ -67,13 +67,13 @@ fn the_sum_of_losses_is_the_packets_count() {
         seen,
         [
             At(1),
-            Loss(1, 2, Some(4464), Cause::TooLarge),
+            Loss(1, 2, Some(4464), LossCause::TooLarge),
             At(2),
-            Loss(2, 3, Some(65_536), Cause::TooLarge),
+            Loss(2, 3, Some(65_536), LossCause::TooLarge),
             At(3),
-            Loss(3, 4, Some(1), Cause::RingFull),
+            Loss(3, 4, Some(1), LossCause::RingFull),
             At(4),
-            Loss(4, 7, Some(8), Cause::RingFull),
+            Loss(4, 7, Some(8), LossCause::RingFull),
             At(7),
         ]
     );
@@ -82,7 +82,7 @@ fn the_sum_of_losses_is_the_packets_count() {
 #[test]
 fn a_gap_in_the_sequence_is_a_loss_nobody_counted() {
     let packets = [packet(0, (1, 1), &[(1, 0)]), packet(3, (9, 9), &[(9, 0)])];
-    assert_eq!(read(&packets.map(|p| p.bytes())), [At(1), Loss(1, 9, None, Cause::Discarded), At(9)]);
+    assert_eq!(read(&packets.map(|p| p.bytes())), [At(1), Loss(1, 9, None, LossCause::Discarded), At(9)]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_packet_with_a_broken_header_costs_only_itself() {
         let seen = read(&packets);
         let events: Vec<_> = seen.iter().filter(|seen| matches!(seen, At(1 | 2 | 5))).collect();
         assert_eq!(events.len(), 3, "{at} {value}: {seen:?}");
-        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(2..=3, 3..=5, None, Cause::Corrupt)));
+        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(2..=3, 3..=5, None, LossCause::Corrupt)));
         // Where only the size is wrong, its event may still be found.
         let lost = !seen.contains(&At(3));
         assert!(lost || at == 48, "{at} {value}: {seen:?}");
@@ -126,27 +126,32 @@ fn events_before_the_first_broken_one_are_kept() {
     for (at, bytes) in [(80 + 24 + 10, vec![9]), (80 + 24, vec![9]), (80 + 24, vec![41])] {
         let mut packets = whole.clone();
         packets[0][at..at + bytes.len()].copy_from_slice(&bytes);
-        assert_eq!(read(&packets), [At(10), Loss(10, 40, None, Cause::Corrupt), At(40)], "{at} {bytes:?}");
+        assert_eq!(
+            read(&packets),
+            [At(10), Loss(10, 40, None, LossCause::Corrupt), At(40)],
+            "{at} {bytes:?}"
+        );
     }
     // The content ends within the third event.
     let mut packets = whole;
     let header = packet(0, (10, 30), &[]).header(80 + 24 + 24 + 23).encode();
     packets[0][..80].copy_from_slice(&header);
-    assert_eq!(read(&packets), [At(10), At(20), Loss(20, 40, None, Cause::Corrupt), At(40)]);
+    assert_eq!(read(&packets), [At(10), At(20), Loss(20, 40, None, LossCause::Corrupt), At(40)]);
 }
 
 #[test]
 fn a_packet_whose_time_is_wrong_does_not_take_the_others_with_it() {
-    fn packets(second: Packet<'_>) -> [Vec<u8>; 3] {
+    fn packets(second: IndexedPacket<'_>) -> [Vec<u8>; 3] {
         [packet(0, (10, 20), &[(10, 0), (20, 0)]), second, packet(2, (50, 60), &[(50, 0), (60, 0)])]
             .map(|packet| packet.bytes())
     }
     let far = u64::MAX / 8;
     let seen = read(&packets(packet(1, (far, far), &[(far, 0)])));
-    assert_eq!(seen, [At(10), At(20), Loss(20, 50, None, Cause::Corrupt), At(50), At(60)]);
+    assert_eq!(seen, [At(10), At(20), Loss(20, 50, None, LossCause::Corrupt), At(50), At(60)]);
     let seen = read(&packets(packet(1, (1, 2), &[(1, 0), (2, 0)])));
     assert!(
-        seen.ends_with(&[At(50), At(60)]) && seen.iter().any(|seen| matches!(seen, Loss(.., Cause::Corrupt))),
+        seen.ends_with(&[At(50), At(60)])
+            && seen.iter().any(|seen| matches!(seen, Loss(.., LossCause::Corrupt))),
         "{seen:?}"
     );
 }
@@ -162,7 +167,7 @@ fn a_file_cut_off_loses_only_what_was_cut_off() {
         assert_eq!(events, expected, "at {length}");
         // Missing padding is no loss.
         let whole = length == 0 || (128..=4096).contains(&length) || length >= 4096 + 104;
-        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(.., Cause::Corrupt))).count();
+        let corrupt = seen.iter().filter(|seen| matches!(seen, Loss(.., LossCause::Corrupt))).count();
         assert_eq!(corrupt, usize::from(!whole), "at {length}: {seen:?}");
     }
 }
@@ -170,11 +175,11 @@ fn a_file_cut_off_loses_only_what_was_cut_off() {
 #[test]
 fn skipping_does_not_count_losses_twice() {
     let packets = [
-        Packet { lost: (5, 0), ..packet(0, (10, 20), &[(10, 0)]) },
-        Packet { lost: (7, 0), ..packet(1, (30, 40), &[(30, 5)]) },
-        Packet { lost: (7, 0), ..packet(2, (50, 60), &[(50, 7)]) },
+        IndexedPacket { lost: (5, 0), ..packet(0, (10, 20), &[(10, 0)]) },
+        IndexedPacket { lost: (7, 0), ..packet(1, (30, 40), &[(30, 5)]) },
+        IndexedPacket { lost: (7, 0), ..packet(2, (50, 60), &[(50, 7)]) },
     ];
-    let file: Vec<u8> = packets.iter().flat_map(Packet::bytes).collect();
+    let file: Vec<u8> = packets.iter().flat_map(IndexedPacket::bytes).collect();
     let mut classes = Classes::default();
     let trace = Trace::from_memory(metadata().as_bytes(), [("f".into(), file)], &mut classes).unwrap();
     let (mut events, mut event) = (trace.streams()[0].events(), Event::default());
@@ -191,7 +196,7 @@ fn skipping_does_not_count_losses_twice() {
 /// A record of the shared ring contains its length: a record that contradicts it was not completely written.
 #[test]
 fn a_shared_record_of_another_length_is_corrupt() {
-    for (length, expected) in [(32_u32, vec![At(10)]), (40, vec![Loss(10, 10, None, Cause::Corrupt)])] {
+    for (length, expected) in [(32_u32, vec![At(10)]), (40, vec![Loss(10, 10, None, LossCause::Corrupt)])] {
         let mut bytes = packet(0, (10, 10), &[(10, 0)]).bytes();
         bytes[20] = 1;
         bytes.splice(96..104, [&7_u32.to_ne_bytes()[..], &length.to_ne_bytes(), &[5; 8]].concat());
@@ -203,7 +208,7 @@ fn a_shared_record_of_another_length_is_corrupt() {
 
 /// Reads another tracer's stream, whose packets are a time of 32 bits, a count of 8 bits and events of nothing
 /// but an id.
-fn other_tracer(packets: &[(u8, u8)]) -> Vec<Seen> {
+fn other_tracer(packets: &[(u8, u8)]) -> Vec<Read> {
     let metadata = "/* CTF 1.8 */
         typealias integer { size = 8; } := u8;
         trace { major = 1; minor = 8; byte_order = be; };
@@ -230,13 +235,13 @@ fn other_tracers_counts_are_losses_within_the_packet() {
     assert_eq!(
         other_tracer(&[(0x10, 2), (0x20, 2), (0x30, 200), (0x40, 44)]),
         [
-            Loss(0x10, 0x15, Some(2), Cause::Discarded),
+            Loss(0x10, 0x15, Some(2), LossCause::Discarded),
             At(0x11),
             At(0x21),
             // The count is not 198: with 8 bits, more than half of the range is a count that went back.
-            Loss(0x21, 0x35, None, Cause::Corrupt),
+            Loss(0x21, 0x35, None, LossCause::Corrupt),
             At(0x31),
-            Loss(0x31, 0x45, Some(100), Cause::Discarded),
+            Loss(0x31, 0x45, Some(100), LossCause::Discarded),
             At(0x41),
         ]
     );

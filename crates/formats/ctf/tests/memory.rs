@@ -3,14 +3,14 @@
 mod support;
 
 use sordino_ctf::read::{Trace, find};
-use sordino_event::{Cause, Classes, Event, Step};
+use sordino_event::{Classes, Event, LossCause, Step};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use support::packets::{Packet, metadata};
+use support::packets::{IndexedPacket, metadata};
 
 /// An allocator that counts a thread's allocated bytes, and their maximum.
 struct Counting;
@@ -66,7 +66,7 @@ fn read(dir: &Path) -> (usize, usize) {
                 true
             }
             Step::Loss(loss) => {
-                corrupt += usize::from(loss.cause == Cause::Corrupt);
+                corrupt += usize::from(loss.cause == LossCause::Corrupt);
                 true
             }
             Step::End => false,
@@ -104,7 +104,7 @@ fn a_packet_that_claims_a_gibibyte_takes_no_gibibyte() {
     const CLAIM: u64 = 1 << 30;
     let dir = tempfile::tempdir().unwrap();
     let mut packet =
-        Packet { sequence: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
+        IndexedPacket { sequence: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
     // These are the content size and the packet size.
     packet[40..48].copy_from_slice(&(CLAIM * 8).to_ne_bytes());
     packet[48..56].copy_from_slice(&(CLAIM * 8).to_ne_bytes());
@@ -191,7 +191,7 @@ fn events_are_read_whole_wherever_windows_end() {
             }
             // The rest is shorter than an event.
             assert!(
-                matches!(events.next(&mut event).unwrap(), Step::Loss(loss) if loss.cause == Cause::Corrupt)
+                matches!(events.next(&mut event).unwrap(), Step::Loss(loss) if loss.cause == LossCause::Corrupt)
             );
         }
         assert_eq!(events.next(&mut event).unwrap(), Step::End);

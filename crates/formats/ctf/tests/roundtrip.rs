@@ -5,23 +5,23 @@ mod support;
 use sordino_ctf::write::{
     Argument, StreamClass, StreamWriter, encode, event_class, kernel_header, preamble, stream_class,
 };
-use sordino_ctf::{Clock, Environment, Uuid, read::Trace};
+use sordino_ctf::{ClockDescription, Environment, Uuid, read::Trace};
 use sordino_event::{
-    Base, ByteOrder, Cause, Classes, Cpu, Domain, Enumeration, Event, Field, Integer, Level, Range, Scalar,
-    Schema, Step, Tid, Time, Type, View, Width,
+    Base, ByteOrder, Classes, Cpu, Domain, Enumeration, Event, Field, Integer, Level, LossCause, Range,
+    Scalar, Schema, Step, Tid, Time, Type, View, Width,
 };
 use std::fs;
 use std::path::Path;
-use support::packets::{self, Packet};
+use support::packets::{self, IndexedPacket};
 use support::{assert_same, babeltrace, read};
 
-fn clock() -> Clock {
-    Clock {
+fn clock() -> ClockDescription {
+    ClockDescription {
         uuid: Some(Uuid([0xc1; 16])),
         description: "time stamp counter".into(),
         offset_seconds: 1_700_000_000,
         offset_ticks: 123_456_789,
-        ..Clock::new("tsc")
+        ..ClockDescription::new("tsc")
     }
 }
 
@@ -340,8 +340,8 @@ fn gaps_lie_where_they_were_written() {
     assert_eq!(
         losses,
         [
-            (10, 10, Some(5), Cause::KernelOverrun, Some(Cpu(3))),
-            (30, 50, Some(7), Cause::KernelOverrun, Some(Cpu(3)))
+            (10, 10, Some(5), LossCause::KernelOverrun, Some(Cpu(3))),
+            (30, 50, Some(7), LossCause::KernelOverrun, Some(Cpu(3)))
         ]
     );
     let Some(theirs) = babeltrace(root.path()) else { return };
@@ -383,15 +383,18 @@ fn metadata_that_readers_would_refuse_is_not_written() {
     assert_eq!(complaint(vec![field("", "u8")]), "field name \"\" is no C identifier");
     assert_eq!(complaint(vec![field("1", "u8")]), "field name \"1\" is no C identifier");
     assert_eq!(complaint(vec![field("a", "u8"), field("a", "u8")]), "test:e has two fields called a");
-    let refuse = |environment: &Environment, clock: &Clock| {
+    let refuse = |environment: &Environment, clock: &ClockDescription| {
         preamble(Uuid([0; 16]), environment, clock).unwrap_err().to_string()
     };
     let mut environment = Environment::default();
-    assert_eq!(refuse(&environment, &Clock::new("")), "clock name \"\" is no C identifier");
-    let still = Clock { frequency: 0, ..Clock::new("c") };
+    assert_eq!(refuse(&environment, &ClockDescription::new("")), "clock name \"\" is no C identifier");
+    let still = ClockDescription { frequency: 0, ..ClockDescription::new("c") };
     assert_eq!(refuse(&environment, &still), "clock \"c\" has a frequency of 0");
     environment.set("host-name", "x");
-    assert_eq!(refuse(&environment, &Clock::new("c")), "environment name \"host-name\" is no C identifier");
+    assert_eq!(
+        refuse(&environment, &ClockDescription::new("c")),
+        "environment name \"host-name\" is no C identifier"
+    );
 }
 
 /// A recording of many short programs has more streams than a process may have files open.
@@ -399,7 +402,7 @@ fn metadata_that_readers_would_refuse_is_not_written() {
 fn ten_thousand_streams_are_read_at_once() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("metadata"), packets::metadata()).unwrap();
-    let bytes = Packet { sequence: 0, span: (1, 2), lost: (0, 0), events: &[(1, 0), (2, 0)] }.bytes();
+    let bytes = IndexedPacket { sequence: 0, span: (1, 2), lost: (0, 0), events: &[(1, 0), (2, 0)] }.bytes();
     for stream in 0..10_000 {
         fs::write(root.path().join(format!("stream{stream}")), &bytes[..200]).unwrap();
     }

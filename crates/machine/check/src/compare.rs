@@ -3,14 +3,14 @@
 mod text;
 
 use crate::limits::time;
-use crate::{Measurement, Report, Step};
+use crate::{CheckStep, Measurement, Report};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Direction of a difference, from the first report to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
+pub enum Trend {
     /// The difference is within the variation between runs on one machine.
     Same,
     /// Shorter times, or a better verdict.
@@ -31,7 +31,7 @@ pub struct Row {
     /// Each report's value as text; `None` in a report that lacks it.
     pub values: Vec<Option<String>>,
     /// Direction of each later report's difference from the first report.
-    pub changes: Vec<Change>,
+    pub changes: Vec<Trend>,
 }
 
 /// All rows, in three groups.
@@ -75,20 +75,20 @@ pub fn compare(reports: &[(String, Report)]) -> Comparison {
 impl Comparison {
     /// Returns true if a time or setting is worse than the first report's.
     pub fn is_worse(&self) -> bool {
-        self.settings.iter().chain(&self.times).any(|row| row.changes.contains(&Change::Worse))
+        self.settings.iter().chain(&self.times).any(|row| row.changes.contains(&Trend::Worse))
     }
 }
 
 /// Compares texts: returns a row if they differ.
-fn texts(what: &str, values: Vec<Option<String>>, change: impl Fn(&str, &str) -> Change) -> Option<Row> {
+fn texts(what: &str, values: Vec<Option<String>>, change: impl Fn(&str, &str) -> Trend) -> Option<Row> {
     let (first, others) = values.split_first()?;
     if others.iter().all(|other| other == first) {
         return None;
     }
     let change = |other: &Option<String>| match (first, other) {
-        (Some(first), Some(other)) if first == other => Change::Same,
+        (Some(first), Some(other)) if first == other => Trend::Same,
         (Some(first), Some(other)) => change(first, other),
-        _ => Change::Unknown,
+        _ => Trend::Unknown,
     };
     let changes = others.iter().map(change).collect();
     Some(Row { what: what.to_owned(), values, changes })
@@ -117,7 +117,7 @@ fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
         }),
     ];
     let row = |(what, read): &(&str, Read)| {
-        texts(what, reports.iter().map(|(_, report)| Some(read(report))).collect(), |_, _| Change::Different)
+        texts(what, reports.iter().map(|(_, report)| Some(read(report))).collect(), |_, _| Trend::Different)
     };
     read.iter().filter_map(row).collect()
 }
@@ -143,9 +143,9 @@ fn settings(reports: &[(String, Report)]) -> Vec<Row> {
         };
         let values = reports.iter().map(|(_, report)| value(report)).collect();
         texts(&name, values, |first, other| match (rank(first), rank(other)) {
-            (Some(first), Some(other)) if other < first => Change::Better,
-            (Some(first), Some(other)) if other > first => Change::Worse,
-            _ => Change::Different,
+            (Some(first), Some(other)) if other < first => Trend::Better,
+            (Some(first), Some(other)) if other > first => Trend::Worse,
+            _ => Trend::Different,
         })
     };
     // A step that a report lacks is listed among the conditions.
@@ -186,7 +186,7 @@ fn times(reports: &[(String, Report)]) -> Vec<Row> {
     rows.collect()
 }
 
-fn find<'a>(steps: &'a [Step], step: &str, what: &str) -> Option<&'a Measurement> {
+fn find<'a>(steps: &'a [CheckStep], step: &str, what: &str) -> Option<&'a Measurement> {
     steps
         .iter()
         .find(|each| each.name == step)?
@@ -212,16 +212,16 @@ fn row(step: &str, what: &str, figure: &str, found: &[Option<&Measurement>]) -> 
     })
 }
 
-fn judge(step: &str, figure: &str, first: Option<f64>, other: Option<f64>) -> Change {
-    let (Some(first), Some(other)) = (first, other) else { return Change::Unknown };
+fn judge(step: &str, figure: &str, first: Option<f64>, other: Option<f64>) -> Trend {
+    let (Some(first), Some(other)) = (first, other) else { return Trend::Unknown };
     let part = if figure == "max" { LONGEST_DIFFER } else { PERCENTILES_DIFFER };
     let resolution =
         if matches!(step, "npt" | "hardware" | "preemption") { LOOP_RESOLUTION_NS } else { RESOLUTION_NS };
     let noise = resolution.max(part * first.min(other));
     match other - first {
-        difference if difference.abs() <= noise => Change::Same,
-        difference if difference < 0.0 => Change::Better,
-        _ => Change::Worse,
+        difference if difference.abs() <= noise => Trend::Same,
+        difference if difference < 0.0 => Trend::Better,
+        _ => Trend::Worse,
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
         report(vec![step])
     }
 
-    fn changes(name: &str, a: &[u64], b: &[u64]) -> Vec<(String, Change)> {
+    fn changes(name: &str, a: &[u64], b: &[u64]) -> Vec<(String, Trend)> {
         let comparison = compare(&[("a".to_owned(), measured(name, a)), ("b".to_owned(), measured(name, b))]);
         comparison.times.into_iter().map(|row| (row.what, row.changes[0])).collect()
     }
@@ -247,19 +247,19 @@ mod tests {
         let median = |a, b| changes("npt", &[a, a], &[b, b])[0].1;
         assert_eq!(
             [median(1000, 1100), median(1000, 1200), median(1200, 1000)],
-            [Change::Same, Change::Worse, Change::Better]
+            [Trend::Same, Trend::Worse, Trend::Better]
         );
         // cyclictest has a resolution of one microsecond.
-        assert_eq!(changes("wake-up", &[1000, 1000], &[2000, 2000])[0].1, Change::Same);
+        assert_eq!(changes("wake-up", &[1000, 1000], &[2000, 2000])[0].1, Trend::Same);
     }
 
     #[test]
     fn the_longest_is_one_sample_and_may_differ_by_more() {
         assert_eq!(
             changes("npt", &[10, 10_000], &[10, 14_000]).last().unwrap(),
-            &("npt, CPU 1, max".to_owned(), Change::Same)
+            &("npt, CPU 1, max".to_owned(), Trend::Same)
         );
-        assert_eq!(changes("npt", &[10, 10_000], &[10, 16_000]).last().unwrap().1, Change::Worse);
+        assert_eq!(changes("npt", &[10, 10_000], &[10, 16_000]).last().unwrap().1, Trend::Worse);
     }
 
     #[test]
@@ -277,8 +277,8 @@ mod tests {
         bare.steps.push(step("system", Verdict::Warn));
         bare.steps[1].lines.push(line(Verdict::Warn, "none"));
         let comparison = compare(&[("bare".to_owned(), bare), ("shielded".to_owned(), shielded)]);
-        assert_eq!(comparison.settings[0].changes, [Change::Better]);
-        assert_eq!(comparison.times[0].changes, [Change::Unknown]);
+        assert_eq!(comparison.settings[0].changes, [Trend::Better]);
+        assert_eq!(comparison.times[0].changes, [Trend::Unknown]);
         assert!(!comparison.is_worse());
         let text = comparison.to_string();
         assert!(

@@ -18,7 +18,7 @@ pub struct Distribution {
     /// Longest time in nanoseconds.
     pub maximum_ns: f64,
     /// Percentiles for which there are enough samples: p99.9 takes a thousand of them.
-    pub percentiles: Vec<Percentile>,
+    pub percentiles: Vec<DistributionPercentile>,
     /// Histogram of all samples, ascending. If samples over a bound were only counted, the last bin is wide and ends
     /// with the longest time.
     pub histogram: Vec<Bin>,
@@ -26,7 +26,7 @@ pub struct Distribution {
 
 /// A percentile: this part of all samples took at most this time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Percentile {
+pub struct DistributionPercentile {
     /// Part of the samples in percent.
     pub percent: f64,
     /// The percentile's time in nanoseconds.
@@ -117,14 +117,14 @@ impl From<Samples> for Distribution {
             mean_ns: samples.mean_ns,
             maximum_ns: samples.maximum_ns,
             percentiles: percentiles
-                .map(|parts| Percentile { percent: parts as f64 / 1e4, time_ns: time(parts) })
+                .map(|parts| DistributionPercentile { percent: parts as f64 / 1e4, time_ns: time(parts) })
                 .collect(),
             histogram: coarse(&samples.bins),
         }
     }
 }
 
-impl Percentile {
+impl DistributionPercentile {
     /// Percentiles that reports store, in percent.
     pub(crate) fn kept() -> [f64; PARTS.len()] {
         PARTS.map(|parts| parts as f64 / 1e4)

@@ -1,6 +1,6 @@
 //! The check of a machine's fitness for real-time work, and of the sources that disturb it.
 //!
-//! A [`Report`] has one [`Step`] for each question, in the order in which engineers ask them: how the machine is set
+//! A [`Report`] has one [`CheckStep`] for each question, in the order in which engineers ask them: how the machine is set
 //! ([`table`]), how much time the hardware takes, for how long a thread is stopped, how late a thread wakes under load,
 //! whether a thread preempts one of a lower priority. Each step has a [`Verdict`] with its reason and the next thing to
 //! do. [`Limits`] are the user's requirements; without them, a measurement neither passes nor fails.
@@ -24,9 +24,11 @@ pub mod table;
 pub mod tracers;
 pub mod write;
 
-pub use compare::{Change, Comparison, Row, compare};
+pub use compare::{Comparison, Row, Trend, compare};
 pub use conditions::{Held, MachineInfo, Settings};
-pub use distribution::{Bin, Distribution, Percentile, Samples};
-pub use limits::{BadLimits, Limit, Limits, duration, time};
-pub use report::{Command, Explained, Interrupter, Line, Measurement, Report, SCHEMA, Step, Verdict};
+pub use distribution::{Bin, Distribution, DistributionPercentile, Samples};
+pub use limits::{BadLimits, Limits, TimeLimit, duration, time};
+pub use report::{
+    CheckStep, Command, Explained, InterruptionSource, Line, Measurement, Report, SCHEMA, Verdict,
+};
 pub use sources::Sources;

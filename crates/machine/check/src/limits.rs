@@ -4,7 +4,7 @@ mod file;
 
 pub use file::{BadLimits, duration};
 
-use crate::{Distribution, Step, Verdict};
+use crate::{CheckStep, Distribution, Verdict};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Limits by the step's name.
-    pub steps: BTreeMap<String, Vec<Limit>>,
+    pub steps: BTreeMap<String, Vec<TimeLimit>>,
     /// Names of the steps that must be measured.
     pub required: Vec<String>,
 }
 
 /// Upper limit of a percentile, or of the longest time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
+pub struct TimeLimit {
     /// The percentile in percent; 100 stands for the longest time.
     pub percent: f64,
     /// The longest permitted time.
@@ -28,7 +28,7 @@ pub struct Limit {
 
 impl Limits {
     /// Adds a limit. Of two limits for one percentile, both apply, so the stricter decides.
-    pub fn add(&mut self, step: &str, limit: Limit) {
+    pub fn add(&mut self, step: &str, limit: TimeLimit) {
         let limits = self.steps.entry(step.to_owned()).or_default();
         limits.push(limit);
         limits.sort_by(|a, b| a.percent.total_cmp(&b.percent).then(a.time.cmp(&b.time)));
@@ -49,7 +49,7 @@ impl Limits {
     /// Judges a step's measurements by its limits: FAIL with the longest time that exceeds one, PASS if there are
     /// limits and all are kept, NOT MEASURED if there are too few samples for one. A step that has its own verdict
     /// already, or no measurements, keeps its verdict.
-    pub fn judge(&self, step: &mut Step) {
+    pub fn judge(&self, step: &mut CheckStep) {
         if step.verdict != Verdict::Info || step.measurements.is_empty() {
             return;
         }
@@ -87,7 +87,7 @@ impl Limits {
     }
 }
 
-impl Limit {
+impl TimeLimit {
     fn key(&self) -> String {
         if self.percent >= 100.0 { "max".to_owned() } else { format!("p{}", self.percent) }
     }
@@ -99,7 +99,7 @@ impl Limit {
     }
 }
 
-impl std::fmt::Display for Limit {
+impl std::fmt::Display for TimeLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at most {}", self.key(), text(self.time))
     }
@@ -127,8 +127,8 @@ mod tests {
 
     const KNOWN: &[&str] = &["npt", "wake-up"];
 
-    fn measured(name: &str, times: &[u64]) -> Step {
-        let mut step = Step::new(name, name);
+    fn measured(name: &str, times: &[u64]) -> CheckStep {
+        let mut step = CheckStep::new(name, name);
         for (cpu, &time) in times.iter().enumerate() {
             step.measurements.push(Measurement::new(format!("CPU {cpu}"), Samples::of([10, time])));
         }
@@ -157,7 +157,7 @@ mod tests {
         limits("[npt]\nmax = \"1us\"").judge(&mut other);
         assert_eq!(other.verdict, Verdict::Info);
         let mut two = limits("[npt]\nmax = \"2us\"\np50 = \"1ns\"");
-        two.add("npt", Limit { percent: 100.0, time: Duration::from_micros(1) });
+        two.add("npt", TimeLimit { percent: 100.0, time: Duration::from_micros(1) });
         assert_eq!((two.longest("npt"), two.longest("wake-up")), (Some(Duration::from_micros(1)), None));
     }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_stays_so() {
-        let mut step = Step::new("npt", "npt").not_measured("no", None);
+        let mut step = CheckStep::new("npt", "npt").not_measured("no", None);
         limits("[npt]\nmax = \"1us\"").judge(&mut step);
         assert_eq!(step.verdict, Verdict::NotMeasured);
     }

@@ -17,7 +17,7 @@ pub enum Load {
 
 /// CPUs of one NUMA node that have a load of their own. Its memory is that node's, because it is first touched there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LoadNode {
     /// The node; `None` on a machine without nodes.
     pub node: Option<u32>,
     /// CPUs of the node that are loaded.
@@ -26,7 +26,7 @@ pub struct Place {
 
 /// Returns the CPUs for the load while `measured` are measured: all other CPUs, except for those that share a core with
 /// a measured one, if any are left then. The second value are notes for the report.
-pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<Place>, Vec<String>) {
+pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<LoadNode>, Vec<String>) {
     let mut notes = Vec::new();
     let others = online.without(measured);
     let siblings = siblings(sources, measured);
@@ -41,15 +41,15 @@ pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<P
     let nodes = sources.names("sys/devices/system/node", "node");
     let node = |name: &String| {
         let list = sources.text(&format!("sys/devices/system/node/{name}/cpulist"))?;
-        let place = Place {
+        let place = LoadNode {
             node: name.strip_prefix("node")?.parse().ok(),
             cpus: list.parse::<CpuList>().ok()?.intersection(cpus),
         };
         (!place.cpus.is_empty()).then_some(place)
     };
-    let mut places: Vec<Place> = nodes.iter().filter_map(node).collect();
+    let mut places: Vec<LoadNode> = nodes.iter().filter_map(node).collect();
     if places.is_empty() && !cpus.is_empty() {
-        places.push(Place { node: None, cpus: cpus.clone() });
+        places.push(LoadNode { node: None, cpus: cpus.clone() });
     }
     (places, notes)
 }
@@ -150,8 +150,10 @@ mod tests {
             ],
         );
         let (found, notes) = places(&sources, &list("0-7"), &list("2"));
-        let expected =
-            [Place { node: Some(0), cpus: list("0-1,3") }, Place { node: Some(1), cpus: list("4-5,7") }];
+        let expected = [
+            LoadNode { node: Some(0), cpus: list("0-1,3") },
+            LoadNode { node: Some(1), cpus: list("4-5,7") },
+        ];
         assert_eq!((found.as_slice(), notes.len()), (&expected[..], 0));
     }
 
@@ -161,7 +163,7 @@ mod tests {
         let sources =
             tree(directory.path(), &[("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n")]);
         let (found, notes) = places(&sources, &list("0-1"), &list("1"));
-        assert_eq!(found, [Place { node: None, cpus: list("0") }]);
+        assert_eq!(found, [LoadNode { node: None, cpus: list("0") }]);
         assert_eq!(notes.len(), 1);
         assert_eq!(places(&sources, &list("0-1"), &list("0-1")).0, []);
     }

@@ -53,12 +53,12 @@ pub struct Report {
     /// Options of the check, and settings that were changed for it.
     pub settings: Settings,
     /// Steps in the order in which they were made.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CheckStep>,
 }
 
 /// One question and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct CheckStep {
     /// Short name, used by `--require` and limits.
     pub name: String,
     /// Title for people to read.
@@ -124,7 +124,7 @@ pub struct Measurement {
     pub times: Distribution,
     /// Sources that interrupted the CPU during the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub interrupters: Vec<Interrupter>,
+    pub interrupters: Vec<InterruptionSource>,
     /// Time in milliseconds for which a hypervisor kept the CPU from running during the measurement, if it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_ms: Option<u64>,
@@ -132,7 +132,7 @@ pub struct Measurement {
 
 /// A source of interruptions, with their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interrupter {
+pub struct InterruptionSource {
     /// Name of the source.
     pub name: String,
     /// Number of its interruptions.
@@ -166,7 +166,7 @@ impl Measurement {
     }
 }
 
-impl Step {
+impl CheckStep {
     /// Creates an empty step with the verdict [`Verdict::Info`].
     pub fn new(name: &str, title: &str) -> Self {
         Self {
@@ -231,11 +231,11 @@ impl Report {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn step(name: &str, verdict: Verdict) -> Step {
-        Step { verdict, reason: format!("{name} is {verdict}"), ..Step::new(name, name) }
+    pub(crate) fn step(name: &str, verdict: Verdict) -> CheckStep {
+        CheckStep { verdict, reason: format!("{name} is {verdict}"), ..CheckStep::new(name, name) }
     }
 
-    pub(crate) fn report(steps: Vec<Step>) -> Report {
+    pub(crate) fn report(steps: Vec<CheckStep>) -> Report {
         Report {
             schema: SCHEMA,
             version: "0".to_owned(),
@@ -270,7 +270,7 @@ pub(crate) mod tests {
         for (verdict, reason) in
             [(Verdict::Fail, "a is FAIL; preempted 4 ms by hog/7"), (Verdict::Pass, "a is PASS")]
         {
-            let mut step = Step { explained: Some(explained.clone()), ..step("a", verdict) };
+            let mut step = CheckStep { explained: Some(explained.clone()), ..step("a", verdict) };
             step.blame();
             assert_eq!(step.reason, reason);
         }

@@ -10,9 +10,9 @@ mod shielded;
 
 pub use kernel::machine_info;
 
-use crate::{Line, Sources, Step, Verdict};
+use crate::{CheckStep, Line, Sources, Verdict};
 use sordino_sched::CpuList;
-use sordino_shield::{Machine, Status, boot};
+use sordino_shield::{Machine, ShieldStatus, boot};
 
 /// Input of the table.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub struct Subject<'a> {
     /// The machine as the shield reads it.
     pub machine: &'a Machine,
     /// Configuration and command line of the kernel.
-    pub kernel: &'a boot::Kernel,
+    pub kernel: &'a boot::KernelConfig,
     /// State of the shield, or the reason why it is unknown.
-    pub shield: Result<&'a Status, String>,
+    pub shield: Result<&'a ShieldStatus, String>,
     /// CPUs that are measured.
     pub cpus: &'a CpuList,
     /// Tracers of the kernel, or the reason why they cannot be used.
@@ -30,9 +30,9 @@ pub struct Subject<'a> {
 }
 
 /// Creates the step `system`.
-pub fn step(subject: &Subject<'_>) -> Step {
+pub fn step(subject: &Subject<'_>) -> CheckStep {
     let sources = Sources::new(&subject.machine.root);
-    let mut step = Step::new("system", "How the machine is set");
+    let mut step = CheckStep::new("system", "How the machine is set");
     step.lines = [
         kernel::lines(&sources, subject.kernel.config.as_deref(), subject.tracers.as_deref()),
         processor::lines(&sources, subject.cpus),

@@ -4,7 +4,7 @@ mod hwlat;
 mod osnoise;
 mod timerlat;
 
-use crate::{Distribution, Interrupter, Measurement, Samples};
+use crate::{Distribution, InterruptionSource, Measurement, Samples};
 use sordino_clock::Rate;
 use sordino_event::text::count;
 use sordino_npt::Histogram;
@@ -34,7 +34,7 @@ impl Tracer {
     }
 
     /// Parses a line's text behind the timestamp.
-    fn read(self, text: &str) -> Option<Seen> {
+    fn read(self, text: &str) -> Option<Sample> {
         match self {
             Self::Hwlat => hwlat::read(text),
             Self::Osnoise => osnoise::read(text),
@@ -45,7 +45,7 @@ impl Tracer {
 
 /// Values of one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct Sample {
     /// Suffix for the measured object, if a tracer measures several for each CPU.
     of: &'static str,
     time_ns: u64,
@@ -57,7 +57,7 @@ struct Seen {
 
 /// Sums of all lines of one CPU.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Tally {
     times: Histogram,
     longest_ns: u64,
     /// Sources in the order of the tracer's columns.
@@ -69,7 +69,7 @@ struct Told {
 #[derive(Clone, Debug)]
 pub struct Reading {
     tracer: Tracer,
-    told: BTreeMap<(u32, &'static str), Told>,
+    told: BTreeMap<(u32, &'static str), Tally>,
     lost: Lost,
     /// Number of lines that could not be parsed; `other` is the first of them.
     others: u64,
@@ -124,12 +124,12 @@ impl Reading {
 
     /// Returns one measurement for each CPU and measured object.
     pub fn measurements(&self) -> Vec<Measurement> {
-        let measurement = |(&(cpu, of), told): (&(u32, &str), &Told)| Measurement {
+        let measurement = |(&(cpu, of), told): (&(u32, &str), &Tally)| Measurement {
             interrupters: told
                 .who
                 .iter()
                 .filter(|(_, count)| *count > 0)
-                .map(|&(name, count)| Interrupter { name: name.to_owned(), count })
+                .map(|&(name, count)| InterruptionSource { name: name.to_owned(), count })
                 .collect(),
             ..Measurement::new(format!("CPU {cpu}{of}"), told.times())
         };
@@ -138,7 +138,7 @@ impl Reading {
 
     /// Returns notes for the report: the share of noise, and lines that could not be parsed.
     pub fn notes(&self) -> Vec<String> {
-        let noise = |(&(cpu, _), told): (&(u32, &str), &Told)| {
+        let noise = |(&(cpu, _), told): (&(u32, &str), &Tally)| {
             let (looked, noise) = told.noise?;
             let part = 100.0 * noise as f64 / (looked as f64).max(1.0);
             Some(format!("CPU {cpu}: {part:.4} % of its time was noise"))
@@ -161,8 +161,8 @@ impl Reading {
     }
 }
 
-impl Told {
-    fn add(&mut self, seen: &Seen) {
+impl Tally {
+    fn add(&mut self, seen: &Sample) {
         self.times.record(seen.time_ns);
         self.longest_ns = self.longest_ns.max(seen.time_ns);
         if let Some((looked, noise)) = seen.noise {

@@ -2,7 +2,7 @@
 
 use crate::tracers::{ComparedTracer, Traced};
 use serde_json::{Value, json};
-use sordino_npt::{Statistics, Unit};
+use sordino_npt::{GapStatistics, Unit};
 
 /// A tracer and its rounds.
 pub(crate) struct Contender {
@@ -37,12 +37,13 @@ impl Samples {
 }
 
 /// A figure: its name, and the function that returns its value.
-pub(crate) type Figure = (String, fn(&Statistics, usize) -> f64);
+pub(crate) type Figure = (String, fn(&GapStatistics, usize) -> f64);
 
 /// Returns the figures of a contender: the percentiles, then the longest gap.
 pub(crate) fn figures(contender: &Contender) -> Vec<Figure> {
-    let percentile: fn(&Statistics, usize) -> f64 = |statistics, place| statistics.percentiles[place].gap_ns;
-    let maximum: fn(&Statistics, usize) -> f64 = |statistics, _| statistics.maximum_ns;
+    let percentile: fn(&GapStatistics, usize) -> f64 =
+        |statistics, place| statistics.percentiles[place].gap_ns;
+    let maximum: fn(&GapStatistics, usize) -> f64 = |statistics, _| statistics.maximum_ns;
     let first = contender.rounds.iter().take(1).flat_map(|round| &round.statistics.percentiles);
     let mut figures: Vec<Figure> = first.map(|of| (format!("p{}", of.percent), percentile)).collect();
     if !figures.is_empty() {

@@ -5,8 +5,8 @@ use crate::Error;
 use crate::tracers::{ComparedTracer, LoopStage};
 use serde_json::{Value, json};
 use sordino_event::text::count;
-use sordino_peers::rate::{Outcome, Search, ceiling};
-use sordino_peers::{Kernel, Polling};
+use sordino_peers::rate::{RateResult, Search, ceiling};
+use sordino_peers::{CollectorPolling, KernelEvents};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -18,13 +18,15 @@ pub const DEFAULT_LENGTH: Duration = Duration::from_secs(2);
 const LOWEST: f64 = 1e4;
 const PRECISION: f64 = 0.07;
 
-const KERNELS: [(&str, Kernel); 3] = [
-    ("user space alone", Kernel::Nothing),
-    ("with system calls", Kernel::SystemCalls),
-    ("with all kernel events", Kernel::Everything),
+const KERNELS: [(&str, KernelEvents); 3] = [
+    ("user space alone", KernelEvents::Nothing),
+    ("with system calls", KernelEvents::SystemCalls),
+    ("with all kernel events", KernelEvents::Everything),
 ];
-const TRACERS: [(&str, ComparedTracer); 2] =
-    [("sordino", ComparedTracer::Sordino(Polling::Timer)), ("LTTng", ComparedTracer::Lttng(Polling::Timer))];
+const TRACERS: [(&str, ComparedTracer); 2] = [
+    ("sordino", ComparedTracer::Sordino(CollectorPolling::Timer)),
+    ("LTTng", ComparedTracer::Lttng(CollectorPolling::Timer)),
+];
 
 /// A search and its result.
 pub struct HighestRate {
@@ -66,7 +68,7 @@ pub fn highest_rates(
 fn search(
     length: Duration,
     is_stopped: impl Fn() -> bool,
-    mut point: impl FnMut(&[String], f64) -> Result<Outcome, Error>,
+    mut point: impl FnMut(&[String], f64) -> Result<RateResult, Error>,
 ) -> Result<f64, String> {
     let search = Search { low: LOWEST, high: ceiling(length.as_secs_f64()), precision: PRECISION };
     let highest = search.highest(|rate| {
@@ -85,14 +87,14 @@ fn search(
 fn point(
     stage: &mut LoopStage,
     tracer: ComparedTracer,
-    kernel: Kernel,
+    kernel: KernelEvents,
     words: &[String],
     rate: f64,
     points: &mut Vec<Value>,
-) -> Result<Outcome, Error> {
+) -> Result<RateResult, Error> {
     let traced = stage.run(tracer, kernel, words)?;
     let (hits, lost, read) = (traced.hits, traced.lost, traced.read.unwrap_or(0));
-    let outcome = Outcome { reached: hits as f64 / traced.seconds, lost };
+    let outcome = RateResult { reached: hits as f64 / traced.seconds, lost };
     points
         .push(json!({ "asked": rate, "reached": outcome.reached, "hits": hits, "lost": lost, "read": read }));
     if lost == 0 && read != hits {

@@ -7,7 +7,7 @@ use crate::tracers::{ComparedTracer, LoopStage};
 use serde_json::{Value, json};
 use sordino_event::text::count;
 use sordino_npt::Unit;
-use sordino_peers::Kernel;
+use sordino_peers::KernelEvents;
 use std::fmt::Write;
 
 /// Version of the JSON's schema.
@@ -54,13 +54,13 @@ pub fn compare(
     let mut contenders: Vec<Contender> = Vec::new();
     for &tracer in rounds.tracers {
         doing(format!("preparing {tracer}"));
-        let missing = stage.prepare(tracer, Kernel::Nothing).err();
+        let missing = stage.prepare(tracer, KernelEvents::Nothing).err();
         contenders.push(Contender { tracer, rounds: Vec::new(), missing });
     }
     for round in 1..=rounds.number {
         for contender in contenders.iter_mut().filter(|contender| contender.missing.is_none()) {
             doing(format!("round {round} of {}: {}", rounds.number, contender.tracer));
-            let traced = stage.run(contender.tracer, Kernel::Nothing, &rounds.words);
+            let traced = stage.run(contender.tracer, KernelEvents::Nothing, &rounds.words);
             if is_stopped() {
                 break;
             }

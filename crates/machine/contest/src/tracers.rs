@@ -4,12 +4,12 @@ use crate::Error;
 use rustix::process::geteuid;
 use serde_json::Value;
 use sordino_dirfd::Dir;
-use sordino_npt::Statistics;
+use sordino_npt::GapStatistics;
 use sordino_peers::bpftrace::Counter;
 use sordino_peers::lttng::{self, Lttng};
-use sordino_peers::provider::{Built, Kind};
+use sordino_peers::provider::{Built, ProviderKind};
 use sordino_peers::sordino::Recorder;
-use sordino_peers::{Kernel, Polling, output_of};
+use sordino_peers::{CollectorPolling, KernelEvents, output_of};
 use sordino_sched::CpuList;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ pub enum ComparedTracer {
     /// No tracer records the tracepoint.
     Untraced,
     /// sordino, whose recorder empties its rings by this polling.
-    Sordino(Polling),
+    Sordino(CollectorPolling),
     /// LTTng, whose consumer empties its buffers by this polling.
-    Lttng(Polling),
+    Lttng(CollectorPolling),
     /// bpftrace, at a user statically-defined tracepoint (USDT).
     Usdt,
 }
@@ -31,11 +31,11 @@ pub enum ComparedTracer {
 /// All tracers, by their names.
 pub(crate) const TRACERS: [(&str, ComparedTracer); 7] = [
     ("untraced", ComparedTracer::Untraced),
-    ("sordino-timer", ComparedTracer::Sordino(Polling::Timer)),
-    ("sordino-wakeup", ComparedTracer::Sordino(Polling::Wakeup)),
-    ("sordino-busy", ComparedTracer::Sordino(Polling::Busy)),
-    ("lttng-timer", ComparedTracer::Lttng(Polling::Timer)),
-    ("lttng-wakeup", ComparedTracer::Lttng(Polling::Wakeup)),
+    ("sordino-timer", ComparedTracer::Sordino(CollectorPolling::Timer)),
+    ("sordino-wakeup", ComparedTracer::Sordino(CollectorPolling::Wakeup)),
+    ("sordino-busy", ComparedTracer::Sordino(CollectorPolling::Busy)),
+    ("lttng-timer", ComparedTracer::Lttng(CollectorPolling::Timer)),
+    ("lttng-wakeup", ComparedTracer::Lttng(CollectorPolling::Wakeup)),
     ("usdt", ComparedTracer::Usdt),
 ];
 
@@ -61,7 +61,7 @@ pub fn tracer(text: &str) -> Result<ComparedTracer, String> {
 /// The result of a traced loop.
 pub(crate) struct Traced {
     /// The statistics of the gaps between two loops.
-    pub(crate) statistics: Statistics,
+    pub(crate) statistics: GapStatistics,
     /// Number of hits of the tracepoint.
     pub(crate) hits: u64,
     /// Duration of the loop, in seconds.
@@ -127,24 +127,24 @@ impl LoopStage {
     ///
     /// # Errors
     /// The reason why the tracer can't be used, with the package that is not installed.
-    pub(crate) fn prepare(&mut self, tracer: ComparedTracer, kernel: Kernel) -> Result<(), String> {
-        let needs_root = matches!(tracer, ComparedTracer::Usdt) || kernel != Kernel::Nothing;
+    pub(crate) fn prepare(&mut self, tracer: ComparedTracer, kernel: KernelEvents) -> Result<(), String> {
+        let needs_root = matches!(tracer, ComparedTracer::Usdt) || kernel != KernelEvents::Nothing;
         if needs_root && !is_root() {
             return Err("only root may".to_owned());
         }
         match tracer {
             ComparedTracer::Lttng(_) => {
-                if kernel != Kernel::Nothing {
+                if kernel != KernelEvents::Nothing {
                     lttng::has_modules()?;
                 }
                 if self.lttng.is_none() {
-                    let built = Built::new(Kind::Lttng, &self.builds)?;
+                    let built = Built::new(ProviderKind::Lttng, &self.builds)?;
                     let modules = is_root() && lttng::has_modules().is_ok();
                     self.lttng = Some((Lttng::start(self.tracers_cpu, modules, &self.builds)?, built));
                 }
             }
             ComparedTracer::Usdt if self.usdt.is_none() => {
-                let built = Built::new(Kind::Usdt, &self.builds)?;
+                let built = Built::new(ProviderKind::Usdt, &self.builds)?;
                 // Attaching is tried now, before other tracers are measured.
                 Counter::attach(built.file())?.stop().map(drop).or_else(no_hits)?;
                 self.usdt = Some(built);
@@ -161,7 +161,7 @@ impl LoopStage {
     pub(crate) fn run(
         &mut self,
         tracer: ComparedTracer,
-        kernel: Kernel,
+        kernel: KernelEvents,
         more: &[String],
     ) -> Result<Traced, Error> {
         let directory = self.traces.join("trace");
@@ -202,8 +202,8 @@ impl LoopStage {
 
     fn with_sordino(
         &self,
-        polling: Polling,
-        kernel: Kernel,
+        polling: CollectorPolling,
+        kernel: KernelEvents,
         more: &[String],
         directory: &Path,
     ) -> Result<(String, u64), Error> {
@@ -217,8 +217,8 @@ impl LoopStage {
 
     fn with_lttng(
         &mut self,
-        polling: Polling,
-        kernel: Kernel,
+        polling: CollectorPolling,
+        kernel: KernelEvents,
         more: &[String],
         directory: &Path,
     ) -> Result<(String, u64), Error> {

@@ -107,7 +107,7 @@ mod tests {
         let measured = parse(text, RATE).unwrap();
         assert_eq!((measured.histogram.count(), measured.longest, measured.cycles()), (8, 5020, 5300));
         assert_eq!(measured.waited, 3700);
-        assert_eq!(crate::Statistics::of(&measured).percentiles[0].gap_ns, 40.0);
+        assert_eq!(crate::GapStatistics::of(&measured).percentiles[0].gap_ns, 40.0);
     }
 
     #[test]

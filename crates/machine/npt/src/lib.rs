@@ -2,7 +2,7 @@
 //! 2015, section 4.1): a thread that only reads the clock, and records the time between two readings. On a machine that
 //! is fit for real time, that is always the time of one loop; whatever stops the thread appears as a gap.
 //!
-//! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`Statistics`] is
+//! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`GapStatistics`] is
 //! computed from its results, and [`Counts`] has the sources of interruptions. The loop can hit a tracepoint each time
 //! (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the overhead of a tracer;
 //! [`run_on`] measures several CPUs at once.
@@ -30,5 +30,5 @@ pub use measure::{Measured, hit, run, run_on, run_watched};
 pub use monitor::Monitor;
 pub use notes::Gap;
 pub use plan::{Body, Error, Plan};
-pub use statistics::{Percentile, Statistics};
+pub use statistics::{GapStatistics, Percentile};
 pub use text::{ROW_TITLES, Unit, histogram as histogram_text, row, statistics as statistics_text};

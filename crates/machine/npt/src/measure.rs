@@ -4,7 +4,7 @@ use crate::notes::{Notes, in_cycles};
 use crate::turn::{Hit, Idle, Limited, Limits, Sweep, SystemCall, Turn};
 use crate::{Body, Error, Gap, Histogram, Monitor, Plan};
 use sordino_clock::{Rate, Sample};
-use sordino_sched::{CpuList, Lock, Policy, lock_memory, set_affinity, set_policy};
+use sordino_sched::{CpuList, MemoryLock, Policy, lock_memory, set_affinity, set_policy};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ pub fn hit(number: u64, duration: u64) {
 /// Returns the reason why nothing was measured.
 pub fn run_watched(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64) + Send) -> Result<Measured, Error> {
     if plan.lock_memory {
-        lock_memory(Lock::All).map_err(Error::Memory)?;
+        lock_memory(MemoryLock::All).map_err(Error::Memory)?;
     }
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("npt".to_owned());
@@ -105,7 +105,7 @@ pub fn run_on(
     hit: impl Fn(u64, u64) + Sync,
 ) -> Result<Vec<Measured>, Error> {
     if plan.lock_memory {
-        lock_memory(Lock::All).map_err(Error::Memory)?;
+        lock_memory(MemoryLock::All).map_err(Error::Memory)?;
     }
     on_each(cpus, plan, monitors, |plan, monitor| measure(plan, monitor, &hit))
 }
@@ -166,7 +166,7 @@ fn measure(plan: &Plan, monitor: &Monitor, hit: impl Fn(u64, u64)) -> Result<Mea
     let sweep = sweep(plan)?;
     if plan.lock_memory && !plan.faults_at.is_empty() {
         // If future mappings stayed locked, the burst's memory would be present at once, without a fault.
-        lock_memory(Lock::Present).map_err(Error::Memory)?;
+        lock_memory(MemoryLock::Present).map_err(Error::Memory)?;
     }
     set_policy(plan.policy)?;
     let before = Sample::take();
@@ -380,7 +380,7 @@ mod tests {
     fn bodies_take_the_time_that_they_take() {
         let median = |body| {
             let measured = run(&Plan { loops: 2_000, tracepoint: false, body, ..plan() }).unwrap();
-            crate::Statistics::of(&measured).percentiles[0].gap_ns
+            crate::GapStatistics::of(&measured).percentiles[0].gap_ns
         };
         let empty = median(Body::Empty);
         assert!(median(Body::SystemCall) > empty && median(Body::Memory(1 << 20)) > 10.0 * empty);

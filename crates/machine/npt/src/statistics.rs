@@ -16,7 +16,7 @@ pub struct Percentile {
 ///
 /// The mean and the maximum are exact; all other times are known to one part in 1,024, as in the histogram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Statistics {
+pub struct GapStatistics {
     /// Version of this structure as JSON: 1.
     pub schema: u32,
     /// Number of counted loops.
@@ -54,7 +54,7 @@ pub struct Longer {
 const PARTS: [u64; 7] = [500_000, 900_000, 990_000, 999_000, 999_900, 999_990, 999_999];
 const LIMITS_NS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-impl Statistics {
+impl GapStatistics {
     /// Computes the statistics of a measurement.
     pub fn of(measured: &Measured) -> Self {
         let rate = measured.rate;
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn small_samples_come_out_exactly() {
-        let statistics = Statistics::of(&measured(&[10, 20, 20, 30]));
+        let statistics = GapStatistics::of(&measured(&[10, 20, 20, 30]));
         assert_eq!((statistics.minimum_ns, statistics.mean_ns, statistics.maximum_ns), (5.0, 10.0, 15.0));
         assert_eq!(statistics.variance_ns2, 12.5);
         assert_eq!(statistics.percentiles[0], Percentile { percent: 50.0, gap_ns: 10.0 });
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_longest_gap_is_exact_though_its_bucket_is_wide() {
-        let statistics = Statistics::of(&measured(&[10, 1_234_567]));
+        let statistics = GapStatistics::of(&measured(&[10, 1_234_567]));
         assert_eq!(statistics.maximum_ns, 617_283.5);
         assert_eq!(statistics.percentiles[6].gap_ns, 617_283.5);
         assert_eq!(statistics.longer.iter().map(|over| over.count).collect::<Vec<_>>(), [1, 1, 1, 0, 0]);
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn several_cpus_together_are_one_sample() {
         let [one, other] = [&[10, 20][..], &[30, 1_234_567]].map(measured);
-        let together = Statistics::of(&Measured::combined(&[one, other]).unwrap());
-        let all = Statistics::of(&measured(&[10, 20, 30, 1_234_567]));
+        let together = GapStatistics::of(&Measured::combined(&[one, other]).unwrap());
+        let all = GapStatistics::of(&measured(&[10, 20, 30, 1_234_567]));
         assert_eq!(together, all);
         assert!(Measured::combined(&[]).is_none());
     }
@@ -165,14 +165,14 @@ mod tests {
     #[test]
     fn percentiles_are_ranks_not_interpolations() {
         let values: Vec<u64> = (1..=1000).collect();
-        let statistics = Statistics::of(&measured(&values));
+        let statistics = GapStatistics::of(&measured(&values));
         let gaps: Vec<f64> = statistics.percentiles.iter().map(|percentile| percentile.gap_ns).collect();
         assert_eq!(gaps, [250.0, 450.0, 495.0, 499.5, 500.0, 500.0, 500.0]);
     }
 
     #[test]
     fn nothing_measured_is_no_crash() {
-        let statistics = Statistics::of(&measured(&[]));
+        let statistics = GapStatistics::of(&measured(&[]));
         assert_eq!((statistics.loops, statistics.maximum_ns), (0, 0.0));
         assert!(serde_json::to_string(&statistics).unwrap().contains("\"loops\":0"));
     }

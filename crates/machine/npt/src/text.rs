@@ -1,6 +1,6 @@
 //! Formats a measurement as text.
 
-use crate::{Bucket, Measured, Statistics};
+use crate::{Bucket, GapStatistics, Measured};
 use std::fmt::Write;
 
 /// Unit in which times are printed.
@@ -35,7 +35,7 @@ impl Unit {
 }
 
 /// Formats the figures, one a line.
-pub fn statistics(statistics: &Statistics, unit: Unit) -> String {
+pub fn statistics(statistics: &GapStatistics, unit: Unit) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<22}{value:>16}");
@@ -62,7 +62,7 @@ pub fn statistics(statistics: &Statistics, unit: Unit) -> String {
 pub const ROW_TITLES: [&str; 7] = ["loops", "min", "mean", "p50", "p99.9", "p99.999", "max"];
 
 /// Formats the most important figures, for a table of several samples.
-pub fn row(statistics: &Statistics, unit: Unit) -> [String; 7] {
+pub fn row(statistics: &GapStatistics, unit: Unit) -> [String; 7] {
     let percentile = |percent| {
         let found = statistics.percentiles.iter().find(|percentile| percentile.percent == percent);
         found.map_or(f64::NAN, |percentile| percentile.gap_ns)

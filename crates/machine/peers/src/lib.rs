@@ -22,7 +22,7 @@ pub use command::{Error, output_of};
 
 /// Way in which a collector notices full sub-buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polling {
+pub enum CollectorPolling {
     /// The collector checks every 200 us.
     Timer,
     /// The collector checks rarely, with rings that hold a whole burst, so that writers and collector do not work at
@@ -38,7 +38,7 @@ pub enum Polling {
 
 /// Kernel events that are recorded as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
+pub enum KernelEvents {
     /// No events of the kernel.
     Nothing,
     /// Events of system calls only.

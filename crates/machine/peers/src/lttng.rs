@@ -1,7 +1,7 @@
 //! LTTng's daemons and sessions: 32 sub-buffers of 1 MiB for programs, and of 4 MiB for the kernel, as in the papers.
 
 use crate::command::bound;
-use crate::{Error, Kernel, Polling, output_of};
+use crate::{CollectorPolling, Error, KernelEvents, output_of};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -86,8 +86,8 @@ impl Lttng {
     pub fn session(
         &mut self,
         event: &str,
-        polling: Polling,
-        kernel: Kernel,
+        polling: CollectorPolling,
+        kernel: KernelEvents,
         directory: &Path,
     ) -> Result<Session<'_>, Error> {
         self.sessions += 1;
@@ -95,15 +95,15 @@ impl Lttng {
         let output = format!("--output={}", directory.display());
         self.run(&["create", &name, &output])?;
         // The timer is in microseconds; 0 is LTTng's default, no timer.
-        let timer = if polling == Polling::Timer { "--read-timer=200" } else { "--read-timer=0" };
+        let timer = if polling == CollectorPolling::Timer { "--read-timer=200" } else { "--read-timer=0" };
         let (size, count) = ("--subbuf-size=1M", "--num-subbuf=32");
         self.run(&["enable-channel", "--userspace", "--session", &name, size, count, timer, "channel"])?;
         self.run(&["enable-event", "--userspace", "--session", &name, "--channel", "channel", event])?;
-        if kernel != Kernel::Nothing {
+        if kernel != KernelEvents::Nothing {
             let size = "--subbuf-size=4M";
             self.run(&["enable-channel", "--kernel", "--session", &name, size, count, timer, "kernel"])?;
             let which: &[&str] =
-                if kernel == Kernel::SystemCalls { &["--syscall", "--all"] } else { &["--all"] };
+                if kernel == KernelEvents::SystemCalls { &["--syscall", "--all"] } else { &["--all"] };
             let enable = ["enable-event", "--kernel", "--session", &name, "--channel", "kernel"];
             self.run(&[&enable[..], which].concat())?;
         }

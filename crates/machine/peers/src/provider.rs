@@ -14,14 +14,14 @@ use tempfile::TempDir;
 
 /// Tracer for which a provider is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     /// A tracepoint of LTTng-UST.
     Lttng,
     /// A statically defined tracepoint of `<sys/sdt.h>`.
     Usdt,
 }
 
-impl Kind {
+impl ProviderKind {
     /// Returns the source code and the linker's options for libraries.
     fn source(self) -> (&'static str, &'static [&'static str]) {
         match self {
@@ -54,7 +54,7 @@ impl Built {
     ///
     /// # Errors
     /// Names the package if the compiler or the tracer's header is missing.
-    pub fn new(kind: Kind, place: &Path) -> Result<Self, Error> {
+    pub fn new(kind: ProviderKind, place: &Path) -> Result<Self, Error> {
         let directory = tempfile::tempdir_in(place).map_err(Error::io("a temporary directory"))?;
         let (source, libraries) = kind.source();
         for (name, text) in [("provider.c", source), ("npt.h", include_str!("../providers/npt.h"))] {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_provider_is_built_and_hit_or_the_package_is_named() {
-        for kind in [Kind::Lttng, Kind::Usdt] {
+        for kind in [ProviderKind::Lttng, ProviderKind::Usdt] {
             match Built::new(kind, &std::env::temp_dir()) {
                 Ok(built) => Provider::load(built.file()).unwrap().hit(1, 2),
                 Err(error) => assert!(error.to_string().contains("apt install"), "{error}"),

@@ -15,7 +15,7 @@ pub struct Search {
 
 /// Result of a run at some rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct RateResult {
     /// Events that were actually hit per second.
     pub reached: f64,
     /// Number of lost events.
@@ -42,7 +42,7 @@ impl Search {
     ///
     /// # Errors
     /// The first error of `run`.
-    pub fn highest<E>(self, mut run: impl FnMut(f64) -> Result<Outcome, E>) -> Result<f64, E> {
+    pub fn highest<E>(self, mut run: impl FnMut(f64) -> Result<RateResult, E>) -> Result<f64, E> {
         let (mut good, mut bad, mut best) = (self.low, self.high, 0.0_f64);
         while bad / good > 1.0 + self.precision {
             let rate = (good * bad).sqrt();
@@ -71,7 +71,7 @@ mod tests {
         let search = Search { low: 1e5, high: 1e8, precision: 0.05 };
         search.highest(|rate| {
             let reached = rate.min(fastest);
-            Ok(Outcome { reached, lost: u64::from(reached > limit) })
+            Ok(RateResult { reached, lost: u64::from(reached > limit) })
         })
     }
 

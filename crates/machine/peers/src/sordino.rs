@@ -1,13 +1,13 @@
 //! Programs that are run under `sordino record`.
 
-use crate::{Error, Kernel, Polling, output_of};
+use crate::{CollectorPolling, Error, KernelEvents, output_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
 /// Result of a recording.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordingResult {
     /// Standard output of the program.
     pub output: String,
     /// Number of lost records, the kernel's included.
@@ -26,11 +26,11 @@ pub struct Recorder<'a> {
     /// Rule that selects the tracepoints.
     pub rule: &'a str,
     /// Way in which the collector notices full sub-buffers.
-    pub polling: Polling,
+    pub polling: CollectorPolling,
     /// CPU of the collector.
     pub cpu: u32,
     /// Kernel events to record, in buffers of 128 MiB for each CPU.
-    pub kernel: Kernel,
+    pub kernel: KernelEvents,
     /// True to run the program as root, if the recorder itself runs as root.
     pub as_root: bool,
 }
@@ -40,22 +40,22 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// Returns an error if the recorder or the command fails.
-    pub fn record(&self, directory: &Path, command: &[&str]) -> Result<Recorded, Error> {
+    pub fn record(&self, directory: &Path, command: &[&str]) -> Result<RecordingResult, Error> {
         let mut record = Command::new(self.sordino);
         record.args(["record", "--json", "--user", self.rule, "--collector-cpu"]).arg(self.cpu.to_string());
         match self.polling {
-            Polling::Timer => record.args(["--read-timer", "200us"]),
-            Polling::Between => {
+            CollectorPolling::Timer => record.args(["--read-timer", "200us"]),
+            CollectorPolling::Between => {
                 record.args(["--read-timer", "20ms", "--subbuf-size", "128M", "--num-subbuf", "2"])
             }
-            Polling::Wakeup => record.arg("--wakeup"),
-            Polling::Busy => record.arg("--busy"),
-            Polling::Default => &mut record,
+            CollectorPolling::Wakeup => record.arg("--wakeup"),
+            CollectorPolling::Busy => record.arg("--busy"),
+            CollectorPolling::Default => &mut record,
         };
         match self.kernel {
-            Kernel::Nothing => &mut record,
-            Kernel::SystemCalls => record.args(["--kernel", "raw_syscalls", "--kernel-buffer", "128M"]),
-            Kernel::Everything => record.args(["--kernel", "*", "--kernel-buffer", "128M"]),
+            KernelEvents::Nothing => &mut record,
+            KernelEvents::SystemCalls => record.args(["--kernel", "raw_syscalls", "--kernel-buffer", "128M"]),
+            KernelEvents::Everything => record.args(["--kernel", "*", "--kernel-buffer", "128M"]),
         };
         if self.as_root {
             record.args(["--as", "root"]);
@@ -67,12 +67,12 @@ impl Recorder<'_> {
 }
 
 /// Parses the output of program and recorder, whose last line is the recorder's summary.
-fn recorded(text: &str) -> Option<Recorded> {
+fn recorded(text: &str) -> Option<RecordingResult> {
     let mut lines: Vec<&str> = text.lines().collect();
     let summary: Value = serde_json::from_str(lines.pop()?).ok()?;
     let streams = summary["programs"].as_array().into_iter().flatten();
     let streams = streams.flat_map(|program| program["streams"].as_array().into_iter().flatten());
-    Some(Recorded {
+    Some(RecordingResult {
         output: lines.join("\n"),
         lost: summary["lost"].as_u64()?,
         collector_seconds: summary["collector_cpu_seconds"].as_f64().unwrap_or(f64::NAN),

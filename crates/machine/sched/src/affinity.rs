@@ -66,14 +66,14 @@ const EXITING: u32 = 4;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Thread {
+pub struct ThreadIdentity {
     /// Id of the thread.
     pub tid: i32,
     /// Start time in clock ticks since boot: field 22 of `/proc/TID/stat`.
     pub started: u64,
 }
 
-impl Thread {
+impl ThreadIdentity {
     /// Finds the thread that has this id now.
     ///
     /// # Errors
@@ -129,18 +129,18 @@ fn gone(error: io::Error) -> io::Error {
 }
 
 /// Prints the thread's id and start time: `TID@START`.
-impl fmt::Display for Thread {
+impl fmt::Display for ThreadIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.tid, self.started)
     }
 }
 
-/// The text is not a [`Thread`].
+/// The text is not a [`ThreadIdentity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no thread and its start, such as 4711@1234")]
 pub struct BadThread;
 
-impl FromStr for Thread {
+impl FromStr for ThreadIdentity {
     type Err = BadThread;
     fn from_str(text: &str) -> Result<Self, BadThread> {
         let (tid, started) = text.split_once('@').ok_or(BadThread)?;
@@ -170,11 +170,11 @@ mod tests {
     #[test]
     fn another_process_runs_where_it_is_told_until_it_ends() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let thread = Thread::find(child.id() as i32).unwrap();
+        let thread = ThreadIdentity::find(child.id() as i32).unwrap();
         let only = CpuList::new([*affinity().unwrap().as_slice().last().unwrap()]);
         thread.set_affinity(&only).unwrap();
         assert_eq!(thread.affinity().unwrap(), only);
-        let later = Thread { started: thread.started + 1, ..thread };
+        let later = ThreadIdentity { started: thread.started + 1, ..thread };
         assert_eq!(later.set_affinity(&only).unwrap_err().kind(), io::ErrorKind::NotFound);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_is_no_thread_is_refused() {
         for text in ["", "1", "@", "1@", "@1", "0@1", "-1@1", "1@-1", "1@2@3"] {
-            assert_eq!(text.parse::<Thread>(), Err(BadThread), "{text}");
+            assert_eq!(text.parse::<ThreadIdentity>(), Err(BadThread), "{text}");
         }
     }
 }

@@ -16,9 +16,11 @@ mod rights;
 mod terminal;
 mod thread;
 
-pub use affinity::{BadThread, Thread, affinity, set_affinity};
+pub use affinity::{BadThread, ThreadIdentity, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
 pub use exit::exit_status;
 pub use rights::{Right, as_root};
 pub use terminal::forbid_typing;
-pub use thread::{BadPolicy, Lock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy, set_turn};
+pub use thread::{
+    BadPolicy, MemoryLock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy, set_turn,
+};

@@ -96,7 +96,7 @@ pub fn policy() -> io::Result<Policy> {
 
 /// Part of a process's memory to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
+pub enum MemoryLock {
     /// All present and future mappings: none of them will fault.
     All,
     /// All present mappings only.
@@ -107,10 +107,10 @@ pub enum Lock {
 ///
 /// # Errors
 /// `ENOMEM` or `EPERM` if the limit is too small (`ulimit -l`) and `CAP_IPC_LOCK` is missing.
-pub fn lock_memory(lock: Lock) -> io::Result<()> {
+pub fn lock_memory(lock: MemoryLock) -> io::Result<()> {
     let flags = match lock {
-        Lock::All => libc::MCL_CURRENT | libc::MCL_FUTURE,
-        Lock::Present => libc::MCL_CURRENT,
+        MemoryLock::All => libc::MCL_CURRENT | libc::MCL_FUTURE,
+        MemoryLock::Present => libc::MCL_CURRENT,
     };
     // SAFETY: mlockall takes no pointers and only affects paging.
     let result = unsafe { libc::mlockall(flags) };

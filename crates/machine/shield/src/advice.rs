@@ -1,11 +1,11 @@
 //! Notes for the user on conditions that a shield does not change.
 
-use crate::{Cpusets, Machine, Request, Task};
+use crate::{Cpusets, Machine, RunningThread, ShieldRequest};
 use sordino_sched::CpuList;
 use std::fs;
 
 /// Returns notes on programs that would undo the shield's settings, and on threads that are hidden from it.
-pub fn rivals(machine: &Machine, request: &Request) -> Vec<String> {
+pub fn rivals(machine: &Machine, request: &ShieldRequest) -> Vec<String> {
     let runs = |name: &str| machine.tasks.iter().any(|task| task.name == name);
     let cpus = &request.cpus;
     let mut rivals = Vec::new();
@@ -44,7 +44,7 @@ pub fn unseen(machine: &Machine) -> Option<String> {
 }
 
 /// Returns a note for each shielded CPU that shares its core with one that is not shielded.
-pub fn siblings(machine: &Machine, request: &Request) -> Vec<String> {
+pub fn siblings(machine: &Machine, request: &ShieldRequest) -> Vec<String> {
     let mut notes = Vec::new();
     for &cpu in request.cpus.as_slice() {
         let file = machine.file(format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
@@ -60,14 +60,14 @@ pub fn siblings(machine: &Machine, request: &Request) -> Vec<String> {
 }
 
 /// Returns the kernel's RCU threads for these CPUs, with their affinities and priorities.
-pub fn rcu_threads(machine: &Machine, request: &Request) -> Vec<String> {
+pub fn rcu_threads(machine: &Machine, request: &ShieldRequest) -> Vec<String> {
     let cpu_of = |name: &str| name.rsplit_once('/').and_then(|(_, cpu)| cpu.parse::<u32>().ok());
     let is_rcus = |name: &str| {
         ["rcuc/", "rcub/", "rcuog/", "rcuop/", "rcuos/", "rcuob/"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     };
-    let concerns = |task: &&Task| {
+    let concerns = |task: &&RunningThread| {
         // The numbers of these two kinds are nodes and the first CPUs of groups, not single CPUs.
         is_rcus(&task.name)
             && (["rcub/", "rcuog/"].iter().any(|prefix| task.name.starts_with(prefix))

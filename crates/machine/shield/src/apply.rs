@@ -1,6 +1,6 @@
 //! Applies changes one by one: each is journalled before it is made and read back afterwards.
 
-use crate::{Change, Error, KNOBS, Knob, Machine, Place, Request};
+use crate::{Change, Error, KNOBS, Knob, Machine, Place, ShieldRequest};
 use serde::Serialize;
 use sordino_undo::Journal;
 use std::collections::HashSet;
@@ -10,11 +10,11 @@ use std::path::Path;
 /// Outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// The new value holds.
     Held,
     /// The present value was journalled so that it is restored; it was not to change.
-    Kept,
+    Unchanged,
     /// The kernel rejected the value, with this error.
     Refused(String),
     /// The kernel accepted the value, but reads back this one.
@@ -32,11 +32,11 @@ pub struct Done {
     #[serde(flatten)]
     pub change: Change,
     /// Outcome of the change.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
 }
 
 /// Observer of changes while they are made.
-pub trait Watch {
+pub trait ChangeObserver {
     /// Called after a change was journalled, before it is made.
     fn changing(&mut self, _knob: &Knob, _change: &Change) {}
     /// Called after a change was made or rejected.
@@ -50,16 +50,16 @@ pub trait Watch {
 /// An observer that does nothing.
 #[derive(Debug)]
 pub struct Silent;
-impl Watch for Silent {}
+impl ChangeObserver for Silent {}
 
 /// Limit of repetitions of a knob that moves threads, which is repeated as long as it finds new ones.
 const SWEEPS: usize = 8;
 
 /// Makes all changes that `request` needs, knob by knob. Each is journalled before it is made.
 pub(crate) fn apply(
-    request: &Request,
+    request: &ShieldRequest,
     journal: &mut Journal,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ChangeObserver,
 ) -> Result<Vec<Done>, Error> {
     let mut applying =
         Applying { journal, watch, noted: HashSet::new(), tried: HashSet::new(), done: Vec::new() };
@@ -78,7 +78,7 @@ pub(crate) fn apply(
 
 struct Applying<'a> {
     journal: &'a mut Journal,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn ChangeObserver,
     /// Places with their first value in the journal.
     noted: HashSet<Place>,
     /// Places with the value that was tried. A rejected value is not tried again.
@@ -109,7 +109,7 @@ impl Applying<'_> {
 
     /// Journals the step that restores the value of `place`, unless the journal has it or the place disappears with a
     /// control group of the shield.
-    fn note(&mut self, place: &Place) -> Result<Result<(), Outcome>, Error> {
+    fn note(&mut self, place: &Place) -> Result<Result<(), ChangeOutcome>, Error> {
         let is_in_own_group = |path: &Path| self.noted.iter().any(|noted| noted.has_within(path));
         if self.noted.contains(place) || place.path().is_some_and(is_in_own_group) {
             return Ok(Ok(()));
@@ -124,25 +124,25 @@ impl Applying<'_> {
         Ok(Ok(()))
     }
 
-    fn make(&mut self, knob: &Knob, change: &Change) -> Result<Outcome, Error> {
+    fn make(&mut self, knob: &Knob, change: &Change) -> Result<ChangeOutcome, Error> {
         let Change { place, to, .. } = change;
         if let Err(refused) = self.note(place)? {
             return Ok(refused);
         }
         self.watch.changing(knob, change);
-        let Some(to) = to else { return Ok(Outcome::Kept) };
+        let Some(to) = to else { return Ok(ChangeOutcome::Unchanged) };
         Ok(match place.write(to).and_then(|()| place.read()) {
-            Ok(now) if now == *to => Outcome::Held,
-            Ok(now) => Outcome::Differs(now),
+            Ok(now) if now == *to => ChangeOutcome::Held,
+            Ok(now) => ChangeOutcome::Differs(now),
             Err(error) => refused(error),
         })
     }
 }
 
-fn refused(error: io::Error) -> Outcome {
+fn refused(error: io::Error) -> ChangeOutcome {
     match error.kind() {
-        io::ErrorKind::NotFound => Outcome::Gone,
-        _ => Outcome::Refused(error.to_string()),
+        io::ErrorKind::NotFound => ChangeOutcome::Gone,
+        _ => ChangeOutcome::Refused(error.to_string()),
     }
 }
 
@@ -150,11 +150,11 @@ fn refused(error: io::Error) -> Outcome {
 /// essential.
 fn essential(knob: &Knob, done: &Done) -> Result<(), Error> {
     let reason = match &done.outcome {
-        Outcome::Held | Outcome::Kept => return Ok(()),
+        ChangeOutcome::Held | ChangeOutcome::Unchanged => return Ok(()),
         _ if !knob.essential || done.change.place.is_of_thread() => return Ok(()),
-        Outcome::Refused(reason) => reason.clone(),
-        Outcome::Differs(now) => format!("it is '{now}'"),
-        Outcome::Gone => "it is not there".to_owned(),
+        ChangeOutcome::Refused(reason) => reason.clone(),
+        ChangeOutcome::Differs(now) => format!("it is '{now}'"),
+        ChangeOutcome::Gone => "it is not there".to_owned(),
     };
     let Change { what, place, to, .. } = &done.change;
     let what = format!("{what}: '{}' was written to {place}", to.as_deref().unwrap_or_default());

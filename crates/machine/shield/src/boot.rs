@@ -1,6 +1,6 @@
 //! Settings that only the kernel's command line can make.
 
-use crate::{Machine, Request};
+use crate::{Machine, ShieldRequest};
 use flate2::read::GzDecoder;
 use serde::Serialize;
 use sordino_sched::CpuList;
@@ -15,13 +15,13 @@ pub struct Parameter {
     /// Purpose of the parameter.
     pub why: &'static str,
     /// State of the parameter on the running kernel.
-    pub state: State,
+    pub state: ParameterState,
 }
 
 /// State of a parameter on the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ParameterState {
     /// In force for all requested CPUs.
     InForce,
     /// Not in force, but supported by the kernel.
@@ -32,7 +32,7 @@ pub enum State {
 
 /// The running kernel's configuration, as far as it is known.
 #[derive(Clone, Debug, Default)]
-pub struct Kernel {
+pub struct KernelConfig {
     /// The kernel's command line.
     pub command_line: String,
     /// Build configuration; `None` if it cannot be read.
@@ -45,7 +45,7 @@ pub struct Kernel {
     pub callers: CpuList,
 }
 
-impl Kernel {
+impl KernelConfig {
     /// Reads the running kernel's configuration.
     pub fn read(machine: &Machine) -> Self {
         let text = |path: &str| fs::read_to_string(machine.file(path)).ok();
@@ -107,13 +107,13 @@ fn unpack(path: std::path::PathBuf) -> Option<String> {
 }
 
 /// Returns the parameters that would improve the shield, in the order of writing them.
-pub fn parameters(kernel: &Kernel, machine: &Machine, request: &Request) -> Vec<Parameter> {
+pub fn parameters(kernel: &KernelConfig, machine: &Machine, request: &ShieldRequest) -> Vec<Parameter> {
     let (cpus, rest) = (&request.cpus, request.rest(machine));
     let covers = |set: &CpuList| cpus.without(set).is_empty();
     let state = |in_force: bool, option: &'static str, lacks: bool| match (in_force, lacks) {
-        (true, _) => State::InForce,
-        (false, true) => State::NotBuilt(option),
-        (false, false) => State::Absent,
+        (true, _) => ParameterState::InForce,
+        (false, true) => ParameterState::NotBuilt(option),
+        (false, false) => ParameterState::Absent,
     };
     let isolated = kernel.value("isolcpus").and_then(|value| {
         // Flags come before the list: admin-guide/kernel-parameters.rst.
@@ -160,10 +160,10 @@ mod tests {
     use super::*;
     use crate::{Cpusets, Level};
 
-    fn states(kernel: &Kernel) -> Vec<State> {
+    fn states(kernel: &KernelConfig) -> Vec<ParameterState> {
         let online = CpuList::new(0..4);
         let machine = Machine { root: "/".into(), online, cpusets: Cpusets::None, tasks: Vec::new() };
-        let request = Request { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
+        let request = ShieldRequest { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
         let parameters = parameters(kernel, &machine, &request);
         let texts: Vec<&str> = parameters.iter().map(|parameter| parameter.text.as_str()).collect();
         assert_eq!(texts, ["nohz_full=2-3", "rcu_nocbs=2-3", "isolcpus=managed_irq,2-3", "irqaffinity=0-1"]);
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn what_is_in_force_is_what_the_kernel_does_not_what_it_was_told() {
-        use State::{Absent, InForce, NotBuilt};
+        use ParameterState::{Absent, InForce, NotBuilt};
         let told = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
-        let mut kernel = Kernel { command_line: told.to_owned(), ..Kernel::default() };
+        let mut kernel = KernelConfig { command_line: told.to_owned(), ..KernelConfig::default() };
         assert_eq!(states(&kernel), [NotBuilt("CONFIG_NO_HZ_FULL"), Absent, InForce, InForce]);
         kernel.nohz_full = Some("1-3".parse().unwrap());
         kernel.callers = "0-3".parse().unwrap();

@@ -1,7 +1,7 @@
 //! Knobs: groups of related kernel settings.
 
 use crate::knobs;
-use crate::{Error, Level, Machine, Place, Request};
+use crate::{Error, Level, Machine, Place, ShieldRequest};
 use serde::Serialize;
 
 /// A group of kernel settings that keep disturbances from a CPU.
@@ -22,7 +22,7 @@ pub struct Knob {
 }
 
 /// Function that computes a knob's changes for a machine.
-type WantsOf = fn(&Machine, &Request) -> Result<Wants, Error>;
+type WantsOf = fn(&Machine, &ShieldRequest) -> Result<Wants, Error>;
 
 /// Condition under which a request uses a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Knob {
     }
 
     /// Returns true if the request does not use the knob.
-    pub(crate) fn is_left_out(&self, request: &Request) -> bool {
+    pub(crate) fn is_left_out(&self, request: &ShieldRequest) -> bool {
         match self.asked {
             Asked::Always => false,
             Asked::Full => request.level < Level::Full,
@@ -80,7 +80,7 @@ impl Knob {
     ///
     /// # Errors
     /// Returns an error if the request cannot be met: then nothing may be changed.
-    pub fn plan(&self, machine: &Machine, request: &Request) -> Result<Wants, Error> {
+    pub fn plan(&self, machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
         (self.wants)(machine, request)
     }
 }

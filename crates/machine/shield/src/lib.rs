@@ -1,6 +1,6 @@
 //! Gives CPUs to real-time work: moves everything else away from them, reads back the result, and undoes it.
 //!
-//! * A [`Request`] names the CPUs and the level.
+//! * A [`ShieldRequest`] names the CPUs and the level.
 //! * The [`Machine`] is the present state: CPUs, control groups, threads.
 //! * A [`Knob`] is a group of kernel settings; [`KNOBS`] has all, in the order of setting them. A knob computes the
 //!   [`Change`]s of [`Place`]s that a machine needs; applying, reading back and restoring are the same for all.
@@ -38,14 +38,14 @@ mod shield;
 mod status;
 mod store;
 
-pub use apply::{Done, Outcome, Silent, Watch};
+pub use apply::{ChangeObserver, ChangeOutcome, Done, Silent};
 pub use error::Error;
 pub use knob::{Asked, Change, KNOBS, Knob, Wants};
-pub use machine::{Cpusets, Machine, Task};
+pub use machine::{Cpusets, Machine, RunningThread};
 pub use place::Place;
 pub use plan::{Planned, plan};
-pub use request::{Level, Request};
+pub use request::{Level, ShieldRequest};
 pub use restore::{Lowered, Remaining, restore};
 pub use shield::{Refused, Shield};
-pub use status::{Drift, Status, Unfinished};
+pub use status::{Drift, ShieldStatus, Unfinished};
 pub use store::{Raised, Store};

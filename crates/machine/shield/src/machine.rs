@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::place::group_of;
-use sordino_sched::{CpuList, Policy, Thread};
+use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub struct Machine {
     /// Mechanism that restricts groups of threads to CPUs.
     pub cpusets: Cpusets,
     /// All threads, sorted by id.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<RunningThread>,
 }
 
 /// Mechanism of the kernel that restricts groups of threads to CPUs.
@@ -32,9 +32,9 @@ pub enum Cpusets {
 
 /// A thread of any process, or of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct RunningThread {
     /// Id and start time of the thread.
-    pub thread: Thread,
+    pub thread: ThreadIdentity,
     /// Name of the thread.
     pub name: String,
     /// CPUs that the thread may run on.
@@ -151,7 +151,7 @@ pub(crate) const SHIELD: &str = "sordino.shield";
 pub(crate) const SYSTEM: &str = "sordino.system";
 
 /// Reads all threads. Those that exit meanwhile are left out.
-fn tasks(controller: &str) -> Result<Vec<Task>, Error> {
+fn tasks(controller: &str) -> Result<Vec<RunningThread>, Error> {
     let processes = fs::read_dir("/proc").map_err(Error::io("/proc"))?;
     let numbers = |path: &Path| -> Vec<i32> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -161,17 +161,17 @@ fn tasks(controller: &str) -> Result<Vec<Task>, Error> {
     for process in processes.flatten() {
         if process.file_name().to_str().is_some_and(|name| name.parse::<i32>().is_ok()) {
             let threads = numbers(&process.path().join("task"));
-            tasks.extend(threads.into_iter().filter_map(|tid| Task::read(tid, controller)));
+            tasks.extend(threads.into_iter().filter_map(|tid| RunningThread::read(tid, controller)));
         }
     }
     tasks.sort_by_key(|task| task.thread.tid);
     Ok(tasks)
 }
 
-impl Task {
+impl RunningThread {
     fn read(tid: i32, controller: &str) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-        let thread = Thread::find(tid).ok()?;
+        let thread = ThreadIdentity::find(tid).ok()?;
         let (name, flags, policy) = Self::parse(&stat)?;
         Some(Self {
             thread,
@@ -236,8 +236,8 @@ mod tests {
     fn a_name_may_hold_anything() {
         // The fields are 3 to 8, the flags, 10 to 39, priority and policy.
         let stat = format!("7 (a) b (c) S 2 0 0 0 -1 69238848 {}50 1 0", "0 ".repeat(30));
-        assert_eq!(Task::parse(&stat), Some(("a) b (c".to_owned(), 69_238_848, Policy::Fifo(50))));
-        assert_eq!(Task::parse("7 (a) S 2"), None);
+        assert_eq!(RunningThread::parse(&stat), Some(("a) b (c".to_owned(), 69_238_848, Policy::Fifo(50))));
+        assert_eq!(RunningThread::parse("7 (a) S 2"), None);
     }
 
     #[test]

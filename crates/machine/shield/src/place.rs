@@ -3,8 +3,8 @@
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
-use sordino_sched::{CpuList, Thread};
-use sordino_undo::Step;
+use sordino_sched::{CpuList, ThreadIdentity};
+use sordino_undo::UndoStep;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -38,12 +38,12 @@ pub enum Place {
     /// Control group of a thread: a path below the mount point of version 1.
     Member {
         /// Id and start time of the thread.
-        thread: Thread,
+        thread: ThreadIdentity,
         /// Mount point of the control groups.
         mount: PathBuf,
     },
     /// CPUs that a thread may run on.
-    Affinity(Thread),
+    Affinity(ThreadIdentity),
 }
 
 impl Place {
@@ -74,16 +74,18 @@ impl Place {
     /// The kernel's error.
     pub fn write(&self, value: &str) -> io::Result<()> {
         match self {
-            Self::Text(file) | Self::Choice(file) | Self::List(file) => Step::write(file, value.as_bytes()),
-            Self::Mask(file) => Step::write(file, list(value)?.to_mask().as_bytes()),
+            Self::Text(file) | Self::Choice(file) | Self::List(file) => {
+                UndoStep::write(file, value.as_bytes())
+            }
+            Self::Mask(file) => UndoStep::write(file, list(value)?.to_mask().as_bytes()),
             Self::Controller { group, name } => {
-                Step::write(&group.join(HANDED_DOWN), format!("{value}{name}").as_bytes())
+                UndoStep::write(&group.join(HANDED_DOWN), format!("{value}{name}").as_bytes())
             }
             Self::Group { directory, .. } => fs::create_dir(directory),
             Self::Member { thread, .. } if !thread.is_alive() => Err(io::ErrorKind::NotFound.into()),
             Self::Member { thread, mount } => {
                 let tasks = mount.join(value.trim_start_matches('/')).join("tasks");
-                Step::write(&tasks, thread.tid.to_string().as_bytes())
+                UndoStep::write(&tasks, thread.tid.to_string().as_bytes())
             }
             Self::Affinity(thread) => thread.set_affinity(&list(value)?),
         }
@@ -94,22 +96,22 @@ impl Place {
     ///
     /// # Errors
     /// Returns an error if the present value cannot be read.
-    pub fn undo(&self) -> io::Result<Option<Step>> {
+    pub fn undo(&self) -> io::Result<Option<UndoStep>> {
         Ok(Some(match self {
-            Self::Text(file) | Self::List(file) | Self::Mask(file) => Step::restore(file)?,
-            Self::Choice(file) => Step::Write { file: file.clone(), text: self.read()?.into_bytes() },
+            Self::Text(file) | Self::List(file) | Self::Mask(file) => UndoStep::restore(file)?,
+            Self::Choice(file) => UndoStep::Write { file: file.clone(), text: self.read()?.into_bytes() },
             Self::Controller { group, name } => {
                 let text = format!("{}{name}", self.read()?).into_bytes();
-                Step::Write { file: group.join(HANDED_DOWN), text }
+                UndoStep::Write { file: group.join(HANDED_DOWN), text }
             }
             Self::Group { directory, heir } => {
-                Step::RemoveGroup { directory: directory.clone(), heir: heir.clone() }
+                UndoStep::RemoveGroup { directory: directory.clone(), heir: heir.clone() }
             }
             Self::Member { .. } => return Ok(None),
             Self::Affinity(thread) => match thread.affinity()? {
                 // All of its CPUs are offline, and no affinity can name those now.
                 cpus if cpus.is_empty() => return Ok(None),
-                cpus => Step::Affinity { thread: *thread, cpus },
+                cpus => UndoStep::Affinity { thread: *thread, cpus },
             },
         }))
     }
@@ -223,7 +225,7 @@ mod tests {
             let undo = place.undo().unwrap().unwrap();
             place.write(write).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), after);
-            assert_eq!(undo, Step::Write { file: path, text: before.into() });
+            assert_eq!(undo, UndoStep::Write { file: path, text: before.into() });
         }
     }
 
@@ -232,7 +234,7 @@ mod tests {
         let (_directory, path) = file("always [madvise] never\n");
         let place = Place::Choice(path.clone());
         assert_eq!(place.read().unwrap(), "madvise");
-        assert_eq!(place.undo().unwrap(), Some(Step::Write { file: path, text: b"madvise".to_vec() }));
+        assert_eq!(place.undo().unwrap(), Some(UndoStep::Write { file: path, text: b"madvise".to_vec() }));
         assert_eq!(chosen("performance\n").unwrap(), "performance");
         assert!(chosen("[").is_err());
     }
@@ -250,7 +252,7 @@ mod tests {
         let gone = Place::Text("/proc/no-such-file".into());
         assert_eq!(gone.read().unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(gone.undo().unwrap_err().kind(), io::ErrorKind::NotFound);
-        let ended = Place::Affinity(Thread { tid: i32::MAX, started: 0 });
+        let ended = Place::Affinity(ThreadIdentity { tid: i32::MAX, started: 0 });
         assert_eq!(ended.read().unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(ended.write("0").unwrap_err().kind(), io::ErrorKind::NotFound);
     }

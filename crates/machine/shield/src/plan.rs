@@ -1,6 +1,6 @@
 //! Plans the changes for a request.
 
-use crate::{Change, Error, KNOBS, Knob, Machine, Request, Wants};
+use crate::{Change, Error, KNOBS, Knob, Machine, ShieldRequest, Wants};
 use rustix::fs::{Access, access};
 use serde::{Serialize, Serializer};
 use std::io;
@@ -26,7 +26,7 @@ fn name_of<S: Serializer>(knob: &&'static Knob, serializer: S) -> Result<S::Ok, 
 ///
 /// # Errors
 /// Returns an error if the request cannot be met.
-pub fn plan(machine: &Machine, request: &Request) -> Result<Vec<Planned>, Error> {
+pub fn plan(machine: &Machine, request: &ShieldRequest) -> Result<Vec<Planned>, Error> {
     request.check(machine)?;
     KNOBS
         .iter()

@@ -27,7 +27,7 @@ impl fmt::Display for Level {
 
 /// CPUs to shield, and the extent of the changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ShieldRequest {
     /// CPUs that are to be shielded.
     #[serde(with = "as_text")]
     pub cpus: CpuList,
@@ -37,7 +37,7 @@ pub struct Request {
     pub hotplug: bool,
 }
 
-impl Request {
+impl ShieldRequest {
     /// Returns the CPUs that are left for everything else.
     pub fn rest(&self, machine: &Machine) -> CpuList {
         machine.online.without(&self.cpus)

@@ -2,7 +2,7 @@
 
 use crate::place::HANDED_DOWN;
 use serde::Serialize;
-use sordino_undo::{Failure, Step};
+use sordino_undo::{Failure, UndoStep};
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -33,16 +33,16 @@ pub struct Remaining {
     pub now: String,
 }
 
-/// Carries out one step of a shield: [`Step::Write`], [`Step::Affinity`] or [`Step::RemoveGroup`]. A value that holds
+/// Carries out one step of a shield: [`UndoStep::Write`], [`UndoStep::Affinity`] or [`UndoStep::RemoveGroup`]. A value that holds
 /// already is not written: some of the kernel's files reject even their present value.
 ///
 /// # Errors
 /// The kernel's error. A place that no longer exists is no error.
-pub fn restore(step: &Step) -> Result<(), String> {
+pub fn restore(step: &UndoStep) -> Result<(), String> {
     let result = match step {
-        Step::Write { file, text } if holds(file, text) => Ok(()),
-        Step::Write { file, text } => Step::write(file, text),
-        Step::Affinity { thread, cpus } => match thread.affinity() {
+        UndoStep::Write { file, text } if holds(file, text) => Ok(()),
+        UndoStep::Write { file, text } => UndoStep::write(file, text),
+        UndoStep::Affinity { thread, cpus } => match thread.affinity() {
             Ok(now) if now == *cpus => Ok(()),
             // The thread may not run on these CPUs any more: the difference is reported, and another attempt would not
             // help.
@@ -52,7 +52,7 @@ pub fn restore(step: &Step) -> Result<(), String> {
             },
             Err(error) => Err(error),
         },
-        Step::RemoveGroup { directory, heir } => remove_group(directory, heir),
+        UndoStep::RemoveGroup { directory, heir } => remove_group(directory, heir),
         other => return Err(format!("no step of a shield's: '{other}'")),
     };
     match result {
@@ -89,13 +89,13 @@ fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
     }
     // Removing a partition returns its CPUs only some time later. Before Linux 6.2, that also resets the affinities of
     // all threads, after they were restored. Writing `member` returns the CPUs at once.
-    match Step::write(&directory.join("cpuset.cpus.partition"), b"member") {
+    match UndoStep::write(&directory.join("cpuset.cpus.partition"), b"member") {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     for _ in 0..200 {
         for member in fs::read_to_string(directory.join(members))?.lines() {
-            match Step::write(&heir.join(members), member.as_bytes()) {
+            match UndoStep::write(&heir.join(members), member.as_bytes()) {
                 // The thread has exited.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
                 result => result?,
@@ -112,20 +112,20 @@ fn remove_group(directory: &Path, heir: &Path) -> io::Result<()> {
 }
 
 /// Returns the difference between a step's value and the present one, if there is any.
-pub(crate) fn remaining(step: &Step) -> Option<Remaining> {
+pub(crate) fn remaining(step: &UndoStep) -> Option<Remaining> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let (what, before, now) = match step {
-        Step::Write { file, text: before } => {
+        UndoStep::Write { file, text: before } => {
             if holds(file, before) {
                 return None;
             }
             (file.display().to_string(), text(before), text(&fs::read(file).ok()?))
         }
-        Step::Affinity { thread, cpus } => {
+        UndoStep::Affinity { thread, cpus } => {
             let now = thread.affinity().ok().filter(|now| now != cpus)?;
             (format!("affinity of thread {}", thread.tid), cpus.to_string(), now.to_string())
         }
-        Step::RemoveGroup { directory, .. } if directory.exists() => {
+        UndoStep::RemoveGroup { directory, .. } if directory.exists() => {
             (directory.display().to_string(), "none".to_owned(), "there".to_owned())
         }
         _ => return None,
@@ -158,11 +158,13 @@ mod tests {
 
     #[test]
     fn what_is_gone_needs_nothing_and_what_is_refused_is_told() {
-        let write = |file: &str| Step::Write { file: file.into(), text: b"x".to_vec() };
+        let write = |file: &str| UndoStep::Write { file: file.into(), text: b"x".to_vec() };
         assert_eq!(restore(&write("/proc/no-such-file")), Ok(()));
         assert!(restore(&write("/proc/version")).is_err());
-        let group =
-            Step::RemoveGroup { directory: "/sys/fs/cgroup/no-such".into(), heir: "/sys/fs/cgroup".into() };
+        let group = UndoStep::RemoveGroup {
+            directory: "/sys/fs/cgroup/no-such".into(),
+            heir: "/sys/fs/cgroup".into(),
+        };
         assert_eq!(restore(&group), Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::machine::SYSTEM;
 use crate::request::as_text;
-use crate::{Error, Machine, Remaining, Request, Task};
+use crate::{Error, Machine, Remaining, RunningThread, ShieldRequest};
 use serde::{Deserialize, Serialize};
 use sordino_sched::CpuList;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shield {
     /// Request that raised the shield.
-    pub request: Request,
+    pub request: ShieldRequest,
     /// Time at which it was raised, in seconds since 1970.
     pub since: u64,
     /// Directory of the control group for threads on its CPUs; `None` without cpusets.
@@ -23,7 +23,7 @@ pub struct Shield {
     /// CPUs that are not shielded.
     #[serde(with = "as_text")]
     pub rest: CpuList,
-    /// Start time of the youngest thread that existed before the shield: see [`sordino_sched::Thread`].
+    /// Start time of the youngest thread that existed before the shield: see [`sordino_sched::ThreadIdentity`].
     pub(crate) youngest: u64,
     /// CPUs to which each interrupt was delivered before, by file.
     pub(crate) landed: BTreeMap<PathBuf, String>,
@@ -72,7 +72,7 @@ impl Shield {
     /// kernel threads and, without control groups, all threads.
     pub(crate) fn free_new_threads(&self) -> Result<(), Error> {
         let machine = Machine::read()?;
-        let inherited = |task: &&Task| {
+        let inherited = |task: &&RunningThread| {
             let is_confined = (task.of_kernel || self.group.is_none()) && task.affinity == self.rest;
             is_confined && !task.bound && task.thread.started > self.youngest
         };

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// State of the shield and of its settings.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct ShieldStatus {
     /// The shield; `None` if none is up.
     pub shield: Option<Shield>,
     /// Settings that differ from the shield's: another program has changed them, or they are new.
@@ -43,10 +43,10 @@ impl Store {
     ///
     /// # Errors
     /// If the shield's description or the machine's state can't be read.
-    pub fn status(&self) -> Result<Status, Error> {
+    pub fn status(&self) -> Result<ShieldStatus, Error> {
         let (shield, unfinished) = self.seen()?;
         let mut status =
-            Status { shield: None, drift: Vec::new(), stays: Vec::new(), members: 0, unfinished };
+            ShieldStatus { shield: None, drift: Vec::new(), stays: Vec::new(), members: 0, unfinished };
         if let Some(shield) = shield {
             status.look(shield)?;
         }
@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-impl Status {
+impl ShieldStatus {
     fn look(&mut self, shield: Shield) -> Result<(), Error> {
         let machine = Machine::read()?;
         let mut request = shield.request.clone();

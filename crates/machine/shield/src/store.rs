@@ -1,10 +1,10 @@
 //! Persistent data of a shield that is up.
 
-use crate::apply::{Done, Outcome, Watch, apply};
+use crate::apply::{ChangeObserver, ChangeOutcome, Done, apply};
 use crate::plan::{check_permission, check_root};
 use crate::restore::{Lowered, remaining, restore};
 use crate::shield::{Refused, Shield, landed};
-use crate::{Change, Error, Machine, Request, plan};
+use crate::{Change, Error, Machine, ShieldRequest, plan};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -46,7 +46,7 @@ impl Raised {
     /// Returns the changes that the kernel accepted but that read back differently, with that value.
     pub fn differing(&self) -> impl Iterator<Item = (&Change, &str)> {
         self.done.iter().filter_map(|done| match &done.outcome {
-            Outcome::Differs(now) => Some((&done.change, now.as_str())),
+            ChangeOutcome::Differs(now) => Some((&done.change, now.as_str())),
             _ => None,
         })
     }
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why it would not.
-    pub fn may_raise(&self, request: &Request) -> Result<(), Error> {
+    pub fn may_raise(&self, request: &ShieldRequest) -> Result<(), Error> {
         let machine = Machine::read()?;
         let planned = plan(&machine, request)?;
         if let Some(shield) = self.shield()? {
@@ -116,7 +116,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why there is no shield; nothing is changed then.
-    pub fn up(&mut self, request: &Request, watch: &mut dyn Watch) -> Result<Raised, Error> {
+    pub fn up(&mut self, request: &ShieldRequest, watch: &mut dyn ChangeObserver) -> Result<Raised, Error> {
         check_root()?;
         let _lock = self.lock()?;
         // An earlier shield goes first: its remains may prevent the new one.
@@ -311,7 +311,7 @@ fn remove(path: &Path) -> Result<(), Error> {
 fn undo(journal: Journal, members: usize) -> Result<Lowered, Error> {
     let (path, steps) = (journal.path().to_owned(), journal.steps().to_vec());
     let failures = journal.undo(restore).map_err(Error::io(path))?;
-    let succeeded = |step: &&sordino_undo::Step| !failures.iter().any(|failure| failure.step == **step);
+    let succeeded = |step: &&sordino_undo::UndoStep| !failures.iter().any(|failure| failure.step == **step);
     let remaining = steps.iter().filter(succeeded).filter_map(remaining).collect();
     Ok(Lowered { steps: steps.len(), remaining, landed: Vec::new(), members, failures })
 }
@@ -327,8 +327,8 @@ fn undone(journal: Journal, error: Error) -> Error {
 
 fn refused(done: &Done) -> Option<Refused> {
     let reason = match &done.outcome {
-        Outcome::Refused(reason) => reason.clone(),
-        Outcome::Differs(now) => format!("it is '{now}' again"),
+        ChangeOutcome::Refused(reason) => reason.clone(),
+        ChangeOutcome::Differs(now) => format!("it is '{now}' again"),
         _ => return None,
     };
     let Change { what, place, .. } = &done.change;

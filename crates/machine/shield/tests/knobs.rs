@@ -1,7 +1,9 @@
 //! Tests of the knobs with trees of files that other kernels have.
 
-use sordino_sched::{CpuList, Policy, Thread};
-use sordino_shield::{Cpusets, Error, KNOBS, Level, Machine, Request, Task, Wants, advice, plan};
+use sordino_sched::{CpuList, Policy, ThreadIdentity};
+use sordino_shield::{
+    Cpusets, Error, KNOBS, Level, Machine, RunningThread, ShieldRequest, Wants, advice, plan,
+};
 use std::fs;
 use std::path::Path;
 
@@ -15,9 +17,9 @@ fn machine(root: &Path, files: &[(&str, &str)]) -> Machine {
     Machine { root: root.into(), online: CpuList::new(0..4), cpusets: Cpusets::None, tasks: Vec::new() }
 }
 
-fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> Task {
-    Task {
-        thread: Thread { tid, started: 1 },
+fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> RunningThread {
+    RunningThread {
+        thread: ThreadIdentity { tid, started: 1 },
         name: name.to_owned(),
         affinity: cpus.parse().unwrap(),
         group: "/".to_owned(),
@@ -27,12 +29,12 @@ fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> Task {
     }
 }
 
-fn request(cpus: &str) -> Request {
-    Request { cpus: cpus.parse().unwrap(), level: Level::Full, hotplug: false }
+fn request(cpus: &str) -> ShieldRequest {
+    ShieldRequest { cpus: cpus.parse().unwrap(), level: Level::Full, hotplug: false }
 }
 
 /// Returns one knob's changes as `what: from -> to`.
-fn wants(machine: &Machine, request: &Request, knob: &str) -> Wants {
+fn wants(machine: &Machine, request: &ShieldRequest, knob: &str) -> Wants {
     let knob = KNOBS.iter().find(|each| each.name == knob).unwrap();
     knob.plan(machine, request).unwrap()
 }
@@ -159,7 +161,7 @@ fn sets_of_others_get_a_cpu_that_went_down_back_parents_first() {
     ];
     let mut machine = machine(directory.path(), &files);
     machine.cpusets = Cpusets::V1(directory.path().join("cpuset"));
-    let wants = wants(&machine, &Request { hotplug: true, ..request("3") }, "hotplug");
+    let wants = wants(&machine, &ShieldRequest { hotplug: true, ..request("3") }, "hotplug");
     let docker = format!("CPUs of the control group {}/cpuset/docker", directory.path().display());
     // The first journalled value is restored last.
     assert_eq!(

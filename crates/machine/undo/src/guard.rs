@@ -1,7 +1,7 @@
 //! The guardian's process: stores steps, and carries them out at the end.
 
 use crate::step::Malformed;
-use crate::{Failure, Step};
+use crate::{Failure, UndoStep};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, getppid, pidfd_open, setsid};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +22,7 @@ pub(crate) const GREETING: &str = "sordino-undo 1";
 ///
 /// # Errors
 /// Returns an error if the process cannot be set up so; the parent then makes no change.
-pub fn guard(carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<Vec<Failure>> {
+pub fn guard(carry_out: impl FnMut(&UndoStep) -> Result<(), String>) -> io::Result<Vec<Failure>> {
     let parent = getppid().ok_or(io::ErrorKind::NotFound)?;
     close_all_but_standard()?;
     for signal in [
@@ -82,7 +82,7 @@ impl Read for WhileParentLives {
 /// A command: one line from the parent.
 enum Command {
     /// Stores a step under this number.
-    Add(u64, Step),
+    Add(u64, UndoStep),
     /// Drops the step with this number, because its change stays.
     Forget(u64),
     /// Carries out the remaining steps.
@@ -111,9 +111,9 @@ impl std::str::FromStr for Command {
 fn serve(
     mut commands: impl BufRead,
     mut replies: impl Write,
-    mut carry_out: impl FnMut(&Step) -> Result<(), String>,
+    mut carry_out: impl FnMut(&UndoStep) -> Result<(), String>,
 ) -> Vec<Failure> {
-    let mut steps: Vec<(u64, Step)> = Vec::new();
+    let mut steps: Vec<(u64, UndoStep)> = Vec::new();
     let mut reply = |line: &dyn std::fmt::Display| drop(writeln!(replies, "{line}"));
     reply(&GREETING);
     let mut line = String::new();
@@ -153,7 +153,7 @@ mod tests {
     fn talk(commands: &str) -> (Vec<String>, String) {
         let (mut done, mut replies) = (Vec::new(), Vec::new());
         let failures = serve(commands.as_bytes(), &mut replies, |step| {
-            let Step::RemoveInstance { name } = step else { return Err("unexpected".to_owned()) };
+            let UndoStep::RemoveInstance { name } = step else { return Err("unexpected".to_owned()) };
             done.push(name.clone());
             match name.as_str() {
                 "bad" => Err("it is\nbad".to_owned()),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn add(number: u64, name: &str) -> String {
-        format!("add\t{number}\t{}\n", Step::RemoveInstance { name: name.to_owned() })
+        format!("add\t{number}\t{}\n", UndoStep::RemoveInstance { name: name.to_owned() })
     }
 
     #[test]

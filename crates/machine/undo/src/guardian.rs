@@ -2,7 +2,7 @@
 
 use crate::guard::GREETING;
 use crate::step::unescape;
-use crate::{Failure, Step};
+use crate::{Failure, UndoStep};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -21,13 +21,13 @@ pub struct Guardian {
     process: Child,
     /// Connection to the guardian; `None` after undoing.
     stream: Option<BufReader<UnixStream>>,
-    steps: Vec<(Change, Step)>,
+    steps: Vec<(ChangeId, UndoStep)>,
     added: u64,
 }
 
 /// Identifies a change, for [`Guardian::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Change(u64);
+pub struct ChangeId(u64);
 
 /// Reason why a guardian is unavailable.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum Error {
     #[error("the process that undoes changes is gone; steps left to undo: {}", steps.len())]
     Gone {
         /// Steps that the guardian would have carried out.
-        steps: Vec<Step>,
+        steps: Vec<UndoStep>,
         /// Error by which its exit was noticed.
         #[source]
         source: io::Error,
@@ -85,8 +85,8 @@ impl Guardian {
     ///
     /// # Errors
     /// [`Error::Gone`]: the change must not be made then.
-    pub fn add(&mut self, step: Step) -> Result<Change, Error> {
-        let change = Change(self.added);
+    pub fn add(&mut self, step: UndoStep) -> Result<ChangeId, Error> {
+        let change = ChangeId(self.added);
         self.request(&format_args!("add\t{}\t{step}", change.0))?;
         self.added += 1;
         self.steps.push((change, step));
@@ -97,7 +97,7 @@ impl Guardian {
     ///
     /// # Errors
     /// [`Error::Gone`] if the guardian has exited.
-    pub fn forget(&mut self, change: Change) -> Result<(), Error> {
+    pub fn forget(&mut self, change: ChangeId) -> Result<(), Error> {
         self.request(&format_args!("forget\t{}", change.0))?;
         self.steps.retain(|&(number, _)| number != change);
         Ok(())
@@ -153,7 +153,7 @@ impl Guardian {
     }
 
     fn failure(&self, change: &str, reason: &str) -> Option<Failure> {
-        let change = Change(change.parse().ok()?);
+        let change = ChangeId(change.parse().ok()?);
         let (_, step) = self.steps.iter().find(|&&(number, _)| number == change)?;
         let reason = String::from_utf8_lossy(&unescape(reason)?).into_owned();
         Some(Failure { step: step.clone(), reason })

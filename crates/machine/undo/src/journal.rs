@@ -1,7 +1,7 @@
 //! A file of steps, for changes that outlive the process that made them.
 
 use crate::trust::private;
-use crate::{Failure, Step};
+use crate::{Failure, UndoStep};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ const LONGEST: u64 = 16 << 20;
 /// Mode of a journal. Its steps are carried out as root, so only its owner may read or write it.
 const MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// A file of steps that undo changes after their maker has exited, one [`Step`] a line.
+/// A file of steps that undo changes after their maker has exited, one [`UndoStep`] a line.
 ///
 /// A step is in the file *before* its change is made, so that the journal always contains the steps for all changes,
 /// whenever its writer dies. The file belongs in a file system that a reboot clears, such as `/run`; a journal of
@@ -34,7 +34,7 @@ pub struct Journal {
     file: File,
     /// Length of all complete lines in bytes.
     length: u64,
-    steps: Vec<Step>,
+    steps: Vec<UndoStep>,
 }
 
 /// Reason why a journal cannot be used.
@@ -123,7 +123,7 @@ impl Journal {
     }
 
     /// Returns the steps, the oldest first.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[UndoStep] {
         &self.steps
     }
 
@@ -131,7 +131,7 @@ impl Journal {
     ///
     /// # Errors
     /// Returns an error if the step cannot be written; the change must not be made then.
-    pub fn add(&mut self, step: Step) -> io::Result<()> {
+    pub fn add(&mut self, step: UndoStep) -> io::Result<()> {
         let line = format!("{step}\n");
         if self.length + line.len() as u64 > LONGEST {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -149,7 +149,10 @@ impl Journal {
     ///
     /// # Errors
     /// Returns an error if the file cannot be removed or replaced.
-    pub fn undo(self, mut carry_out: impl FnMut(&Step) -> Result<(), String>) -> io::Result<Vec<Failure>> {
+    pub fn undo(
+        self,
+        mut carry_out: impl FnMut(&UndoStep) -> Result<(), String>,
+    ) -> io::Result<Vec<Failure>> {
         let mut failures = Vec::new();
         for step in self.steps.iter().rev() {
             if let Err(reason) = carry_out(step) {
@@ -236,8 +239,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    fn step(name: &str) -> Step {
-        Step::RemoveInstance { name: name.to_owned() }
+    fn step(name: &str) -> UndoStep {
+        UndoStep::RemoveInstance { name: name.to_owned() }
     }
 
     fn journal(path: &Path) -> Journal {
@@ -270,7 +273,7 @@ mod tests {
     fn what_failed_is_tried_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        let fail = |failed: &Step| if *failed == step("b") { Ok(()) } else { Err("not now".to_owned()) };
+        let fail = |failed: &UndoStep| if *failed == step("b") { Ok(()) } else { Err("not now".to_owned()) };
         assert_eq!(journal(&path).undo(fail).unwrap().len(), 2);
         let again = Journal::open(&path).unwrap().unwrap();
         assert_eq!(again.steps(), [step("a"), step("c")]);

@@ -2,7 +2,7 @@
 //!
 //! Before a process changes the machine, it starts a [`Guardian`]: a child process that stores how to undo each change,
 //! and does so, last change first, on request or when its parent ends: by returning, by a panic, by a signal. The
-//! guardian has each [`Step`] *before* the change is made, so there is no moment at which a death leaves something
+//! guardian has each [`UndoStep`] *before* the change is made, so there is no moment at which a death leaves something
 //! behind.
 //!
 //! ```no_run
@@ -40,6 +40,6 @@ mod step;
 mod trust;
 
 pub use guard::guard;
-pub use guardian::{Change, Error, Guardian};
+pub use guardian::{ChangeId, Error, Guardian};
 pub use journal::{Journal, Unreadable};
-pub use step::{Failure, Malformed, Step};
+pub use step::{Failure, Malformed, UndoStep};

@@ -1,6 +1,6 @@
 //! One undo step, and its format as a line of text.
 
-use sordino_sched::{CpuList, Thread};
+use sordino_sched::{CpuList, ThreadIdentity};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// A step that undoes one change. It is idempotent, and harmless if the change was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Step {
+pub enum UndoStep {
     /// Writes a text to an existing file.
     Write {
         /// Absolute path of the file: a guardian's working directory is the root.
@@ -41,7 +41,7 @@ pub enum Step {
     /// Restores the CPU affinity of a thread.
     Affinity {
         /// The thread; if it has exited, there is nothing to do.
-        thread: Thread,
+        thread: ThreadIdentity,
         /// CPUs that the thread may run on.
         cpus: CpuList,
     },
@@ -59,7 +59,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl UndoStep {
     /// Creates the step that writes the file's present content back. Only for files that read as they are written;
     /// `trace_clock`, which lists every clock and brackets one, does not.
     ///
@@ -103,7 +103,7 @@ impl Step {
 
 /// Prints one line without a line end: the step's name and its words, separated by tabs. Other bytes than printable
 /// ASCII are escaped as in a byte string.
-impl fmt::Display for Step {
+impl fmt::Display for UndoStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write { file, text } => {
@@ -136,7 +136,7 @@ impl fmt::Display for Step {
 #[error("no undo step: '{0}'")]
 pub struct Malformed(pub String);
 
-impl FromStr for Step {
+impl FromStr for UndoStep {
     type Err = Malformed;
     fn from_str(line: &str) -> Result<Self, Malformed> {
         let malformed = || Malformed(line.to_owned());
@@ -205,7 +205,7 @@ fn hexadecimal(digit: u8) -> Option<u8> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The step that failed.
-    pub step: Step,
+    pub step: UndoStep,
     /// Reason for the failure.
     pub reason: String,
 }
@@ -213,26 +213,26 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.step {
-            Step::Write { file, text } => {
+            UndoStep::Write { file, text } => {
                 let text = text.trim_ascii().escape_ascii();
                 write!(f, "writing '{text}' to {}: {}", file.display(), self.reason)
             }
-            Step::RemoveInstance { name } => {
+            UndoStep::RemoveInstance { name } => {
                 write!(f, "removing the tracing instance {name}: {}", self.reason)
             }
-            Step::ResetInstance { name } => {
+            UndoStep::ResetInstance { name } => {
                 write!(f, "resetting the tracing instance {name}: {}", self.reason)
             }
-            Step::Access { file, mode } => {
+            UndoStep::Access { file, mode } => {
                 write!(f, "giving {} its mode {mode:o} back: {}", file.display(), self.reason)
             }
-            Step::Affinity { thread, cpus } => {
+            UndoStep::Affinity { thread, cpus } => {
                 write!(f, "giving CPUs {cpus} back to thread {}: {}", thread.tid, self.reason)
             }
-            Step::RemoveGroup { directory, .. } => {
+            UndoStep::RemoveGroup { directory, .. } => {
                 write!(f, "removing the control group {}: {}", directory.display(), self.reason)
             }
-            Step::RemoveDirectory { directory } => {
+            UndoStep::RemoveDirectory { directory } => {
                 write!(f, "removing {}: {}", directory.display(), self.reason)
             }
         }
@@ -257,13 +257,13 @@ mod tests {
         ) {
             let path = PathBuf::from(OsStr::from_bytes(&path));
             let steps = [
-                Step::Write { file: path.clone(), text },
-                Step::RemoveInstance { name: name.clone() },
-                Step::ResetInstance { name },
-                Step::Access { file: path.clone(), mode },
-                Step::Affinity { thread: Thread { tid, started }, cpus: CpuList::new(cpus) },
-                Step::RemoveGroup { directory: path.clone(), heir: path.clone() },
-                Step::RemoveDirectory { directory: path },
+                UndoStep::Write { file: path.clone(), text },
+                UndoStep::RemoveInstance { name: name.clone() },
+                UndoStep::ResetInstance { name },
+                UndoStep::Access { file: path.clone(), mode },
+                UndoStep::Affinity { thread: ThreadIdentity { tid, started }, cpus: CpuList::new(cpus) },
+                UndoStep::RemoveGroup { directory: path.clone(), heir: path.clone() },
+                UndoStep::RemoveDirectory { directory: path },
             ];
             for step in steps {
                 let line = step.to_string();
@@ -274,7 +274,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_the_parser_panic(line in "(write|remove-instance|reset-instance|access|affinity|remove-group|remove-directory)?[\\\\xnt\t0-9a-fé]*") {
-            let _ = line.parse::<Step>();
+            let _ = line.parse::<UndoStep>();
         }
     }
 
@@ -300,7 +300,7 @@ mod tests {
             "remove-group\t/a",
             "remove-directory\t/a\tb",
         ] {
-            assert_eq!(line.parse::<Step>(), Err(Malformed(line.to_owned())), "{line}");
+            assert_eq!(line.parse::<UndoStep>(), Err(Malformed(line.to_owned())), "{line}");
         }
     }
 
@@ -308,9 +308,9 @@ mod tests {
     fn writing_back_creates_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("gone");
-        assert_eq!(Step::write(&file, b"x").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(UndoStep::write(&file, b"x").unwrap_err().kind(), io::ErrorKind::NotFound);
         fs::write(&file, "a longer text").unwrap();
-        Step::write(&file, b"short").unwrap();
+        UndoStep::write(&file, b"short").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"short");
     }
 }

@@ -4,7 +4,7 @@
 //! ignored tests.
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
-use sordino_undo::{Error, Failure, Guardian, Step, guard};
+use sordino_undo::{Error, Failure, Guardian, UndoStep, guard};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,12 +26,12 @@ fn role(name: &str) -> Command {
 #[test]
 #[ignore = "a role, started by the other tests"]
 fn as_guardian() {
-    let carry_out = |step: &Step| {
-        let Step::Write { file, text } = step else { return Err("not in this test".to_owned()) };
+    let carry_out = |step: &UndoStep| {
+        let UndoStep::Write { file, text } = step else { return Err("not in this test".to_owned()) };
         let log = file.with_file_name("log");
         let before = fs::read_to_string(&log).unwrap_or_default();
         fs::write(log, before + &file.display().to_string() + "\n").unwrap();
-        Step::write(file, text).map_err(|error| error.to_string())
+        UndoStep::write(file, text).map_err(|error| error.to_string())
     };
     guard(carry_out).unwrap();
 }
@@ -55,7 +55,7 @@ fn as_parent() {
     fs::write(directory.join("command"), command.id().to_string()).unwrap();
     for name in ["a", "b"] {
         let file = directory.join(name);
-        guardian.add(Step::restore(&file).unwrap()).unwrap();
+        guardian.add(UndoStep::restore(&file).unwrap()).unwrap();
         end(&directory, &ending, &format!("before-{name}"));
         fs::write(&file, "a new and longer text\n").unwrap();
         end(&directory, &ending, &format!("after-{name}"));
@@ -215,13 +215,13 @@ fn a_failing_step_is_reported_and_the_others_are_done() {
     let mut guardian = Guardian::start(&mut role("as_guardian")).unwrap();
     for file in [&first, &gone, &last] {
         fs::write(file, OLD).unwrap();
-        guardian.add(Step::restore(file).unwrap()).unwrap();
+        guardian.add(UndoStep::restore(file).unwrap()).unwrap();
         fs::write(file, "new").unwrap();
     }
     fs::remove_file(&gone).unwrap();
     let failures = guardian.undo().unwrap();
     let [Failure { step, reason }] = &failures[..] else { panic!("{failures:?}") };
-    assert_eq!(step, &Step::Write { file: gone, text: OLD.into() });
+    assert_eq!(step, &UndoStep::Write { file: gone, text: OLD.into() });
     assert!(reason.contains("No such file"), "{reason}");
     assert_eq!([&first, &last].map(|file| fs::read_to_string(file).unwrap()), [OLD, OLD]);
 }
@@ -232,7 +232,7 @@ fn a_forgotten_change_stays() {
     let file = directory.path().join("file");
     fs::write(&file, OLD).unwrap();
     let mut guardian = Guardian::start(&mut role("as_guardian")).unwrap();
-    let change = guardian.add(Step::restore(&file).unwrap()).unwrap();
+    let change = guardian.add(UndoStep::restore(&file).unwrap()).unwrap();
     fs::write(&file, "new").unwrap();
     guardian.forget(change).unwrap();
     assert_eq!(guardian.undo().unwrap(), []);
@@ -242,7 +242,7 @@ fn a_forgotten_change_stays() {
 #[test]
 fn a_killed_guardian_is_noticed_before_the_next_change() {
     let mut guardian = Guardian::start(&mut role("as_guardian")).unwrap();
-    let step = |name: &str| Step::RemoveInstance { name: name.to_owned() };
+    let step = |name: &str| UndoStep::RemoveInstance { name: name.to_owned() };
     guardian.add(step("a")).unwrap();
     guardian.add(step("b")).unwrap();
     let id = Pid::from_raw(guardian.id().try_into().unwrap()).unwrap();

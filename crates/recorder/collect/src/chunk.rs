@@ -97,9 +97,9 @@ impl Chunk {
     /// Adds the program's own reason to the summary of a snapshot that a program requested.
     pub fn tell_why(&mut self) {
         if self.summary.reason.as_deref() == Some(ASKED) {
-            let said = self.traces.iter().filter_map(last_asked).max();
+            let reasons = self.traces.iter().filter_map(last_asked).max();
             self.summary.reason =
-                said.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
+                reasons.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
         }
     }
 

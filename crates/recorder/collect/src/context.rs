@@ -8,18 +8,18 @@
 
 mod history;
 pub(crate) mod kinds;
-mod look;
+mod visit;
 
 pub use kinds::Contexts;
 
 use crate::program::Traced;
 use history::History;
-use look::{Look, Seen};
 use sordino_clock::Sample;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::{Observation, ThreadIds};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+use visit::{ThreadAttributes, Visit};
 
 /// Observes the threads of all programs.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Round {
     /// Numbers of the programs that are left.
     programs: VecDeque<usize>,
     /// The visit of the present program's threads.
-    look: Option<Look>,
+    visit: Option<Visit>,
     /// The living threads visited so far.
     threads: Vec<ThreadIds>,
     began: Instant,
@@ -65,7 +65,7 @@ impl Watcher {
         }
         let programs = programs.iter().map(Traced::number).collect();
         let (threads, taken) = (Vec::new(), Duration::ZERO);
-        self.round = Some(Round { programs, look: None, threads, began, taken });
+        self.round = Some(Round { programs, visit: None, threads, began, taken });
     }
 
     /// Returns true if the present round has threads left to visit.
@@ -77,13 +77,15 @@ impl Watcher {
     pub fn step(&mut self, programs: &[Traced], clock: &TraceClock) {
         let Some(mut round) = self.round.take() else { return };
         let (begin, now) = (Instant::now(), Sample::take());
-        match round.look.as_mut().map(|look| look.next(&now)) {
-            Some(Some(seen)) => round.threads.extend(seen.map(|seen| self.take(seen, clock, &now))),
+        match round.visit.as_mut().map(|visit| visit.next(&now)) {
+            Some(Some(observed)) => {
+                round.threads.extend(observed.map(|observed| self.take(observed, clock, &now)))
+            }
             // This program has no more threads.
             Some(None) | None => match round.programs.pop_front() {
                 Some(number) => {
                     let program = programs.iter().find(|program| program.number() == number);
-                    round.look = program.map(|program| Look::at(program, self.contexts));
+                    round.visit = program.map(|program| Visit::at(program, self.contexts));
                 }
                 None => {
                     self.history.end_others(&round.threads, clock.now()());
@@ -102,19 +104,25 @@ impl Watcher {
         if self.contexts.needs_no_look() {
             return;
         }
-        let mut look = Look::at(program, self.contexts);
-        let seen: Vec<Seen> = std::iter::from_fn(|| look.next(when)).flatten().collect();
-        let threads: Vec<ThreadIds> = seen.into_iter().map(|seen| self.take(seen, clock, when)).collect();
+        let mut visit = Visit::at(program, self.contexts);
+        let observed: Vec<ThreadAttributes> = std::iter::from_fn(|| visit.next(when)).flatten().collect();
+        let threads: Vec<ThreadIds> =
+            observed.into_iter().map(|observed| self.take(observed, clock, when)).collect();
         // The round in progress does not visit these threads.
         self.round.iter_mut().for_each(|round| round.threads.extend(&threads));
     }
 
     /// Adds a thread's observed attributes to the history and returns the thread.
-    fn take(&mut self, Seen { thread, whats }: Seen, clock: &TraceClock, when: &Sample) -> ThreadIds {
+    fn take(
+        &mut self,
+        ThreadAttributes { thread, attributes }: ThreadAttributes,
+        clock: &TraceClock,
+        when: &Sample,
+    ) -> ThreadIds {
         let at = clock.ticks(when);
-        for (what, age_ns) in whats {
+        for (attribute, age_ns) in attributes {
             let at = at.saturating_sub(clock.ticks_in(Duration::from_nanos(age_ns)));
-            self.history.take(Observation { at, thread, what });
+            self.history.take(Observation { at, thread, attribute });
         }
         thread
     }

@@ -17,7 +17,7 @@ use sordino_inspect::clock::TraceClock;
 use sordino_inspect::dump::{self, Dump};
 use sordino_inspect::symbols::Functions;
 use sordino_inspect::threads;
-use sordino_tracefs::{Converter, Format, Mapping, Missed, PRIORITIES, Page, PageLayout, lttng};
+use sordino_tracefs::{Converter, EventConversion, Format, Missed, PRIORITIES, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::thread::JoinHandle;
@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 #[derive(Debug)]
 pub(crate) struct KernelTrace {
     uuid: Uuid,
-    events: Vec<(Format, Mapping)>,
+    events: Vec<(Format, EventConversion)>,
     /// True if kernel functions are to be named: the running kernel is the recorded one, and the recording is kept.
     names: bool,
     /// The timestamp of the records that are written once, such as the state dump.
@@ -390,7 +390,7 @@ fn remove_raw(directory: &Directory) -> Result<(), Error> {
 }
 
 /// Reads the saved formats, sorted by system and name.
-fn formats(raw: &Dir) -> Result<Vec<(Format, Mapping)>, Error> {
+fn formats(raw: &Dir) -> Result<Vec<(Format, EventConversion)>, Error> {
     let mut events = Vec::new();
     let formats = raw.dir(FORMATS).map_err(Error::output(raw.path().join(FORMATS)))?;
     for system in names(&formats)? {

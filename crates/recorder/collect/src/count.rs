@@ -4,7 +4,7 @@ use crate::directory::{Directory, USER};
 use crate::summary::Summary;
 use crate::watch::Watch;
 use sordino_ctf::read::{Stream, Trace};
-use sordino_event::{Cause, Classes, Event, Step};
+use sordino_event::{Classes, Event, LossCause, Step};
 use std::path::{Component, Path};
 
 /// Maximum size of the programs' traces for which events are counted, in bytes: counting more takes a minute.
@@ -99,7 +99,7 @@ fn count(trace: &Trace, file: &str, advance: &mut dyn FnMut(u64)) -> Result<u64,
         match events.next(&mut event).map_err(|error| error.to_string())? {
             Step::Event => count += 1,
             // Discarded records include those that could not be written, which have no count.
-            Step::Loss(loss) if loss.count.is_none() && loss.cause != Cause::Discarded => {
+            Step::Loss(loss) if loss.count.is_none() && loss.cause != LossCause::Discarded => {
                 return Err(format!("{file}: the program wrote records that make no sense ({})", loss.cause));
             }
             Step::Loss(_) => {}

@@ -48,9 +48,9 @@ pub enum Order {
     /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
     /// Return the kept copies, and copies of the rings' records from this timestamp on.
-    Live { whose: Addressees, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Live { owner: Addressees, since: u64, answer: Sender<Vec<ProgramCopy>> },
     /// Drop this value once all programs have been checked for snapshot requests.
-    Look(Sender<()>),
+    Sync(Sender<()>),
     /// Return the CPUs whose rings have advanced since the last such order.
     Moved { answer: Sender<Vec<u32>> },
     /// Return the fill level of all rings.
@@ -166,13 +166,13 @@ impl ProgramFill {
 /// Returns the present timestamp in the recording's clock.
 pub type Now = fn() -> u64;
 
-/// Runs the thread until all senders of orders are gone. `told` is called after each report.
-pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, told: impl Fn()) {
+/// Runs the thread until all senders of orders are gone. `reported` is called after each report.
+pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, reported: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
     let report = |report| {
-        let is_heard = reports.send(report).is_ok();
-        told();
-        is_heard
+        let has_listener = reports.send(report).is_ok();
+        reported();
+        has_listener
     };
     match work {
         Work::Empty(polling) => drain.empty(polling, orders, report),
@@ -236,6 +236,8 @@ impl Drain {
     /// Returns the values of the futex words on which the thread sleeps with [`Polling::Wakeup`], read before the rings
     /// and the orders.
     fn wake_words(&self, polling: Polling, orders: &Orders) -> Vec<u32> {
+        // ORDER(drain:A) pairs with write:D: if the load sees a count, then this thread sees the completed sub-buffer; if
+        // it misses one, then the word has changed since, and this thread does not fall asleep.
         let words = || self.words(orders).map(|word| word.load(Acquire)).collect();
         if polling == Polling::Wakeup { words() } else { Vec::new() }
     }
@@ -280,7 +282,7 @@ impl Drain {
             // Held until the end of this iteration.
             let mut _looking = None;
             match orders.received.recv_timeout(often) {
-                Ok(Order::Look(looking)) => _looking = Some(looking),
+                Ok(Order::Sync(looking)) => _looking = Some(looking),
                 Ok(order) => self.carry_out(order),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -336,18 +338,18 @@ impl Drain {
                 self.programs
                     .iter_mut()
                     .flat_map(|program| &mut program.streams)
-                    .for_each(Stream::forget_kept);
+                    .for_each(Stream::forget_retained);
             }
-            Order::Live { whose, since, answer } => {
-                let (now, all) = (self.now, whose == Addressees::All);
+            Order::Live { owner, since, answer } => {
+                let (now, all) = (self.now, owner == Addressees::All);
                 if all {
                     self.room = self.room.map(|_| MOST_KEPT);
                 }
                 let programs = self.programs.iter_mut();
-                let wanted = programs.filter(|program| all || whose == Addressees::Only(program.number));
-                let _ = answer.send(wanted.map(|program| program.live(since, now)).collect());
+                let chosen = programs.filter(|program| all || owner == Addressees::Only(program.number));
+                let _ = answer.send(chosen.map(|program| program.live(since, now)).collect());
             }
-            Order::Look(looking) => drop(looking),
+            Order::Sync(looking) => drop(looking),
             Order::Moved { answer } => {
                 let streams = self.programs.iter_mut().flat_map(|program| &mut program.streams);
                 let _ = answer.send(streams.filter_map(Stream::moved).collect());

@@ -11,9 +11,9 @@ use sordino_event::{Cpu, Tid};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::threads;
 use sordino_tracefs::{
-    self as tracefs, Drain, Drained, EventName, Instance, PageLayout, Selection, Statistics, Tracefs,
+    self as tracefs, BufferCounts, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs,
 };
-use sordino_undo::{Change, Guardian, Step};
+use sordino_undo::{ChangeId, Guardian, UndoStep};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -47,11 +47,11 @@ pub struct KernelRecorder {
     /// The opened buffers, until recording starts.
     prepared: Option<Drain>,
     thread: Option<Thread>,
-    change: Change,
+    change: ChangeId,
     /// The times at which the thread moves pages.
     moving: Moving,
     /// Each CPU's counters when its buffer was last emptied.
-    counted: Vec<(Cpu, Statistics)>,
+    counted: Vec<(Cpu, BufferCounts)>,
     /// The formats of the events that are recorded.
     pub formats: Arc<Formats>,
     /// Size of each CPU's buffer, in KiB, as the kernel allocated it.
@@ -212,7 +212,7 @@ impl KernelRecorder {
         let before = std::mem::replace(&mut self.counted, counted);
         let since = |Drained { cpu, statistics, failure, .. }: Drained| {
             let before = before.iter().find(|(other, _)| *other == cpu);
-            let before = before.map_or(Statistics::default(), |(_, counts)| *counts);
+            let before = before.map_or(BufferCounts::default(), |(_, counts)| *counts);
             Emptied {
                 cpu: cpu.0,
                 lost: statistics.lost().saturating_sub(before.lost()),
@@ -241,25 +241,25 @@ const RENAME: &str = "task:task_rename";
 
 /// Adds `task_rename` to a selection with `sched_switch`: otherwise a renamed thread keeps its old name until the next
 /// switch, which for a thread of high priority can be the end of the recording.
-fn with_names(wanted: &[Selection], available: &[EventName]) -> Result<Vec<Selection>, tracefs::Error> {
-    let chosen = tracefs::choose(wanted, available)?;
+fn with_names(requested: &[Selection], available: &[EventName]) -> Result<Vec<Selection>, tracefs::Error> {
+    let chosen = tracefs::choose(requested, available)?;
     let has = |name: &str| chosen.keys().any(|event| event.to_string() == name);
     let rename = (has("sched:sched_switch") && !has(RENAME)).then(|| RENAME.parse()).transpose()?;
-    Ok(wanted.iter().cloned().chain(rename).collect())
+    Ok(requested.iter().cloned().chain(rename).collect())
 }
 
 /// Obtains an instance, and the change that undoes it: a new instance or, for users who may create none, one that root
 /// created beforehand.
-fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Change), Error> {
+fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, ChangeId), Error> {
     let name = format!("sordino-{}", std::process::id());
-    let change = guardian.add(Step::RemoveInstance { name: name.clone() })?;
+    let change = guardian.add(UndoStep::RemoveInstance { name: name.clone() })?;
     let refused = match Instance::create(tracefs, &name) {
         Err(error @ tracefs::Error::NotPermitted { .. }) => error,
         made => return Ok((made?, change)),
     };
     guardian.forget(change)?;
     let mut instance = Instance::take(tracefs)?.ok_or(refused)?;
-    let change = guardian.add(Step::ResetInstance { name: instance.name().to_owned() })?;
+    let change = guardian.add(UndoStep::ResetInstance { name: instance.name().to_owned() })?;
     instance.reset()?;
     Ok((instance, change))
 }

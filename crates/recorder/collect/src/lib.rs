@@ -53,7 +53,7 @@ pub use context::Contexts;
 pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
-pub use missing::Missing;
+pub use missing::UnwrittenData;
 pub use options::{
     CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
     Worst,
@@ -68,5 +68,5 @@ pub use shortfall::{
 };
 pub use similar::similar;
 pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
-pub use unanswered::{Unanswered, Unrecorded, unanswered_lines};
+pub use unanswered::{Unanswered, UnrecordedPrograms, unanswered_lines};
 pub use watch::Watch;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Data that was recorded but could not be written because the disk was full or failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Missing {
+pub struct UnwrittenData {
     /// The number of programs' sub-buffers.
     pub sub_buffers: u64,
     /// Bytes of records in these sub-buffers, whose events were not counted.
@@ -23,7 +23,7 @@ pub struct Missing {
     pub reason: Option<String>,
 }
 
-impl Missing {
+impl UnwrittenData {
     /// Returns true if anything is missing.
     pub fn is_any(&self) -> bool {
         self.sub_buffers > 0
@@ -58,15 +58,15 @@ mod tests {
 
     #[test]
     fn sums_keep_the_first_reason() {
-        let mut sum = Missing::default();
+        let mut sum = UnwrittenData::default();
         assert!(!sum.is_any());
-        sum.add(Missing {
+        sum.add(UnwrittenData {
             sub_buffers: 2,
             bytes: u64::MAX,
             reason: Some("full".into()),
-            ..Missing::default()
+            ..UnwrittenData::default()
         });
-        sum.add(Missing { sub_buffers: 1, bytes: 7, ..Missing::default() });
+        sum.add(UnwrittenData { sub_buffers: 1, bytes: 7, ..UnwrittenData::default() });
         sum.add_recording("other".into());
         assert_eq!((sum.sub_buffers, sum.bytes, sum.recordings), (3, u64::MAX, 1));
         assert_eq!(sum.reason.as_deref(), Some("full"));

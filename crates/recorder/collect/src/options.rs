@@ -247,7 +247,7 @@ impl UserEvents {
     }
 
     /// Returns true if any explicit rule includes tracepoints.
-    pub fn wants_any(&self) -> bool {
+    pub fn includes_any(&self) -> bool {
         self.rules_and_triggers()
             .any(|(rule, _)| !rule.excludes() && !IMPLIED.contains(&rule.to_string().as_str()))
     }

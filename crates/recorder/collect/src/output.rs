@@ -72,7 +72,8 @@ impl Output {
     pub(crate) fn tell_unanswered(dir: Arc<Dir>, name: String, uuid: Uuid, lack: &Lack) -> io::Result<()> {
         let mut output = Self::of(StreamClass::Unanswered, dir, name, uuid, None);
         let lost = Lost { total: lack.unanswered.hits, too_large: 0 };
-        let content = Content { end: FIRST_EVENT as u32, first_stamp: lack.from, last_stamp: lack.to, lost };
+        let content =
+            Content { end: FIRST_EVENT as u32, first_timestamp: lack.from, last_timestamp: lack.to, lost };
         if lack.unanswered.uncounted {
             // A missing packet sequence number means that the number of lost records is unknown.
             output.skip(&content);
@@ -181,7 +182,7 @@ impl Output {
             return Ok(());
         }
         let next = std::mem::take(&mut self.sequence);
-        let begin = self.gap.map_or(first.first_stamp, |gap| gap.begin);
+        let begin = self.gap.map_or(first.first_timestamp, |gap| gap.begin);
         let written = self.copy(&mut empty(begin, self.before));
         self.sequence = self.sequence.max(next);
         written
@@ -193,7 +194,7 @@ impl Output {
         self.pass(1);
         self.unwritten.packets += u64::from(bytes > 0);
         self.unwritten.bytes += bytes;
-        let begin = self.gap.map_or(content.first_stamp, |gap| gap.begin);
+        let begin = self.gap.map_or(content.first_timestamp, |gap| gap.begin);
         self.gap = Some(Gap { begin, last: *content });
     }
 
@@ -220,7 +221,7 @@ impl Output {
     /// Writes an empty packet after those left out at the end.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         let Some(gap) = self.gap else { return Ok(()) };
-        self.write_packet(&mut empty(gap.last.last_stamp, gap.last.lost))
+        self.write_packet(&mut empty(gap.last.last_timestamp, gap.last.lost))
     }
 
     /// Returns the losses since the file began, given all losses of the ring.
@@ -234,8 +235,8 @@ impl Output {
         PacketHeader {
             uuid: self.uuid,
             stream_id: self.class.id(),
-            begin: content.first_stamp,
-            end: content.last_stamp,
+            begin: content.first_timestamp,
+            end: content.last_timestamp,
             content_bytes: content.end.into(),
             packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
             discarded: lost.total,
@@ -320,7 +321,8 @@ fn cut_short(file: &OwnedFd, end: u64) -> io::Error {
 
 /// Returns a packet without records.
 fn empty(timestamp: u64, lost: Lost) -> Packet {
-    let content = Content { end: FIRST_EVENT as u32, first_stamp: timestamp, last_stamp: timestamp, lost };
+    let content =
+        Content { end: FIRST_EVENT as u32, first_timestamp: timestamp, last_timestamp: timestamp, lost };
     Packet { bytes: vec![0; FIRST_EVENT], content }
 }
 
@@ -347,8 +349,8 @@ mod tests {
     fn content(end: u32, timestamp: u64, lost: u64) -> Content {
         Content {
             end,
-            first_stamp: timestamp,
-            last_stamp: timestamp + 1,
+            first_timestamp: timestamp,
+            last_timestamp: timestamp + 1,
             lost: Lost { total: lost, too_large: 0 },
         }
     }

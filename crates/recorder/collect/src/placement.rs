@@ -79,13 +79,13 @@ impl Placement {
         }
         self.used.retain(|_, last| now.duration_since(*last) < USED);
         self.programs = CpuList::new(self.used.keys().copied());
-        let mut wanted = beside(&self.allowed, &self.programs);
-        if wanted != self.given {
+        let mut requested = beside(&self.allowed, &self.programs);
+        if requested != self.given {
             // A shield raised since then moved the threads that it found, but does not restrict later requests.
-            wanted = wanted.without(&(self.shielded)());
+            requested = requested.without(&(self.shielded)());
         }
-        if !wanted.is_empty() && wanted != self.given && threads::move_to(&wanted).is_ok() {
-            self.given = wanted;
+        if !requested.is_empty() && requested != self.given && threads::move_to(&requested).is_ok() {
+            self.given = requested;
         }
     }
 

@@ -15,13 +15,13 @@ use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
 use sordino_event::{Pid, Schema};
-use sordino_filter::condition::{Condition, Context, Gate};
+use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_intake::{Claim, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
-use sordino_ring::control::{Attached, Code, Conditions, FileId, PATIENCE, Program, Want, When};
+use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
 use sordino_ring::layout::VALUES;
 use sordino_ring::read;
 use std::os::fd::OwnedFd;
@@ -52,7 +52,7 @@ pub struct Traced {
     /// The index after the last tracepoint that the session has answered for.
     answered: usize,
     /// Tracepoints that are enabled with an inline filter.
-    gated: Vec<(u16, Want)>,
+    filtered: Vec<(u16, EnableMode)>,
     reader: CatalogueReader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
@@ -111,7 +111,7 @@ impl Traced {
             rings: readers.iter().map(read::Reader::cpu).collect(),
             enabled: Vec::new(),
             answered: 0,
-            gated: Vec::new(),
+            filtered: Vec::new(),
             reader,
             learned: Learned::default(),
             contexts: options.contexts,
@@ -173,7 +173,7 @@ impl Traced {
         self.learned.tracepoints.append(&mut learned.tracepoints);
         self.learned.declarations += &learned.declarations;
         self.declare(user, clock)?;
-        self.gated.iter().for_each(|&(id, want)| self.program.renew(self.attached.slot, id, want));
+        self.filtered.iter().for_each(|&(id, mode)| self.program.renew(self.attached.slot, id, mode));
         Ok(())
     }
 
@@ -206,18 +206,18 @@ impl Traced {
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
-        self.gated.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
+        self.filtered.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
         self.enabled.truncate(first);
         for (index, Declared { id, schema }) in (first..).zip(new) {
             let id = *id;
             let choice = user.choose(schema, &context);
-            let want = match (&choice.filter, &choice.trigger) {
-                (Condition::Never, Condition::Never) => Want::No,
-                (Condition::Always, Condition::Never) if !counted => Want::Always,
+            let mode = match (&choice.filter, &choice.trigger) {
+                (Condition::Never, Condition::Never) => EnableMode::No,
+                (Condition::Always, Condition::Never) if !counted => EnableMode::Always,
                 (filter, trigger) => {
                     let code = Code { filter: when(filter), trigger: when(trigger) };
                     match conditions.set(id, &code) {
-                        Ok(()) if counted => Want::Counted,
+                        Ok(()) if counted => EnableMode::Counted,
                         Ok(()) => conditionally(conditions, id, &code, schema),
                         // Recording more than requested is better than recording less.
                         Err(no_room) => {
@@ -225,20 +225,20 @@ impl Traced {
                             // This condition needs no memory.
                             let every =
                                 conditions.set(id, &Code { filter: When::Always, trigger: When::Never });
-                            if counted && every.is_ok() { Want::Counted } else { Want::Always }
+                            if counted && every.is_ok() { EnableMode::Counted } else { EnableMode::Always }
                         }
                     }
                 }
             };
-            let told = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
-            notes.extend(told);
-            let before = self.program.enable(self.attached.slot, id, want);
+            let reported = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
+            notes.extend(reported);
+            let before = self.program.enable(self.attached.slot, id, mode);
             if index >= self.answered {
                 unanswered.add(before, &choice.filter);
             }
-            self.enabled.push(want != Want::No);
-            if let Want::Through(_) = want {
-                self.gated.push((id, want));
+            self.enabled.push(mode != EnableMode::No);
+            if let EnableMode::Through(_) = mode {
+                self.filtered.push((id, mode));
             }
         }
         notes.retain(|note| !self.notes.contains(note));
@@ -263,8 +263,8 @@ impl Traced {
         let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
         let from = clock.ticks(&clock.begin).saturating_add(after);
         let to = clock.ticks(&to);
-        let told = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
-        self.notes.extend(told.err().map(|error| error.to_string()));
+        let reported = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
+        self.notes.extend(reported.err().map(|error| error.to_string()));
     }
 
     /// Stores the session's answer in the area.
@@ -291,7 +291,7 @@ impl Traced {
     /// Disables all its tracepoints.
     pub fn disable(&self) {
         for known in self.declared() {
-            self.program.enable(self.attached.slot, known.id, Want::No);
+            self.program.enable(self.attached.slot, known.id, EnableMode::No);
         }
     }
 
@@ -367,10 +367,11 @@ fn when(condition: &Condition) -> When<&[u8]> {
 }
 
 /// Returns the way to enable a tracepoint whose `code` has been set: with an inline filter, if the code allows one.
-fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> Want {
-    let gate = match (code.filter, code.trigger) {
-        (When::If(filter), When::Never) => Gate::of(filter, schema),
+fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> EnableMode {
+    let filter = match (code.filter, code.trigger) {
+        (When::If(code), When::Never) => InlineComparison::of(code, schema),
         _ => None,
     };
-    gate.map_or(Want::If, |gate| conditions.gate(id, gate.field, gate.low, gate.span))
+    filter
+        .map_or(EnableMode::If, |filter| conditions.inline_filter(id, filter.field, filter.low, filter.span))
 }

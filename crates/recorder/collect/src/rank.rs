@@ -62,7 +62,7 @@ fn worst_of(trace: &ProgramTrace, hits: &Hits, rank: &mut Rank) -> Option<()> {
     let ctf = Trace::open(trace.path()?, &mut classes).ok()?;
     let triggers: HashMap<String, Condition> = trace.triggers(&hits.user).collect();
     let class = |name: &str| classes.iter().find(|(_, class)| class.name == name);
-    let wanted: Vec<_> = triggers
+    let requested: Vec<_> = triggers
         .iter()
         .filter_map(|(name, condition)| {
             let (id, class) = class(name)?;
@@ -79,7 +79,7 @@ fn worst_of(trace: &ProgramTrace, hits: &Hits, rank: &mut Rank) -> Option<()> {
                 Step::Loss(_) => continue,
                 Step::Event => {}
             }
-            let Some((_, field, condition)) = wanted.iter().find(|(id, ..)| *id == event.class) else {
+            let Some((_, field, condition)) = requested.iter().find(|(id, ..)| *id == event.class) else {
                 continue;
             };
             let tid = event.tid.map_or(0, |tid| tid.0 as u32);

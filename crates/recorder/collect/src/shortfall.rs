@@ -134,7 +134,7 @@ pub enum ProcessState {
         reason: String,
     },
     /// The process was recorded.
-    Recorded {
+    FinishedRecording {
         /// The number of its own tracepoints, without built-in ones.
         tracepoints: usize,
         /// The number of these that were enabled.
@@ -238,7 +238,8 @@ impl NoEvents {
         if self.reason == NoEventsReason::NoProgram {
             parts.push("no program that is linked with sordino was seen".to_owned());
         }
-        let is_recorded = |process: &ProcessFound| matches!(process.state, ProcessState::Recorded { .. });
+        let is_recorded =
+            |process: &ProcessFound| matches!(process.state, ProcessState::FinishedRecording { .. });
         // If any process was recorded, the shell that started it is not the reason.
         if !self.processes.iter().any(is_recorded) {
             let unlinked = self.in_state(&ProcessState::NotLinked);
@@ -276,19 +277,19 @@ impl NoEvents {
 
     /// Describes one process, unless those in its state are listed together.
     fn of_process(&self, ProcessFound { pid, name, state }: &ProcessFound) -> Option<String> {
-        let said = match state {
+        let reported = match state {
             ProcessState::NotLinked | ProcessState::NotRegistered => return None,
             ProcessState::NotReached { reason } => format!("could not be recorded: {reason}"),
-            ProcessState::Recorded { .. } if self.reason == NoEventsReason::NoTracepoint => {
+            ProcessState::FinishedRecording { .. } if self.reason == NoEventsReason::NoTracepoint => {
                 "is linked with sordino and has no tracepoint of its own".to_owned()
             }
-            ProcessState::Recorded { enabled: 0, .. } => {
+            ProcessState::FinishedRecording { enabled: 0, .. } => {
                 "is linked with sordino, and no rule chose any of its tracepoints".to_owned()
             }
-            ProcessState::Recorded { .. } => {
+            ProcessState::FinishedRecording { .. } => {
                 "hit none of its enabled tracepoints, or none as the rule's condition asks".to_owned()
             }
         };
-        Some(format!("{name} (process {pid}) {said}"))
+        Some(format!("{name} (process {pid}) {reported}"))
     }
 }

@@ -3,12 +3,12 @@
 use crate::Error;
 use crate::directory::Directory;
 use crate::kernel::{Emptied, KernelRecorder};
-use crate::missing::Missing;
+use crate::missing::UnwrittenData;
 use crate::options::Options;
 use crate::placement::RecorderCpus;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
-use crate::unanswered::{Unanswered, Unrecorded};
+use crate::unanswered::{Unanswered, UnrecordedPrograms};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
@@ -72,7 +72,7 @@ pub struct Summary {
     pub unplaced: u64,
     /// Programs that registered and could not be recorded.
     #[serde(default)]
-    pub unrecorded: Unrecorded,
+    pub unrecorded: UnrecordedPrograms,
     /// For an incomplete recording, the facts for converting the kernel's pages that the pages do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingConversion>,
@@ -270,13 +270,13 @@ impl Summary {
     }
 
     /// Returns the data that could not be written.
-    pub fn missing(&self) -> Missing {
+    pub fn missing(&self) -> UnwrittenData {
         let unwritten = || self.streams().filter(|stream| stream.unwritten > 0);
         let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         // Records that the kernel overwrote while its pages could not be written.
         let overwritten = |stream: &KernelStream| if self.kernel_problem.is_some() { stream.lost } else { 0 };
         let kernel = self.kernel.iter();
-        Missing {
+        UnwrittenData {
             sub_buffers: sum(&mut unwritten().map(|stream| stream.unwritten)),
             bytes: sum(&mut unwritten().map(|stream| stream.unwritten_bytes)),
             kernel_events: sum(&mut kernel.clone().map(|cpu| cpu.unwritten.saturating_add(overwritten(cpu)))),

@@ -31,7 +31,7 @@ pub struct Lack {
 
 /// Programs that registered and were not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unrecorded {
+pub struct UnrecordedPrograms {
     /// The number of programs.
     pub programs: u64,
     /// The number of counted hits of tracepoints that were to be recorded.
@@ -101,7 +101,7 @@ impl Lack {
     }
 }
 
-impl Unrecorded {
+impl UnrecordedPrograms {
     /// Adds a program with its unanswered hits; `None` if those are unknown.
     pub fn add(&mut self, unanswered: Option<Unanswered>) {
         self.programs = self.programs.saturating_add(1);
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn programs_that_were_not_recorded_are_summed_up_in_a_line() {
         let lines = |programs, hits, uncounted, unseen| -> Vec<String> {
-            Unrecorded { programs, hits, uncounted, unseen }.lines().collect()
+            UnrecordedPrograms { programs, hits, uncounted, unseen }.lines().collect()
         };
         assert!(lines(0, 0, 0, false).is_empty() && lines(1, 0, 0, false).is_empty());
         assert_eq!(lines(2, 1, 0, false), ["2 programs could not be recorded, and 1 event of theirs"]);
@@ -180,9 +180,9 @@ mod tests {
                 "programs may be missing that ended before the recorder saw them: so many started at once that its queue was full"
             ]
         );
-        let mut all = Unrecorded::default();
+        let mut all = UnrecordedPrograms::default();
         all.add(None);
         all.add(Some(Unanswered { hits: 4, uncounted: false }));
-        assert_eq!(all, Unrecorded { programs: 2, hits: 4, uncounted: 1, unseen: false });
+        assert_eq!(all, UnrecordedPrograms { programs: 2, hits: 4, uncounted: 1, unseen: false });
     }
 }

@@ -35,7 +35,7 @@ impl TraceClock {
     }
 
     /// Restores the clock of a recording from its metadata.
-    pub fn known(clock: &sordino_ctf::Clock, hostname: &str) -> Self {
+    pub fn known(clock: &sordino_ctf::ClockDescription, hostname: &str) -> Self {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
         // The time of day when the counter was 0.
@@ -61,10 +61,10 @@ impl TraceClock {
     }
 
     /// Returns the clock that writers of the rings use.
-    pub fn ring_clock(&self) -> sordino_ring::write::Clock {
+    pub fn ring_clock(&self) -> sordino_ring::write::TimestampClock {
         match self.not_cycles {
-            None => sordino_ring::write::Clock::Cycles,
-            Some(_) => sordino_ring::write::Clock::Monotonic,
+            None => sordino_ring::write::TimestampClock::Cycles,
+            Some(_) => sordino_ring::write::TimestampClock::Monotonic,
         }
     }
 
@@ -117,10 +117,11 @@ impl TraceClock {
     }
 
     /// Returns the clock's description for the traces' metadata.
-    pub fn ctf(&self) -> sordino_ctf::Clock {
+    pub fn ctf(&self) -> sordino_ctf::ClockDescription {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz.round() as u64 } else { 1_000_000_000 };
         let (seconds, rest) = offset(self.ticks(&self.begin), hertz, self.begin.realtime);
-        let mut clock = sordino_ctf::Clock::new(if self.not_cycles.is_none() { CYCLES } else { "monotonic" });
+        let mut clock =
+            sordino_ctf::ClockDescription::new(if self.not_cycles.is_none() { CYCLES } else { "monotonic" });
         clock.uuid = Some(self.uuid);
         clock.description = match self.not_cycles {
             None => "the CPUs' cycle counter".to_owned(),

@@ -8,7 +8,7 @@ pub struct Observation {
     /// The thread that has the attribute.
     pub thread: ThreadIds,
     /// The attribute and its value.
-    pub what: Attribute,
+    pub attribute: Attribute,
 }
 
 /// A thread of a traced program.

@@ -174,9 +174,9 @@ pub fn write_contexts(
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     let mut observations: Vec<_> = observations.iter().collect();
     observations.sort_by_key(|observation| observation.at);
-    for Observation { at, thread, what } in observations {
+    for Observation { at, thread, attribute } in observations {
         writer.ticks = begin.max(*at);
-        let (name, says) = context(what);
+        let (name, says) = context(attribute);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
         let arguments: Vec<_> = ids.into_iter().chain(says).collect();
         writer.event(name, thread.tid, &arguments)?;
@@ -185,8 +185,8 @@ pub fn write_contexts(
 }
 
 /// Returns the name of an attribute's event, and the fields after the thread's ids.
-fn context(what: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
-    match what {
+fn context(attribute: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
+    match attribute {
         Attribute::Ids { vpid } => ("sordino_context_ids", vec![(*vpid).into()]),
         Attribute::Comm(comm) => ("sordino_context_comm", vec![comm.as_str().into()]),
         Attribute::Priority { policy, priority, nice } => {

@@ -5,7 +5,7 @@ use crate::rights;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 use sordino_clock::{Clock, nanoseconds};
-use sordino_sched::{CpuList, Thread, set_affinity};
+use sordino_sched::{CpuList, ThreadIdentity, set_affinity};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -68,7 +68,7 @@ pub fn move_to(cpus: &CpuList) -> io::Result<()> {
         .collect();
     for tid in moved {
         // A thread that ends meanwhile needs no CPU.
-        let _ = Thread::find(tid).and_then(|thread| thread.set_affinity(cpus));
+        let _ = ThreadIdentity::find(tid).and_then(|thread| thread.set_affinity(cpus));
     }
     Ok(())
 }

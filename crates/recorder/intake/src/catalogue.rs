@@ -2,7 +2,7 @@
 
 use sordino_ctf::write::{StreamClass, event_class};
 use sordino_event::Schema;
-use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, Refused, read};
+use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, RejectedTracepoint, read};
 use sordino_event::text::count;
 use sordino_ring::control::Program;
 use std::fmt;
@@ -158,7 +158,7 @@ impl CatalogueReader {
         }
     }
 
-    fn refuse(&mut self, refused: &Refused, learned: &mut Learned) {
+    fn refuse(&mut self, refused: &RejectedTracepoint, learned: &mut Learned) {
         self.unregistered += u64::from(matches!(refused.error.kind, ErrorKind::Unregistered(_)));
         match refused.name.as_str() {
             "" => self.note("a part of its catalogue".to_owned(), &refused.error, learned),

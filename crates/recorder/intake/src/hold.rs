@@ -10,9 +10,9 @@ use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
 use sordino_inspect::quota::CpuQuota;
 use sordino_registration::environment::RESERVE;
-use sordino_ring::control::{Attached, FileId, Program, Refusal, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
 use sordino_ring::layout::Geometry;
-use sordino_ring::write::Clock;
+use sordino_ring::write::TimestampClock;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Wishes {
     /// The size and mode of each ring.
     pub geometry: Geometry,
     /// The clock of the records' timestamps.
-    pub clock: Clock,
+    pub clock: TimestampClock,
     /// The CPUs that get rings of their own.
     pub cpus: Vec<u32>,
     /// True if hits on other CPUs are not recorded.
@@ -98,9 +98,9 @@ impl Wishes {
 
     /// Returns the request to a program. Its rings begin with fewer pages the less memory is left, and the more
     /// programs of its user registered within the last second.
-    fn request(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> Wanted<'_> {
+    fn request(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> AttachOptions<'_> {
         let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
-        Wanted {
+        AttachOptions {
             name: &self.name,
             geometry: self.geometry,
             clock: self.clock,
@@ -108,7 +108,7 @@ impl Wishes {
             leave_out_others: self.leave_out_others,
             wake: self.wake,
             block: self.block,
-            first_turn: first_turn(),
+            first_seqno: first_seqno(),
             portion: self.is_sparse.then(portion),
             conditions: self.conditions,
         }
@@ -154,7 +154,7 @@ impl Candidate {
         Duration::from_secs(2 + (self.program.size_of(&self.request(wishes)) >> 30))
     }
 
-    fn request<'a>(&self, wishes: &'a Wishes) -> Wanted<'a> {
+    fn request<'a>(&self, wishes: &'a Wishes) -> AttachOptions<'a> {
         wishes.request(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
     }
 
@@ -258,7 +258,7 @@ impl Taken {
 
 /// Returns a different first sub-buffer sequence number each time, so that a writer that slept through a detach never
 /// finds the head that it saw before.
-fn first_turn() -> u32 {
+fn first_seqno() -> u32 {
     let mut random = [0; 4];
     // Without random numbers: the clock also differs each time.
     match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {

@@ -53,7 +53,7 @@ pub use hold::{Candidate, Taken, Wishes};
 pub use intake::Intake;
 pub use job::{Job, JobSource};
 pub use ledger::{Claim, IntakeLimits, Memory};
-pub use list::{Listed, Listing, list};
+pub use list::{Listed, ProgramList, list};
 pub use listen::{Listener, Registration};
 pub use supply::{Supplied, Supply, SupplyWaker};
 pub use work::LOOKS_UNTIL_MADE;

@@ -8,7 +8,7 @@ use sordino_ring::control::Program;
 
 /// The programs that could be recorded now.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Listing {
+pub struct ProgramList {
     /// The programs that are linked with sordino.
     pub programs: Vec<Listed>,
     /// The number of processes that can't be examined and so may be such programs.
@@ -36,8 +36,8 @@ pub struct Listed {
 }
 
 /// Examines all processes except this one.
-pub fn list() -> Listing {
-    let mut listing = Listing::default();
+pub fn list() -> ProgramList {
+    let mut listing = ProgramList::default();
     for pid in processes().into_iter().filter(|pid| *pid != std::process::id() as i32) {
         match areas(pid) {
             Ok(found) => {

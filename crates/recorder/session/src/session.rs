@@ -44,7 +44,7 @@ use sordino_collect::chunk::{Chunk, ChunkEnd};
 use sordino_collect::context::Watcher;
 use sordino_collect::directory::Directory;
 use sordino_collect::kernel::{Emptied, KernelRecorder};
-use sordino_collect::missing::Missing;
+use sordino_collect::missing::UnwrittenData;
 use sordino_collect::options::{Options, Programs, UserEvents};
 use sordino_collect::place::CollectorPlace;
 use sordino_collect::placement::Placement;
@@ -84,7 +84,7 @@ const SLOW_START: Duration = Duration::from_secs(3);
 
 /// The result of a recording.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct FinishedRecording {
     /// The directory of the recording.
     pub directory: Directory,
     /// The summary of the recording.
@@ -104,7 +104,7 @@ pub fn record(
     guardian: Option<&mut Guardian>,
     stop: BorrowedFd<'_>,
     watch: &mut dyn Watch,
-) -> Result<Recorded, Error> {
+) -> Result<FinishedRecording, Error> {
     let directory = Directory::create(&options.output)?;
     let begun = Session::prepare(options, guardian, Some(directory.clone()), None)
         .and_then(|session| session.begun(watch));
@@ -115,7 +115,7 @@ pub fn record(
     result?;
     let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
     options.reader.into_iter().for_each(|(user, group)| directory.dir().give(user, group));
-    Ok(Recorded { directory, summary, status: recorded.status, running: recorded.running })
+    Ok(FinishedRecording { directory, summary, status: recorded.status, running: recorded.running })
 }
 
 /// The result of a session.
@@ -126,8 +126,8 @@ pub struct SessionResult {
     /// The reasons that the last recordings could not be completed, if any.
     pub problems: Vec<String>,
     /// The data that could not be written.
-    pub missing: Missing,
-    /// Missing events, with the reasons.
+    pub missing: UnwrittenData,
+    /// UnwrittenData events, with the reasons.
     pub shortfall: Shortfall,
 }
 
@@ -251,7 +251,7 @@ struct Outlet {
     /// Errors of earlier recordings.
     notes: Vec<String>,
     /// The data that earlier recordings lack.
-    missing: Missing,
+    missing: UnwrittenData,
     /// The number of automatic triggers for a snapshot so far.
     triggers: u64,
     /// The number of snapshots taken for them, and the time of the last one.
@@ -282,7 +282,7 @@ struct Ended {
     /// The reasons that a session's recordings could not be completed.
     problems: Vec<String>,
     /// The data that a session could not write.
-    missing: Missing,
+    missing: UnwrittenData,
     shortfall: Shortfall,
 }
 

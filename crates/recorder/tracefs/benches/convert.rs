@@ -1,7 +1,7 @@
 //! Measures parsing and conversion of pages of sched_switch: `cargo bench -p sordino-tracefs`.
 #![expect(clippy::print_stdout, reason = "its result")]
 
-use sordino_tracefs::{Converter, Format, Mapping, Page, PageLayout, lttng};
+use sordino_tracefs::{Converter, EventConversion, Format, Page, PageLayout, lttng};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ fn main() {
     let layout = PageLayout::of_size(PAGE as u32).expect("a layout");
     let page = page(&format);
     for (name, mapping) in
-        [("kernel's", Mapping::unchanged(&format.schema())), ("LTTng's", lttng(&format.schema()))]
+        [("kernel's", EventConversion::unchanged(&format.schema())), ("LTTng's", lttng(&format.schema()))]
     {
         let converter = Converter::new([(&format, &mapping)]).expect("one event");
         let (mut payload, mut records) = (Vec::with_capacity(PAGE), 0u32);

@@ -4,7 +4,7 @@
 //! wake a blocking reader, which would get a nearly empty page and thereby cause the next event.
 
 use crate::dir::Dir;
-use crate::{Error, Instance, PageLayout, Statistics};
+use crate::{BufferCounts, Error, Instance, PageLayout};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use sordino_event::Cpu;
@@ -36,7 +36,7 @@ pub struct Drained {
     /// Number of bytes in its file.
     pub bytes: u64,
     /// The kernel's counts at the end, lost records included.
-    pub statistics: Statistics,
+    pub statistics: BufferCounts,
     /// Reason why the file lacks some of the buffer's content, if it does.
     pub failure: Option<Error>,
 }

@@ -32,16 +32,16 @@ pub struct Format {
     /// Name of the event.
     pub event: EventName,
     /// Fields with which every record starts.
-    pub common: Vec<Field>,
+    pub common: Vec<RecordField>,
     /// Fields of this event.
-    pub fields: Vec<Field>,
+    pub fields: Vec<RecordField>,
     /// The kernel's print format: a C format string and its arguments.
     pub print: String,
 }
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct RecordField {
     /// Name of the field.
     pub name: String,
     /// C type of the field, or of an element if it has several.
@@ -53,12 +53,12 @@ pub struct Field {
     /// True if it is a signed integer or an array of signed integers.
     pub signed: bool,
     /// Number and location of its values.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// Number and location of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// One value in the field itself.
     Single,
     /// A fixed number of values in the field itself.
@@ -96,7 +96,7 @@ impl Format {
         let (line, found) = lines.next().unwrap_or((2, ""));
         let id = found.strip_prefix("ID: ").and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| wrong(&event, line, "ID: NUMBER", found))?;
-        let (mut common, mut fields) = (Vec::new(), Vec::<Field>::new());
+        let (mut common, mut fields) = (Vec::new(), Vec::<RecordField>::new());
         for (line, found) in lines {
             if let Some(rest) = found.trim_start().strip_prefix("field:") {
                 let field = field(rest).map_err(|expected| wrong(&event, line, expected, found))?;
@@ -119,7 +119,7 @@ impl Format {
         if event.system == "ftrace" && event.name == "kernel_stack" {
             // It is declared with eight addresses, but written with as many as the stack has.
             if let Some(field) = fields.last_mut() {
-                field.kind = Kind::Tail;
+                field.kind = FieldKind::Tail;
             }
         }
         Ok(Self { id, event, common, fields, print })
@@ -132,7 +132,8 @@ impl Format {
     /// All other types (sets of CPUs, structures) become hexadecimal bytes.
     pub fn schema(&self) -> Schema {
         let hints = Hints::of(&self.print);
-        let field = |field: &Field| SchemaField { name: field.name.clone(), ty: field.schema_type(&hints) };
+        let field =
+            |field: &RecordField| SchemaField { name: field.name.clone(), ty: field.schema_type(&hints) };
         Schema {
             provider: self.event.system.clone(),
             name: self.event.name.clone(),
@@ -143,22 +144,22 @@ impl Format {
     }
 }
 
-impl Field {
+impl RecordField {
     fn schema_type(&self, hints: &Hints<'_>) -> Type {
         let bytes = Scalar::Integer(Integer::new(Width::W8, false).hexadecimal());
         match self.kind {
-            Kind::Single => match self.scalar(self.size, hints) {
+            FieldKind::Single => match self.scalar(self.size, hints) {
                 Some(scalar) => Type::Scalar(scalar),
                 None => Type::Array(bytes, self.size),
             },
-            Kind::Array { .. } if self.ty == "char" => Type::Text(self.size),
-            Kind::Array { element } => match self.scalar(element, hints) {
+            FieldKind::Array { .. } if self.ty == "char" => Type::Text(self.size),
+            FieldKind::Array { element } => match self.scalar(element, hints) {
                 Some(scalar) => Type::Array(scalar, self.size / element),
                 None => Type::Array(bytes, self.size),
             },
-            Kind::Dynamic { .. } if self.ty == "char" && !hints.is_numbers(&self.name) => Type::String,
-            Kind::Tail if self.ty == "char" && hints.is_text(&self.name) => Type::String,
-            Kind::Dynamic { .. } | Kind::Tail => {
+            FieldKind::Dynamic { .. } if self.ty == "char" && !hints.is_numbers(&self.name) => Type::String,
+            FieldKind::Tail if self.ty == "char" && hints.is_text(&self.name) => Type::String,
+            FieldKind::Dynamic { .. } | FieldKind::Tail => {
                 let scalar = element_size(&self.ty).and_then(|size| self.scalar(size, hints));
                 Type::Sequence(scalar.unwrap_or(bytes))
             }
@@ -169,7 +170,7 @@ impl Field {
     fn scalar(&self, size: u32, hints: &Hints<'_>) -> Option<Scalar> {
         let width = Width::from_bytes(size)?;
         let labels = hints.labels(&self.name);
-        let several = self.kind != Kind::Single;
+        let several = self.kind != FieldKind::Single;
         let integer = Integer::new(width, self.signed);
         Some(match width {
             Width::W8 if self.ty == "bool" => Scalar::Bool,
@@ -208,7 +209,7 @@ fn wrong(event: &EventName, line: usize, expected: &'static str, found: &str) ->
 }
 
 /// Parses `TYPE NAME;\toffset:0;\tsize:2;\tsigned:0;`, the text behind `field:`.
-pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
+pub(crate) fn field(text: &str) -> Result<RecordField, &'static str> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next().unwrap_or_default();
     let mut number = |key: &'static str, expected| {
@@ -237,13 +238,13 @@ pub(crate) fn field(text: &str) -> Result<Field, &'static str> {
         return Err("a field's name");
     }
     let kind = match (relative, length) {
-        (Some(relative), _) if size == 4 => Kind::Dynamic { relative },
+        (Some(relative), _) if size == 4 => FieldKind::Dynamic { relative },
         (Some(_), _) => return Err("size:4 of a dynamic field"),
-        _ if size == 0 => Kind::Tail,
-        (None, Some(length)) => Kind::Array { element: array_element(&ty, size, length) },
-        (None, None) => Kind::Single,
+        _ if size == 0 => FieldKind::Tail,
+        (None, Some(length)) => FieldKind::Array { element: array_element(&ty, size, length) },
+        (None, None) => FieldKind::Single,
     };
-    Ok(Field { name: name.to_owned(), ty, offset, size, signed, kind })
+    Ok(RecordField { name: name.to_owned(), ty, offset, size, signed, kind })
 }
 
 /// Returns true if `name` is a valid name in every trace format.

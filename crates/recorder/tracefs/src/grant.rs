@@ -63,14 +63,14 @@ const LEAST_KIB: u64 = 8;
 
 /// Events that a group may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Events {
+pub enum GrantedEvents {
     /// The events of the groups [`USUAL`].
     Usual,
     /// All events of the kernel.
     All,
 }
 
-impl Events {
+impl GrantedEvents {
     fn has(self, system: &str) -> bool {
         self == Self::All || USUAL.contains(&system)
     }
@@ -116,7 +116,7 @@ impl Tracefs {
     /// [`Error::GivesAll`] if the instance exists and grants more events: a process with an open file of it would keep
     /// them. [`Error::Busy`] if it was [closed](Self::close) and a process still has it open. Other errors if it cannot
     /// be created or given to the group.
-    pub fn grant(&self, granted: &Granted, group: u32, events: Events) -> Result<(), Error> {
+    pub fn grant(&self, granted: &Granted, group: u32, events: GrantedEvents) -> Result<(), Error> {
         validate(&granted.name)?;
         let instances = self.root.directory("instances")?;
         if let Ok(closed) = instances.directory(&granted.name)
@@ -126,7 +126,7 @@ impl Tracefs {
             remove(&instances, &closed, &granted.name)?;
         }
         let dir = instances.make(&granted.name)?;
-        if events == Events::Usual && dir.mode(ALL_EVENTS)? & 0o020 != 0 {
+        if events == GrantedEvents::Usual && dir.mode(ALL_EVENTS)? & 0o020 != 0 {
             return Err(Error::GivesAll(granted.name.clone()));
         }
         for (name, bits) in self.files(&dir, events)? {
@@ -148,7 +148,7 @@ impl Tracefs {
         };
         // The directory comes first: it is the way to all files.
         dir.withdraw(".")?;
-        for (name, _) in self.files(&dir, Events::All)? {
+        for (name, _) in self.files(&dir, GrantedEvents::All)? {
             there(dir.withdraw(&name))?;
         }
         dir.write(ALL_EVENTS, "0")?;
@@ -157,7 +157,7 @@ impl Tracefs {
 
     /// Returns the files of an instance that a group gets, with their mode bits. Some kernels or events lack some of
     /// them.
-    fn files(&self, dir: &Dir, events: Events) -> Result<Vec<(String, u32)>, Error> {
+    fn files(&self, dir: &Dir, events: GrantedEvents) -> Result<Vec<(String, u32)>, Error> {
         let mut files: Vec<(String, u32)> = SETTINGS.map(|name| (name.to_owned(), WRITE)).into();
         files.extend(["options", "per_cpu"].map(|name| (name.to_owned(), LIST)));
         for cpu in dir.directory("per_cpu")?.entries()? {
@@ -165,7 +165,7 @@ impl Tracefs {
             files.extend(parts.map(|(name, bits)| (format!("per_cpu/{cpu}{name}"), bits)));
         }
         files.extend(["header_page", "header_event"].map(|name| (format!("events/{name}"), READ)));
-        if events == Events::All {
+        if events == GrantedEvents::All {
             files.push((ALL_EVENTS.to_owned(), WRITE));
         }
         let given: Vec<_> = self.events()?.into_iter().filter(|event| events.has(&event.system)).collect();

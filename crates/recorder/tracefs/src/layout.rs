@@ -1,6 +1,6 @@
 //! Layout of the pages of the kernel's trace buffers, as the kernel describes it.
 
-use crate::format::{Field, field};
+use crate::format::{RecordField, field};
 use crate::{Error, Instance};
 use std::path::Path;
 
@@ -34,7 +34,7 @@ impl PageLayout {
         if let Some((expected, found)) = odd_event_header(header_event) {
             return Err(unexpected("header_event", expected, found));
         }
-        let find = |name: &str| -> Option<Field> {
+        let find = |name: &str| -> Option<RecordField> {
             let fields = header_page.lines().filter_map(|line| line.trim().strip_prefix("field:"));
             fields.filter_map(|text| field(text.trim()).ok()).find(|field| field.name == name)
         };

@@ -6,7 +6,7 @@
 //!   moves its records into files;
 //! * [`Granted`] is an instance that root has prepared for a group whose members cannot create any;
 //! * a [`Format`] is the layout of an event's records, and [`lttng()`] maps an event to the names of LTTng;
-//! * a [`Page`] is a part of those files, and a [`Converter`] turns its [`Record`]s into payloads.
+//! * a [`Page`] is a part of those files, and a [`Converter`] turns its [`KernelRecord`]s into payloads.
 //!
 //! The last two do no I/O and accept untrusted bytes.
 //!
@@ -49,14 +49,14 @@ mod tracers;
 pub use drain::{Drain, Drained};
 pub use error::Error;
 pub use events::{EventName, Selection, choose};
-pub use format::{Field, Format, Kind};
-pub use grant::{Events, Granted, SHARED, USUAL};
+pub use format::{FieldKind, Format, RecordField};
+pub use grant::{Granted, GrantedEvents, SHARED, USUAL};
 pub use instance::{Instance, PREFIX};
 pub use layout::PageLayout;
-pub use lttng::{Conversion, Mapping, PRIORITIES, Source, lttng};
+pub use lttng::{Conversion, EventConversion, FieldSource, PRIORITIES, lttng};
 pub use mount::{Tracefs, mount_point};
-pub use page::{Damage, Missed, Page, Record, Records};
-pub use record::{Converter, Header};
+pub use page::{Damage, KernelRecord, Missed, Page, Records};
+pub use record::{Converter, RecordHeader};
 pub use settings::{CLOCK_MONOTONIC, CLOCK_TSC, Clocks};
-pub use statistics::Statistics;
+pub use statistics::BufferCounts;
 pub use tracers::Lines;

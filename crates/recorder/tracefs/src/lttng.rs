@@ -8,16 +8,16 @@ use sordino_event::{Base, Field, Integer, PriorityNumbering, Scalar, Schema, Typ
 
 /// Conversion of an event's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct EventConversion {
     /// Name and fields of the result.
     pub schema: Schema,
     /// Source of each of its fields.
-    pub sources: Vec<Source>,
+    pub sources: Vec<FieldSource>,
 }
 
 /// Source of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct FieldSource {
     /// Index of the kernel's field in [`Format::fields`](crate::Format::fields).
     pub field: usize,
     /// Conversion of its value.
@@ -39,10 +39,11 @@ pub enum Conversion {
 /// The numbering of the priorities that [`Conversion::Priority`] gives.
 pub const PRIORITIES: PriorityNumbering = PriorityNumbering::Lttng;
 
-impl Mapping {
+impl EventConversion {
     /// Returns a mapping that keeps the kernel's names and values.
     pub fn unchanged(schema: &Schema) -> Self {
-        let sources = (0..schema.fields.len()).map(|field| Source { field, conversion: Conversion::Same });
+        let sources =
+            (0..schema.fields.len()).map(|field| FieldSource { field, conversion: Conversion::Same });
         Self { schema: schema.clone(), sources: sources.collect() }
     }
 }
@@ -59,10 +60,12 @@ impl Mapping {
 /// assert_eq!(mapping.sources[1].conversion, Conversion::Priority);
 /// # Ok::<(), sordino_tracefs::Error>(())
 /// ```
-pub fn lttng(schema: &Schema) -> Mapping {
-    let Some(name) = name(&schema.provider, &schema.name) else { return Mapping::unchanged(schema) };
-    let mut mapping =
-        Mapping { schema: Schema { name, fields: Vec::new(), ..schema.clone() }, sources: Vec::new() };
+pub fn lttng(schema: &Schema) -> EventConversion {
+    let Some(name) = name(&schema.provider, &schema.name) else { return EventConversion::unchanged(schema) };
+    let mut mapping = EventConversion {
+        schema: Schema { name, fields: Vec::new(), ..schema.clone() },
+        sources: Vec::new(),
+    };
     for (place, field) in schema.fields.iter().enumerate() {
         let Some((name, conversion)) = rename(&schema.provider, field) else { continue };
         let ty = match (&field.ty, conversion) {
@@ -81,10 +84,10 @@ pub fn lttng(schema: &Schema) -> Mapping {
     mapping
 }
 
-impl Mapping {
+impl EventConversion {
     fn add(&mut self, name: &str, ty: Type, field: usize, conversion: Conversion) {
         self.schema.fields.push(Field { name: name.to_owned(), ty });
-        self.sources.push(Source { field, conversion });
+        self.sources.push(FieldSource { field, conversion });
     }
 }
 

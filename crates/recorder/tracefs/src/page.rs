@@ -46,7 +46,7 @@ pub enum Missed {
 
 /// A record with its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct KernelRecord<'a> {
     /// Timestamp in ticks of the trace clock.
     pub ticks: u64,
     /// The event's fields, the common ones first; up to three bytes of padding may follow.
@@ -159,7 +159,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, Damage>;
+    type Item = Result<KernelRecord<'a>, Damage>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -199,7 +199,7 @@ impl<'a> Iterator for Records<'a> {
                 self.ticks = self.ticks.saturating_add(u64::from(delta));
             }
             if kind != PADDING {
-                return Some(Ok(Record { ticks: self.ticks, bytes }));
+                return Some(Ok(KernelRecord { ticks: self.ticks, bytes }));
             }
         }
     }
@@ -208,7 +208,7 @@ impl<'a> Iterator for Records<'a> {
 impl<'a> Records<'a> {
     /// Ends the iteration with damage at the current entry, which claims `length` bytes.
     #[cold]
-    fn damage(&mut self, length: u64) -> Option<Result<Record<'a>, Damage>> {
+    fn damage(&mut self, length: u64) -> Option<Result<KernelRecord<'a>, Damage>> {
         let (offset, end) = (self.start + self.position, self.start + self.data.len());
         self.position = self.data.len();
         Some(Err(Damage::Entry { offset, length, end }))

@@ -3,15 +3,15 @@
 //! The kernel aligns fields and stores dynamic ones at the end; a payload is packed. The steps of the conversion are
 //! computed once for each event.
 
-use crate::format::{Field, Kind};
-use crate::lttng::{Conversion, Mapping, PRIORITIES, request_flags};
+use crate::format::{FieldKind, RecordField};
+use crate::lttng::{Conversion, EventConversion, PRIORITIES, request_flags};
 use crate::page::Damage;
 use crate::{Error, Format};
 use sordino_event::{Tid, Type};
 
 /// Values of a record besides its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct RecordHeader {
     /// Index of the event among those that the [`Converter`] was created with.
     pub event: usize,
     /// Id of the thread that ran or was interrupted.
@@ -37,7 +37,9 @@ impl Converter {
     /// # Errors
     /// [`Error::Format`] if the common fields of an event are not those that all kernels have, or differ from the other
     /// events'.
-    pub fn new<'a>(events: impl IntoIterator<Item = (&'a Format, &'a Mapping)>) -> Result<Self, Error> {
+    pub fn new<'a>(
+        events: impl IntoIterator<Item = (&'a Format, &'a EventConversion)>,
+    ) -> Result<Self, Error> {
         let mut converter = Self { common: Common::default(), plans: Vec::new() };
         for (place, (format, mapping)) in events.into_iter().enumerate() {
             let wrong = |expected| Error::Format {
@@ -66,7 +68,7 @@ impl Converter {
     /// # Errors
     /// [`Damage`] if the record belongs to none of the events, or has no room for its fields. The record is untrusted.
     #[inline]
-    pub fn convert(&self, record: &[u8], payload: &mut Vec<u8>) -> Result<Header, Damage> {
+    pub fn convert(&self, record: &[u8], payload: &mut Vec<u8>) -> Result<RecordHeader, Damage> {
         let common = &self.common;
         let id = u16::from_ne_bytes(chunk(record, common.id)?);
         let Some(Some((event, plan))) = self.plans.get(usize::from(id)) else {
@@ -77,7 +79,7 @@ impl Converter {
         let tid = Tid(i32::from_ne_bytes(chunk(record, common.tid)?));
         let before = payload.len();
         plan.run(record, payload).inspect_err(|_| payload.truncate(before))?;
-        Ok(Header { event: *event, tid, flags, preempt_count })
+        Ok(RecordHeader { event: *event, tid, flags, preempt_count })
     }
 }
 
@@ -133,7 +135,7 @@ enum Place {
 }
 
 impl Plan {
-    fn new(format: &Format, mapping: &Mapping) -> Self {
+    fn new(format: &Format, mapping: &EventConversion) -> Self {
         let mut steps: Vec<Step> = Vec::new();
         for (target, source) in mapping.schema.fields.iter().zip(&mapping.sources) {
             let field = &format.fields[source.field];
@@ -180,13 +182,15 @@ impl Plan {
 }
 
 impl Step {
-    fn new(field: &Field, ty: &Type, conversion: Conversion) -> Self {
+    fn new(field: &RecordField, ty: &Type, conversion: Conversion) -> Self {
         let from = field.offset as usize;
         let to = from.saturating_add(field.size as usize);
         let place = match field.kind {
-            Kind::Dynamic { relative } => Place::Dynamic { at: from, base: if relative { to } else { 0 } },
-            Kind::Tail => Place::Tail(from),
-            Kind::Single | Kind::Array { .. } => {
+            FieldKind::Dynamic { relative } => {
+                Place::Dynamic { at: from, base: if relative { to } else { 0 } }
+            }
+            FieldKind::Tail => Place::Tail(from),
+            FieldKind::Single | FieldKind::Array { .. } => {
                 return match conversion {
                     Conversion::Same => Self::Copy { from, to },
                     Conversion::Priority => Self::Priority(from),

@@ -5,7 +5,7 @@ use sordino_event::Cpu;
 
 /// Counts of one CPU's buffer since the instance was created or last emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct BufferCounts {
     /// Number of unread records in the buffer.
     pub entries: u64,
     /// Number of records that were overwritten before they were read.
@@ -20,7 +20,7 @@ pub struct Statistics {
     pub read: u64,
 }
 
-impl Statistics {
+impl BufferCounts {
     /// Returns the number of records that never reached a reader.
     pub fn lost(&self) -> u64 {
         self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped)
@@ -49,7 +49,7 @@ impl Instance {
     ///
     /// # Errors
     /// Returns an error if there is no such CPU, or if a count is missing.
-    pub fn statistics(&self, cpu: Cpu) -> Result<Statistics, Error> {
+    pub fn statistics(&self, cpu: Cpu) -> Result<BufferCounts, Error> {
         let file = format!("per_cpu/cpu{cpu}/stats");
         let text = self.dir.read(&file)?;
         parse(&text).map_err(|expected| Error::Unexpected {
@@ -60,12 +60,12 @@ impl Instance {
     }
 }
 
-fn parse(text: &str) -> Result<Statistics, &'static str> {
+fn parse(text: &str) -> Result<BufferCounts, &'static str> {
     let count = |name: &'static str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(": "));
         lines.find(|&(key, _)| key == name).and_then(|(_, value)| value.trim().parse().ok()).ok_or(name)
     };
-    Ok(Statistics {
+    Ok(BufferCounts {
         entries: count("entries")?,
         overrun: count("overrun")?,
         commit_overrun: count("commit overrun")?,
@@ -84,7 +84,7 @@ mod tests {
         let text = "entries: 1\noverrun: 2\ncommit overrun: 3\nbytes: 4\n\
                     oldest event ts:  2725.1\nnow ts: 3.5\ndropped events: 5\nread events: 6\n";
         let expected =
-            Statistics { entries: 1, overrun: 2, commit_overrun: 3, bytes: 4, dropped: 5, read: 6 };
+            BufferCounts { entries: 1, overrun: 2, commit_overrun: 3, bytes: 4, dropped: 5, read: 6 };
         assert_eq!(parse(text), Ok(expected));
         assert_eq!((expected.lost(), expected.recorded()), (10, 17));
         assert_eq!(parse("entries: 1\n"), Err("overrun"));

@@ -1,6 +1,6 @@
 //! Pages that a kernel wrote, compared with that kernel's own output.
 
-use sordino_tracefs::{Converter, Format, Mapping, Missed, Page, PageLayout};
+use sordino_tracefs::{Converter, EventConversion, Format, Missed, Page, PageLayout};
 use std::path::PathBuf;
 
 fn sample(path: &str) -> PathBuf {
@@ -21,7 +21,7 @@ fn records_are_read_as_the_kernel_prints_them() {
         let text = std::fs::read_to_string(sample("formats/linux-6.18").join(event)).unwrap();
         Format::parse("raw_syscalls", &text).unwrap()
     });
-    let mappings = [0, 1].map(|event| Mapping::unchanged(&formats[event].schema()));
+    let mappings = [0, 1].map(|event| EventConversion::unchanged(&formats[event].schema()));
     let converter = Converter::new(formats.iter().zip(&mappings)).unwrap();
     let mut text = String::new();
     let bytes = page("system-calls.page");

@@ -3,7 +3,7 @@
 //! `docs/conditions.md` describes the bytes for authors of other evaluators.
 
 use crate::number::{Operator, Relation};
-use crate::payload::{Encoding, Interval};
+use crate::payload::{Encoding, ValueInterval};
 use std::mem::offset_of;
 
 /// The longest code of a condition, in bytes.
@@ -28,7 +28,7 @@ pub enum Op<'a> {
     /// Moves the base to an element of the sequence at `offset`.
     Element { offset: u16, size: u8, index: u16 },
     /// Tests whether an integer lies within the interval, or outside of it.
-    Interval(Interval),
+    ValueInterval(ValueInterval),
     /// Tests whether the text of `length` bytes at `offset` matches `pattern`. With `unlike`, the result is
     /// inverted.
     Match { unlike: bool, offset: u16, length: u16, pattern: &'a [u8] },
@@ -92,7 +92,7 @@ impl<'a> Op<'a> {
             Self::Element { offset, size, index } => {
                 put(code, ELEMENT, &[&offset.to_ne_bytes(), &[size], &index.to_ne_bytes()]);
             }
-            Self::Interval(Interval { outside, encoding, offset, low, span }) => {
+            Self::ValueInterval(ValueInterval { outside, encoding, offset, low, span }) => {
                 let op = if outside { OUTSIDE } else { WITHIN };
                 let [low, span] = [low, span].map(u64::to_ne_bytes);
                 put(code, op, &[&[encoding.byte()], &offset.to_ne_bytes(), &low, &span]);
@@ -128,7 +128,7 @@ impl<'a> Op<'a> {
             PAST_STRING => Self::PastString { offset: offset(code)? },
             PAST_SEQUENCE => Self::PastSequence { offset: offset(code)?, size: byte(code)? },
             ELEMENT => Self::Element { offset: offset(code)?, size: byte(code)?, index: offset(code)? },
-            WITHIN | OUTSIDE => Self::Interval(interval(op, code)?),
+            WITHIN | OUTSIDE => Self::ValueInterval(interval(op, code)?),
             LIKE | UNLIKE => {
                 let (offset, length) = (offset(code)?, offset(code)?);
                 let bytes = usize::from(byte(code)?);
@@ -183,9 +183,9 @@ impl Sole {
 
     /// Returns the interval; `None` if the code is something else.
     #[inline(always)]
-    pub fn interval(self) -> Option<Interval> {
+    pub fn interval(self) -> Option<ValueInterval> {
         let Self { op, encoding, offset, low, span } = self;
-        matches!(op, WITHIN | OUTSIDE).then_some(Interval {
+        matches!(op, WITHIN | OUTSIDE).then_some(ValueInterval {
             outside: op == OUTSIDE,
             encoding,
             offset,
@@ -196,8 +196,8 @@ impl Sole {
 }
 
 #[inline(always)]
-fn interval(op: u8, code: &mut &[u8]) -> Option<Interval> {
-    Some(Interval {
+fn interval(op: u8, code: &mut &[u8]) -> Option<ValueInterval> {
+    Some(ValueInterval {
         outside: op == OUTSIDE,
         encoding: Encoding::of_byte(byte(code)?),
         offset: offset(code)?,

@@ -22,4 +22,4 @@ mod payload;
 pub use code::{JUMP, MAX_CODE, MAX_PATTERN, Op, STACK, Sole, UP_TO_ZERO};
 pub use machine::holds;
 pub use number::{Number, Operator, Relation};
-pub use payload::{Encoding, Interval};
+pub use payload::{Encoding, ValueInterval};

@@ -12,7 +12,7 @@ use crate::payload::{element, past_sequence, past_string, text};
 /// Real-time: no allocation, no recursion, no panic. Jumps only lead forward, and each operation is bounded by the
 /// payload's length, or for a pattern by that times the pattern's length: together at most `code.len() * (payload.len()
 /// + 1)` small steps. At most [`MAX_CODE`] bytes of code are read. Code that is the test of one
-/// [`Interval`](crate::Interval) runs faster by that.
+/// [`ValueInterval`](crate::ValueInterval) runs faster by that.
 pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
     let mut code = code.get(..MAX_CODE).unwrap_or(code);
     let mut stack = Stack { numbers: [Number::Nothing; STACK], height: 0 };
@@ -27,7 +27,7 @@ pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
             Op::Element { offset, size, index } => {
                 base = element(payload, behind(base, offset), size, index).unwrap_or(NOWHERE);
             }
-            Op::Interval(interval) => truth = interval.holds_behind(payload, base),
+            Op::ValueInterval(interval) => truth = interval.holds_behind(payload, base),
             Op::Match { unlike, offset, length, pattern } => {
                 truth = text(payload, behind(base, offset), length)
                     .is_some_and(|text| glob::matches(pattern, text) != unlike);

@@ -19,7 +19,7 @@ const BOOL: u8 = 1 << 5;
 
 /// An integer in a payload, and the interval that it has to lie within or outside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct ValueInterval {
     /// True if the integer has to lie outside of the interval.
     pub outside: bool,
     /// The encoding of the integer in a payload.
@@ -121,7 +121,7 @@ const fn width(bytes: u32) -> u8 {
     bytes.ilog2() as u8
 }
 
-impl Interval {
+impl ValueInterval {
     /// Returns true if the integer in `payload` is where it has to be. [`holds`](crate::holds) returns the same for the
     /// code that this interval was made from.
     ///

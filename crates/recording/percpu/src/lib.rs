@@ -23,8 +23,8 @@ mod rseq;
 pub mod thread;
 
 pub use rseq::{
-    Bytes, Commit, Leave, NO_CPU, Outcome, Payload, Words, cpu, current_cpu, expect_write, init, publish,
-    publish_leaving, sleep, sum, wake,
+    Bytes, Commit, NO_CPU, Outcome, Payload, SwitchWords, Words, cpu, current_cpu, expect_write, init,
+    publish, publish_switching, sleep, sum, wake,
 };
 #[cfg(not(loom))]
 pub use rseq::{arch::vfork, read_performance_counter};

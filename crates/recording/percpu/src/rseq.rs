@@ -31,7 +31,7 @@ pub enum Outcome {
 
 /// A record and its destination.
 ///
-/// The record is `stamp`, `tag` and the payload, one after the other, at `destination`.
+/// The record is `timestamp`, `tag` and the payload, one after the other, at `destination`.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a, P> {
     /// The CPU that `head` and `destination` belong to, as [`cpu`] returned it.
@@ -45,7 +45,7 @@ pub struct Commit<'a, P> {
     /// The record's address, a multiple of 8.
     pub destination: *mut u8,
     /// The record's first word.
-    pub stamp: u64,
+    pub timestamp: u64,
     /// The record's second word.
     pub tag: u64,
     /// The bytes behind the two words.
@@ -68,22 +68,22 @@ pub struct Words(pub u64, pub u64);
 /// A payload behind a record's first two words: [`Bytes`] or [`Words`].
 ///
 /// # Safety
-/// `publish` keeps the guarantees of [`publish()`] and [`publish_leaving()`].
+/// `publish` keeps the guarantees of [`publish()`] and [`publish_switching()`].
 pub unsafe trait Payload: Copy {
-    /// Implements [`publish()`] and, with `leave`, [`publish_leaving()`].
+    /// Implements [`publish()`] and, with `switch`, [`publish_switching()`].
     ///
     /// # Safety
-    /// The caller meets the requirements of [`publish()`] and, with `leave`, those of [`publish_leaving()`].
+    /// The caller meets the requirements of [`publish()`] and, with `switch`, those of [`publish_switching()`].
     #[doc(hidden)]
-    unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome;
+    unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome;
 }
 
 // SAFETY: `arch::publish` is the section that copies a payload from memory, and keeps both functions' guarantees.
 unsafe impl Payload for Bytes {
     #[inline(always)]
-    unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome {
-        // SAFETY: the caller guarantees the requirements of `publish` and `publish_leaving` (this function's # Safety).
-        unsafe { arch::publish(arch::area(), commit, leave) }
+    unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome {
+        // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's # Safety).
+        unsafe { arch::publish(arch::area(), commit, switch) }
     }
 }
 
@@ -91,9 +91,9 @@ unsafe impl Payload for Bytes {
 // guarantees.
 unsafe impl Payload for Words {
     #[inline(always)]
-    unsafe fn publish(commit: &Commit<'_, Self>, leave: Option<Leave>) -> Outcome {
-        // SAFETY: the caller guarantees the requirements of `publish` and `publish_leaving` (this function's # Safety).
-        unsafe { arch::publish_words(arch::area(), commit, leave) }
+    unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome {
+        // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's # Safety).
+        unsafe { arch::publish_words(arch::area(), commit, switch) }
     }
 }
 
@@ -101,7 +101,7 @@ unsafe impl Payload for Words {
 /// timestamp, the expected head, and a count of lost records. The section writes them before the record becomes
 /// visible.
 #[derive(Clone, Copy, Debug)]
-pub struct Leave {
+pub struct SwitchWords {
     /// The address of these three words.
     pub destination: *mut [u64; 3],
     /// The number of lost records.
@@ -188,17 +188,17 @@ pub unsafe fn publish<P: Payload>(commit: &Commit<'_, P>) -> Outcome {
     unsafe { P::publish(commit, None) }
 }
 
-/// Publishes like [`publish`], and writes the words of `leave` before the record. They may be written even if the
+/// Publishes like [`publish`], and writes the words of `switch` before the record. They may be written even if the
 /// outcome is [`Outcome::Restart`]; the writer that commits the same step later writes its own.
 ///
 /// # Safety
-/// The requirements of [`publish`] hold; and while `head` is `expected`, `leave.destination` is valid for writing, and
+/// The requirements of [`publish`] hold; and while `head` is `expected`, `switch.destination` is valid for writing, and
 /// only sections that name the same CPU write to it.
 #[inline(always)]
-pub unsafe fn publish_leaving<P: Payload>(commit: &Commit<'_, P>, leave: Leave) -> Outcome {
+pub unsafe fn publish_switching<P: Payload>(commit: &Commit<'_, P>, switch: SwitchWords) -> Outcome {
     // SAFETY: the caller guarantees all that `publish` requires, and that only sections of this CPU write to
-    // `leave.destination` while `head` is `expected` (this function's # Safety).
-    unsafe { P::publish(commit, Some(leave)) }
+    // `switch.destination` while `head` is `expected` (this function's # Safety).
+    unsafe { P::publish(commit, Some(switch)) }
 }
 
 /// Sleeps for `nanoseconds`, less than a second; a signal ends the sleep earlier.

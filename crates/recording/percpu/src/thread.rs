@@ -5,27 +5,27 @@
 
 use crate::rseq::arch;
 
-/// The tag that every record of this thread carries, 0 until [set](set_tag); and the word that [`set_place`] stored
+/// The tag that every record of this thread carries, 0 until [set](set_tag); and the word that [`set_base`] stored
 /// last, 0 before, by which the fast path finds the ring.
 #[inline(always)]
-pub fn tag_and_place() -> (u64, usize) {
-    arch::tag_and_place()
+pub fn tag_and_base() -> (u64, usize) {
+    arch::tag_and_base()
 }
 
-/// Stores the first word of [`tag_and_place`] in this thread.
+/// Stores the first word of [`tag_and_base`] in this thread.
 pub fn set_tag(tag: u64) {
     arch::set_tag(tag);
 }
 
-/// Stores the second word of [`tag_and_place`] in this thread.
-pub fn set_place(place: usize) {
-    arch::set_place(place);
+/// Stores the second word of [`tag_and_base`] in this thread.
+pub fn set_base(base: usize) {
+    arch::set_base(base);
 }
 
 /// The thread id of a `vfork`'s child that runs on this storage, 0 in all other threads.
 ///
 /// Such a child runs on its parent's thread-local storage but without the kernel's protection of restartable sequences:
-/// it must not [`publish`](crate::publish). Its [`tag_and_place`] start as 0; the parent's are restored when the parent
+/// it must not [`publish`](crate::publish). Its [`tag_and_base`] start as 0; the parent's are restored when the parent
 /// runs again.
 #[inline(always)]
 pub fn borrowed() -> u64 {

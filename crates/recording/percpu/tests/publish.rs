@@ -1,15 +1,17 @@
 //! The restartable section alone: it commits the record, or it leaves the head unchanged.
 
 use sordino_percpu::primitive::{AtomicU64, Relaxed};
-use sordino_percpu::{Bytes, Commit, Leave, NO_CPU, Outcome, Words, cpu, init, publish, publish_leaving};
+use sordino_percpu::{
+    Bytes, Commit, NO_CPU, Outcome, SwitchWords, Words, cpu, init, publish, publish_switching,
+};
 
 /// A head, and memory for records behind it.
-struct Place {
+struct Target {
     head: AtomicU64,
     bytes: Vec<u64>,
 }
 
-impl Place {
+impl Target {
     fn new() -> Self {
         Self { head: AtomicU64::new(100), bytes: vec![0; 64] }
     }
@@ -21,7 +23,7 @@ impl Place {
             expected,
             new: expected + 16,
             destination: self.bytes.as_mut_ptr().cast(),
-            stamp: 1,
+            timestamp: 1,
             tag: 2,
             payload,
         }
@@ -45,12 +47,12 @@ fn a_record_is_copied_whole_before_the_head_moves() {
     assert!(init(false), "this kernel and C library have no rseq");
     for chunks in 0..5 {
         let payload: Vec<u8> = (1..=16 * chunks).collect();
-        let mut place = Place::new();
-        // SAFETY: `place` has room for 16 + 64 bytes and belongs to this thread alone.
-        let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, bytes(&payload))) });
-        assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
-        let bytes: Vec<u8> = place.bytes.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        assert_eq!(&place.bytes[..2], [1, 2]);
+        let mut target = Target::new();
+        // SAFETY: `target` has room for 16 + 64 bytes and belongs to this thread alone.
+        let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu, 100, bytes(&payload))) });
+        assert_eq!((outcome, target.head.load(Relaxed)), (Outcome::Committed, 116));
+        let bytes: Vec<u8> = target.bytes.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(&target.bytes[..2], [1, 2]);
         assert_eq!(&bytes[16..16 + payload.len()], payload);
         assert!(bytes[16 + payload.len()..].iter().all(|&byte| byte == 0));
     }
@@ -59,47 +61,48 @@ fn a_record_is_copied_whole_before_the_head_moves() {
 #[test]
 fn a_record_of_two_words_is_written_from_registers() {
     assert!(init(false), "this kernel and C library have no rseq");
-    let mut place = Place::new();
-    // SAFETY: `place` has room for 16 + 16 bytes and belongs to this thread alone.
-    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 100, Words(3, 4))) });
-    assert_eq!((outcome, place.head.load(Relaxed)), (Outcome::Committed, 116));
-    assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
+    let mut target = Target::new();
+    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone.
+    let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu, 100, Words(3, 4))) });
+    assert_eq!((outcome, target.head.load(Relaxed)), (Outcome::Committed, 116));
+    assert_eq!(target.bytes[..5], [1, 2, 3, 4, 0]);
 }
 
 #[test]
 fn another_head_or_another_cpu_restarts() {
     assert!(init(false), "this kernel and C library have no rseq");
-    let mut place = Place::new();
+    let mut target = Target::new();
     let nines = bytes(&[9; 16]);
-    // SAFETY: `place` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
+    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
     // head differs.
-    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu, 99, nines)) });
+    let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu, 99, nines)) });
     assert_eq!(outcome, Outcome::Restart);
-    // SAFETY: `place` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
+    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
     // CPU differs.
-    let outcome = settle(|cpu| unsafe { publish(&place.commit(cpu + 1, 100, nines)) });
+    let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu + 1, 100, nines)) });
     assert_eq!(outcome, Outcome::Restart);
-    assert_eq!(place.head.load(Relaxed), 100);
-    assert!(place.bytes.iter().all(|&word| word == 0));
+    assert_eq!(target.head.load(Relaxed), 100);
+    assert!(target.bytes.iter().all(|&word| word == 0));
 }
 
 #[test]
 fn what_is_left_behind_is_written_with_the_record() {
     assert!(init(false), "this kernel and C library have no rseq");
-    let mut place = Place::new();
+    let mut target = Target::new();
     let mut left = [0u64; 3];
-    let leave = Leave { destination: &mut left, lost: 7 };
-    // SAFETY: `place` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
-    let outcome = settle(|cpu| unsafe { publish_leaving(&place.commit(cpu, 100, bytes(&[9; 16])), leave) });
+    let switch = SwitchWords { destination: &mut left, lost: 7 };
+    // SAFETY: `target` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
+    let outcome =
+        settle(|cpu| unsafe { publish_switching(&target.commit(cpu, 100, bytes(&[9; 16])), switch) });
     // The timestamp, the head before, the count.
     assert_eq!((outcome, left), (Outcome::Committed, [1, 100, 7]));
-    assert_eq!(place.bytes[..5], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909, 0]);
-    // SAFETY: `place` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
+    assert_eq!(target.bytes[..5], [1, 2, 0x0909_0909_0909_0909, 0x0909_0909_0909_0909, 0]);
+    // SAFETY: `target` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
     let outcome = settle(|cpu| unsafe {
-        publish_leaving(&place.commit(cpu, 116, Words(3, 4)), Leave { lost: 8, ..leave })
+        publish_switching(&target.commit(cpu, 116, Words(3, 4)), SwitchWords { lost: 8, ..switch })
     });
     assert_eq!((outcome, left), (Outcome::Committed, [1, 116, 8]));
-    assert_eq!(place.bytes[..5], [1, 2, 3, 4, 0]);
+    assert_eq!(target.bytes[..5], [1, 2, 3, 4, 0]);
 }
 
 #[test]
@@ -108,10 +111,10 @@ fn without_registration_there_is_no_cpu_and_nothing_commits() {
     // SAFETY: the child of the fork allocates nothing.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let mut place = Place { head: AtomicU64::new(100), bytes: Vec::new() };
+        let mut target = Target { head: AtomicU64::new(100), bytes: Vec::new() };
         let refused = !init(true) && cpu() == NO_CPU;
         // SAFETY: without a registered area the section writes nothing, as this test demands; `head` outlives the call.
-        let outcome = unsafe { publish(&place.commit(0, 100, bytes(&[]))) };
+        let outcome = unsafe { publish(&target.commit(0, 100, bytes(&[]))) };
         let code = i32::from(!(refused && outcome == Outcome::Restart));
         // SAFETY: `_exit` ends the child, and runs no destructors.
         unsafe { libc::_exit(code) };

@@ -1,21 +1,21 @@
 //! The words of a thread, in threads and in the child of a vfork.
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "plain system calls")]
 
-use sordino_percpu::thread::{borrowed, counters, set_counters, set_place, set_tag, tag_and_place};
+use sordino_percpu::thread::{borrowed, counters, set_base, set_counters, set_tag, tag_and_base};
 
 #[test]
 fn a_thread_starts_without_a_tag_and_keeps_its_own() {
     set_tag(7);
     set_counters(6);
     let other = std::thread::spawn(|| {
-        let at_start = (tag_and_place(), borrowed(), counters());
+        let at_start = (tag_and_base(), borrowed(), counters());
         set_tag(8);
-        set_place(9);
+        set_base(9);
         set_counters(10);
-        (at_start, tag_and_place(), counters())
+        (at_start, tag_and_base(), counters())
     });
     assert_eq!(other.join().unwrap(), (((0, 0), 0, 0), (8, 9), 10));
-    assert_eq!((tag_and_place().0, counters()), (7, 6));
+    assert_eq!((tag_and_base().0, counters()), (7, 6));
 }
 
 #[test]
@@ -24,15 +24,15 @@ fn the_child_of_a_vfork_borrows_and_its_parent_gets_its_words_back() {
     static SEEN: [std::sync::atomic::AtomicU64; 4] = [const { std::sync::atomic::AtomicU64::new(1) }; 4];
     use std::sync::atomic::Ordering::Relaxed;
     set_tag(42);
-    set_place(44);
+    set_base(44);
     // SAFETY: the child stores to statics, as a signal handler may, and exits.
     let child = unsafe { libc::vfork() };
     if child == 0 {
-        SEEN[0].store(tag_and_place().0, Relaxed);
+        SEEN[0].store(tag_and_base().0, Relaxed);
         SEEN[1].store(borrowed(), Relaxed);
-        SEEN[3].store(tag_and_place().1 as u64, Relaxed);
+        SEEN[3].store(tag_and_base().1 as u64, Relaxed);
         set_tag(43);
-        set_place(45);
+        set_base(45);
         // SAFETY: gettid has no preconditions.
         SEEN[2].store(unsafe { libc::syscall(libc::SYS_gettid) } as u64, Relaxed);
         // SAFETY: ends the child, as a child of a vfork must, without running destructors.
@@ -41,9 +41,9 @@ fn the_child_of_a_vfork_borrows_and_its_parent_gets_its_words_back() {
     assert!(child > 0);
     // SAFETY: reaps our own child; a null status is allowed.
     assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
-    let [first_tag, lender, tid, first_place] = SEEN.each_ref().map(|seen| seen.load(Relaxed));
-    assert_eq!((first_tag, first_place, lender, tid), (0, 0, tid, child as u64));
-    assert_eq!((tag_and_place(), borrowed()), ((42, 44), 0));
+    let [first_tag, lender, tid, first_base] = SEEN.each_ref().map(|seen| seen.load(Relaxed));
+    assert_eq!((first_tag, first_base, lender, tid), (0, 0, tid, child as u64));
+    assert_eq!((tag_and_base(), borrowed()), ((42, 44), 0));
 }
 
 #[test]

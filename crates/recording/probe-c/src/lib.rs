@@ -7,7 +7,7 @@
 //! ends with the layout's version.
 
 use sordino::internal::{self, Staged, Words};
-use sordino::{Description, Field, Level, Shape, Tracepoint};
+use sordino::{Container, Description, FieldDescription, Level, Tracepoint};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
@@ -45,32 +45,38 @@ pub extern "C" fn sordino_ready() {
 ///
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields are declared, and readable for the number of copied bytes in
-/// `shape`, which the header's `SORDINO_SHAPE` made. `wanted` is the value of the tracepoint's enable word.
+/// `encoded_length`, which the header's `SORDINO_SHAPE` made. `enabled` is the value of the tracepoint's enable word.
 #[unsafe(export_name = of_layout!("sordino_emit"))]
 pub unsafe extern "C-unwind" fn sordino_emit(
     point: &Tracepoint,
-    wanted: u64,
+    enabled: u64,
     payload: *const u8,
-    shape: u64,
+    encoded_length: u64,
 ) {
-    // SAFETY: the caller guarantees a payload laid out as the fields, readable for as many bytes as `shape` copies, and
+    // SAFETY: the caller guarantees a payload laid out as the fields, readable for as many bytes as `encoded_length` copies, and
     // the enable word's value.
-    unsafe { internal::emit(point, wanted, Staged { from: payload, shape: internal::Shape(shape) }) }
+    unsafe {
+        internal::emit(
+            point,
+            enabled,
+            Staged { from: payload, encoded_length: internal::EncodedLength(encoded_length) },
+        )
+    }
 }
 
 /// Writes the record of a payload of 16 bytes, if no inline filter rejects it.
 ///
 /// # Safety
-/// The tracepoint's payload has that length, and `wanted` is the value of its enable word. If that has an inline
+/// The tracepoint's payload has that length, and `enabled` is the value of its enable word. If that has an inline
 /// filter, `first` and `second` are the values of the tracepoint's two fields.
 #[unsafe(export_name = of_layout!("sordino_emit_pair"))]
-pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u64, first: u64, second: u64) {
-    // SAFETY: the caller guarantees that `wanted` is the value of the enable word.
-    if unsafe { is_rejected(point, wanted, [first, second]) } {
+pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, enabled: u64, first: u64, second: u64) {
+    // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
+    if unsafe { is_rejected(point, enabled, [first, second]) } {
         return;
     }
     // SAFETY: the caller guarantees a payload of 16 bytes, which two words are, and the enable word's value.
-    unsafe { internal::emit(point, wanted, Words(first, second)) }
+    unsafe { internal::emit(point, enabled, Words(first, second)) }
 }
 
 /// Writes the record of up to three scalars, if no inline filter rejects it. Words without a scalar are 0, and lie
@@ -78,18 +84,18 @@ pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, wanted: u6
 ///
 /// # Safety
 /// The tracepoint's fields are that many scalars, in the machine's byte order, at the offsets in `layout`, which the
-/// header's `SORDINO_LAYOUT` made. `wanted` is the value of its enable word.
+/// header's `SORDINO_LAYOUT` made. `enabled` is the value of its enable word.
 #[unsafe(export_name = of_layout!("sordino_emit_scalars"))]
 pub unsafe extern "C-unwind" fn sordino_emit_scalars(
     point: &Tracepoint,
-    wanted: u64,
+    enabled: u64,
     layout: u64,
     first: u64,
     second: u64,
     third: u64,
 ) {
-    // SAFETY: the caller guarantees that `wanted` is the value of the enable word.
-    if unsafe { is_rejected(point, wanted, [first, second, third]) } {
+    // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
+    if unsafe { is_rejected(point, enabled, [first, second, third]) } {
         return;
     }
     let mut stage = MaybeUninit::<[u64; 4]>::uninit();
@@ -99,25 +105,25 @@ pub unsafe extern "C-unwind" fn sordino_emit_scalars(
         // SAFETY: three scalars of at most 8 bytes lie before it, so `begin` is at most 24, and the stage has 32 bytes.
         unsafe { to.wrapping_add(usize::from(begin as u8)).cast::<u64>().write_unaligned(value) };
     }
-    let shape = internal::Shape(layout & SHAPE_OF_SCALARS);
-    // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that `shape`
+    let encoded_length = internal::EncodedLength(layout & LENGTH_OF_SCALARS);
+    // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that `encoded_length`
     // copies are initialised; the caller guarantees the enable word's value.
-    unsafe { internal::emit(point, wanted, Staged { from: to, shape }) }
+    unsafe { internal::emit(point, enabled, Staged { from: to, encoded_length }) }
 }
 
 /// The bits of a layout that are the shape, of which both lengths fit into a byte for a short record.
-const SHAPE_OF_SCALARS: u64 = 0xff_0000_00ff;
+const LENGTH_OF_SCALARS: u64 = 0xff_0000_00ff;
 
 /// Returns true if the one session that enabled the event has an inline filter, which rejects these values of the
 /// fields.
 ///
 /// # Safety
-/// `wanted` is the value of the tracepoint's enable word.
+/// `enabled` is the value of the tracepoint's enable word.
 #[inline(always)]
-unsafe fn is_rejected<const N: usize>(point: &Tracepoint, wanted: u64, values: [u64; N]) -> bool {
+unsafe fn is_rejected<const N: usize>(point: &Tracepoint, enabled: u64, values: [u64; N]) -> bool {
     // The test with which emit begins comes first, so that it is the fast path's only one.
-    // SAFETY: the caller guarantees that `wanted` is the value of the enable word.
-    !internal::is_one(wanted) && unsafe { internal::is_rejected(point.word(), wanted, values) }
+    // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
+    !internal::is_one(enabled) && unsafe { internal::is_rejected(point.word(), enabled, values) }
 }
 
 /// The enable word of tracepoints that are not registered: no session enabled them.
@@ -128,13 +134,13 @@ pub static NOBODY: u64 = 0;
 #[unsafe(export_name = of_layout!("sordino_mark_point"))]
 pub static MARK_POINT: Tracepoint = Tracepoint::new(&MARK);
 static MARK: Description = line(c"mark", &TEXT);
-static TEXT: Field = text(c"text");
+static TEXT: FieldDescription = text(c"text");
 
 /// The tracepoint `sordino:snapshot`, for `sordino_snapshot` in the header.
 #[unsafe(export_name = of_layout!("sordino_snapshot_point"))]
 pub static SNAPSHOT_POINT: Tracepoint = Tracepoint::new(&SNAPSHOT);
 static SNAPSHOT: Description = line(c"snapshot", &WHY);
-static WHY: Field = text(c"why");
+static WHY: FieldDescription = text(c"why");
 
 /// Sets an annotation of the calling thread, for `sordino_context` in the header. Leaves `errno` as it was.
 ///
@@ -149,28 +155,28 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     // Bytes that are not UTF-8 end the text.
     let [name, text] = [name, text].map(|bytes| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
     let (name, text) = internal::say(name, text);
-    let wanted = CONTEXT_POINT.wanted();
-    if wanted != 0 {
-        let mut payload = Said([0; _]);
+    let enabled = CONTEXT_POINT.enabled();
+    if enabled != 0 {
+        let mut payload = Annotation([0; _]);
         payload.0[..name.len()].copy_from_slice(name.as_bytes());
         payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
-        let shape = internal::Shape::of(name.len() + text.len() + 2);
+        let encoded_length = internal::EncodedLength::of(name.len() + text.len() + 2);
         // Calls the function that all events of C programs use: each inlined copy would be one more restartable
         // section.
         // SAFETY: the payload is the two strings of the fields, each with a zero byte behind it. Its room is a
         // multiple of 16 bytes, so the bytes that are copied beyond the strings are readable.
-        unsafe { sordino_emit(&CONTEXT_POINT, wanted, payload.0.as_ptr(), shape.0) };
+        unsafe { sordino_emit(&CONTEXT_POINT, enabled, payload.0.as_ptr(), encoded_length.0) };
     }
 }
 
 /// Room for the two strings of `sordino:context`.
 #[repr(align(16))]
-struct Said([u8; (internal::SAID + 2usize).next_multiple_of(16)]);
+struct Annotation([u8; (internal::ANNOTATION_SIZE + 2usize).next_multiple_of(16)]);
 
 /// The tracepoint `sordino:context`, for [`sordino_say`].
 static CONTEXT_POINT: Tracepoint = Tracepoint::new(&CONTEXT);
-static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &SAID[0]) };
-static SAID: [Field; 2] = [text(c"name"), text(c"value")];
+static CONTEXT: Description = Description { field_count: 2, ..line(c"context", &ANNOTATION_FIELDS[0]) };
+static ANNOTATION_FIELDS: [FieldDescription; 2] = [text(c"name"), text(c"value")];
 
 /// Opens performance counters for the calling thread, for `sordino_counters` in the header. Returns 0, or a negative
 /// error number; the reason is then a text of at most `size` bytes at `why`.
@@ -198,7 +204,7 @@ pub unsafe extern "C" fn sordino_counters(names: *const c_char, why: *mut c_char
 }
 
 /// Returns the description of an event of sordino's own with one field.
-const fn line(name: &'static CStr, field: &'static Field) -> Description {
+const fn line(name: &'static CStr, field: &'static FieldDescription) -> Description {
     Description {
         provider: c"sordino".as_ptr(),
         name: name.as_ptr(),
@@ -210,11 +216,11 @@ const fn line(name: &'static CStr, field: &'static Field) -> Description {
     }
 }
 
-const fn text(name: &'static CStr) -> Field {
-    Field {
+const fn text(name: &'static CStr) -> FieldDescription {
+    FieldDescription {
         name: name.as_ptr(),
         scalar: c"".as_ptr(),
-        shape: Shape::String,
+        container: Container::String,
         length: 0,
         labels: std::ptr::null(),
         label_count: 0,
@@ -239,7 +245,7 @@ static READY: extern "C" fn() = sordino_ready;
 
 // The layout that the header declares, checked on this side; the header checks the other.
 const _: () = assert!(size_of::<Tracepoint>() == 24 && size_of::<Description>() == 48);
-const _: () = assert!(size_of::<Field>() == 40 && size_of::<sordino::Label>() == 24);
+const _: () = assert!(size_of::<FieldDescription>() == 40 && size_of::<sordino::Label>() == 24);
 
 /// Keeps the program's `vfork` linked, which replaces the C library's: see `sordino_percpu`.
 #[used]

@@ -1,6 +1,6 @@
 //! The decision about a hit by a session's condition.
 
-use sordino_filter_vm::{self as machine, Interval, Sole};
+use sordino_filter_vm::{self as machine, Sole, ValueInterval};
 use sordino_ring::condition::When;
 use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
@@ -27,18 +27,18 @@ pub(crate) struct Decision {
 /// Real-time: bounded by the code's and the payload's length.
 #[inline(always)]
 pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
-    let place = conditions.place(id);
+    let range = conditions.code_range(id);
     let says = |when| match when {
         When::Always => true,
         When::Never => false,
         When::If(code) => holds(conditions, code, hit),
     };
-    Decision { record: says(place.filter()), trigger: says(place.trigger()) }
+    Decision { record: says(range.filter()), trigger: says(range.trigger()) }
 }
 
 /// The interval, if the code tests only that a field lies in one.
 #[inline(always)]
-fn sole(conditions: Table, code: Range<usize>) -> Option<Interval> {
+fn sole(conditions: Table, code: Range<usize>) -> Option<ValueInterval> {
     if code.len() != size_of::<Sole>() {
         return None;
     }

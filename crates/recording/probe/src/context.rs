@@ -4,10 +4,10 @@ use crate::{long, program, system};
 use sordino_clock::{Clock, nanoseconds};
 use sordino_percpu::thread;
 use sordino_ring::layout::{VALUE_NAME, VALUE_TEXT};
-use sordino_ring::value::Value;
+use sordino_ring::value::Annotation;
 
 /// The most bytes of a name and a text together.
-pub const SAID: usize = VALUE_NAME + VALUE_TEXT;
+pub const ANNOTATION_SIZE: usize = VALUE_NAME + VALUE_TEXT;
 
 /// Stores an annotation where recorders that come later find it. Returns the name and the text, cut to the room that
 /// there is.
@@ -15,7 +15,7 @@ pub const SAID: usize = VALUE_NAME + VALUE_TEXT;
 /// Real-time: see [`context!`](crate::context!).
 #[inline(never)]
 pub fn say<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
-    let mut value = Value { tid: 0, since: 0, name, text }.cut();
+    let mut value = Annotation { tid: 0, since: 0, name, text }.cut();
     if let Some(slots) = program::slots() {
         value.tid = (long::tag() >> 32) as u32;
         value.since = nanoseconds(Clock::Boottime);

@@ -26,13 +26,13 @@ use events::Events;
 use kind::{MOST, parse};
 use record::{POINT, Payload};
 use sordino_percpu::thread;
+use sordino_ring::enable::EnableMask;
 use sordino_ring::slots::Slots;
-use sordino_ring::want::Wants;
 
 /// Threads of a program that may have counters at the same time.
 const THREADS: usize = 256;
 
-static PLACES: [Events; THREADS] = [const { Events::new() }; THREADS];
+static SETS: [Events; THREADS] = [const { Events::new() }; THREADS];
 
 /// A guard that closes the thread's counters when it ends.
 struct AtEnd;
@@ -88,8 +88,8 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
         return Ok(());
     }
     AT_END.try_with(|_| ()).map_err(|_| NoCounters::Ending)?;
-    let events = PLACES.iter().find(|events| events.take()).ok_or(NoCounters::TooManyThreads)?;
-    asked.into_iter().try_for_each(|asked| events.add(asked)).inspect_err(|_| events.leave())?;
+    let events = SETS.iter().find(|events| events.take()).ok_or(NoCounters::TooManyThreads)?;
+    asked.into_iter().try_for_each(|asked| events.add(asked)).inspect_err(|_| events.vacate())?;
     // SAFETY: the tracepoint and all that it leads to are constants of this module.
     unsafe { register(&POINT) };
     program::ready();
@@ -101,7 +101,7 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
 /// The calling thread's counters.
 fn own() -> Option<&'static Events> {
     let events = thread::counters() as *const Events;
-    // SAFETY: the word is 0, or the address of one of `PLACES`, which are static.
+    // SAFETY: the word is 0, or the address of one of `SETS`, which are static.
     unsafe { events.as_ref() }
 }
 
@@ -111,7 +111,7 @@ fn close() {
         // A child that was not forked by the C library's `fork` has no area, and no pages of the events: others may be
         // there by now.
         if program::has_area() {
-            events.leave();
+            events.vacate();
         }
     }
 }
@@ -119,7 +119,7 @@ fn close() {
 /// Drops the parent's counters in a fork's child, whose only thread this is.
 pub(crate) fn after_fork() {
     thread::set_counters(0);
-    PLACES.iter().for_each(Events::disinherit);
+    SETS.iter().for_each(Events::disinherit);
 }
 
 /// The record of the calling thread's counters that precedes one of tracepoint `event`, and its tag. `None` if the
@@ -128,7 +128,7 @@ pub(crate) fn after_fork() {
 /// Real-time: see [`counters()`].
 pub(crate) fn payload(slots: Slots, slot: u32, event: u16) -> Option<(u64, Payload)> {
     let events = own()?;
-    let is_known = Wants(POINT.wanted()).sessions(slots.cpus()).all >> slot & 1 != 0;
+    let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).all >> slot & 1 != 0;
     // The child of a vfork has its parent's words, and no counters of its own.
     if !is_known || thread::borrowed() != 0 {
         return None;

@@ -47,7 +47,7 @@ mod context;
 mod counters;
 mod discovery;
 mod emit;
-mod gate;
+mod inline_filter;
 mod long;
 mod macros;
 mod mark;
@@ -62,9 +62,9 @@ mod wait;
 
 pub use counters::{NoCounters, Paranoid, counters};
 pub use mark::mark_text;
-pub use point::{Description, Field, Label, Shape, Tracepoint};
+pub use point::{Container, Description, FieldDescription, Label, Tracepoint};
 pub use sordino_event::Level;
-pub use value::{Blob, Enumerated, Hex, Net, Scalar, Value};
+pub use value::{Blob, Enumerated, Hex, Net, Recordable, ScalarValue};
 
 /// The length of a record's longest payload, in bytes. A longer one is lost and counted as too large; so is one that
 /// does not fit into the recorder's sub-buffers.
@@ -73,15 +73,15 @@ pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
 /// Items for the macros and the C interface; not for other use.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::context::{SAID, say};
+    pub use crate::context::{ANNOTATION_SIZE, say};
     pub use crate::emit::{Staged, emit};
-    pub use crate::gate::{is_one, is_rejected, turned_away};
+    pub use crate::inline_filter::{is_filtered_out, is_one, is_rejected};
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::stage::{record, record_staged};
-    pub use crate::value::{extent, fixed_extent};
+    pub use crate::value::{encoded_length, fixed_length};
     pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;
     pub use sordino_ring::layout::VERSION as LAYOUT_VERSION;
-    pub use sordino_ring::position::Shape;
+    pub use sordino_ring::position::EncodedLength;
 }

@@ -1,27 +1,27 @@
 //! The slow path of a hit: all that the fast path leaves out.
 
 use crate::condition::{self, Decision, Hit};
-use crate::emit::{Clocks, Content, Staged, emit_to};
+use crate::emit::{Clocks, PayloadSource, Staged, emit_to};
 use crate::wait::Waiting;
 use crate::{counters, program, system};
 use sordino_percpu::thread;
+use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::layout::RingHeader;
 use sordino_ring::slots::Slots;
-use sordino_ring::want::{Sessions, Wants};
 use sordino_ring::write::{self, Attempt, Full, IfFull, Record};
 
-/// Writes the record to every session of `wants`. `event` is the tracepoint's number, shifted as in a record's tag.
+/// Writes the record to every session of `mask`. `event` is the tracepoint's number, shifted as in a record's tag.
 ///
 /// # Safety
-/// `staged` is laid out as the tracepoint's fields are declared, and readable; `wants` is its enable word or an
+/// `staged` is laid out as the tracepoint's fields are declared, and readable; `mask` is its enable word or an
 /// equivalent one.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn emit(event: u64, wants: Wants, staged: Staged) {
+pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
     let Some(slots) = program::slots() else { return };
     let record = staged.record(tag() | event);
     let cpu = remember_cpu(slots);
-    let Sessions { all, conditional, .. } = wants.sessions(slots.cpus());
+    let Sessions { all, conditional, .. } = mask.sessions(slots.cpus());
     let mut left = all;
     while left != 0 {
         let slot = left.trailing_zeros();
@@ -86,7 +86,7 @@ pub(crate) fn tag() -> u64 {
     if borrowed != 0 {
         return borrowed << 32;
     }
-    let (known, _) = thread::tag_and_place();
+    let (known, _) = thread::tag_and_base();
     if known != 0 {
         return known;
     }
@@ -101,7 +101,7 @@ fn remember_cpu(slots: Slots) -> Option<u32> {
     if cpu >= slots.cpus() || thread::borrowed() != 0 {
         return None;
     }
-    thread::set_place(Wants::place(slots.rings(0).at(cpu) as usize));
+    thread::set_base(EnableMask::base(slots.rings(0).at(cpu) as usize));
     Some(cpu)
 }
 
@@ -124,7 +124,7 @@ unsafe fn decide(slots: Slots, slot: u32, staged: Staged, tag: u64) -> Decision 
         return Decision { record: true, trigger: false };
     };
     let decision = condition::decide(conditions, id_of(tag), Hit { payload, tid: (tag >> 32) as u32 });
-    if decision.record && slots.wants(id_of(tag)).sessions(slots.cpus()).counted >> slot & 1 != 0 {
+    if decision.record && slots.enable_mask(id_of(tag)).sessions(slots.cpus()).counted >> slot & 1 != 0 {
         emit_counters(slots, slot, tag);
     }
     decision

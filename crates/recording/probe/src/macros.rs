@@ -3,7 +3,7 @@
 /// Declares a tracepoint and hits it.
 ///
 /// `tracepoint!([level: LEVEL,] PROVIDER:NAME, FIELD: TYPE = VALUE, ...)`. Types are those that implement
-/// [`Value`](crate::Value); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only if a
+/// [`Recordable`](crate::Recordable); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only if a
 /// session has enabled the event. The same tracepoint may stand in several places, with the same fields.
 ///
 /// ```
@@ -25,9 +25,9 @@
 macro_rules! tracepoint {
     (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
         $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
-        let (word, wanted) = POINT.look();
-        if wanted != 0 {
-            $crate::__hit!(POINT, word, wanted $(, $field: $ty = $value)*);
+        let (word, enabled) = POINT.look();
+        if enabled != 0 {
+            $crate::__hit!(POINT, word, enabled $(, $field: $ty = $value)*);
         }
     }};
     ($provider:ident : $name:ident $($fields:tt)*) => {
@@ -41,8 +41,8 @@ macro_rules! tracepoint {
 macro_rules! __declare {
     ($point:ident, $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty)*) => {
         static $point: $crate::Tracepoint = {
-            static FIELDS: &[$crate::Field] =
-                &[$($crate::Field::of::<$ty>(::core::concat!(::core::stringify!($field), "\0"))),*];
+            static FIELDS: &[$crate::FieldDescription] =
+                &[$($crate::FieldDescription::of::<$ty>(::core::concat!(::core::stringify!($field), "\0"))),*];
             static DESCRIPTION: $crate::Description = $crate::Description {
                 provider: ::core::concat!(::core::stringify!($provider), "\0").as_ptr().cast(),
                 name: ::core::concat!(::core::stringify!($name), "\0").as_ptr().cast(),
@@ -62,24 +62,24 @@ macro_rules! __declare {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hit {
-    ($point:ident, $word:ident, $wanted:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
+    ($point:ident, $word:ident, $enabled:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         $(let $field: $ty = $value;)*
-        // SAFETY: `look` returned `word` with the value `wanted`.
-        if !unsafe { $crate::internal::turned_away($word, $wanted, [$($crate::Value::as_integer(&$field)),*]) } {
+        // SAFETY: `look` returned `word` with the value `enabled`.
+        if !unsafe { $crate::internal::is_filtered_out($word, $enabled, [$($crate::Recordable::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
-                $crate::internal::fixed_extent(&[$(<$ty as $crate::Value>::FIXED),*]);
+                $crate::internal::fixed_length(&[$(<$ty as $crate::Recordable>::FIXED),*]);
             let length = match FIXED {
                 ::core::option::Option::Some(length) => length,
-                ::core::option::Option::None => $crate::internal::extent([$($crate::Value::extent(&$field)),*]),
+                ::core::option::Option::None => $crate::internal::encoded_length([$($crate::Recordable::encoded_length(&$field)),*]),
             };
             #[allow(unused_mut, unused_variables, unused_assignments)]
             let fill = |mut to: *mut u8| {
                 // SAFETY: `record` makes room for `length` bytes: the sum of all encoded lengths, which do not change
                 // between calls.
-                $(to = unsafe { $crate::Value::put(&$field, to) };)*
+                $(to = unsafe { $crate::Recordable::put(&$field, to) };)*
             };
             // SAFETY: `fill` writes `length` bytes, laid out as the fields that were declared with the same types.
-            unsafe { $crate::internal::record(&$point, $wanted, length, fill) };
+            unsafe { $crate::internal::record(&$point, $enabled, length, fill) };
         }
     }};
 }
@@ -159,9 +159,9 @@ macro_rules! context {
         $crate::__declare!(POINT, Info, sordino:context, name: &str, value: &str);
         $crate::mark_text(::core::format_args!($($arguments)+), |text| {
             let (name, text) = $crate::internal::say($name, text);
-            let (word, wanted) = POINT.look();
-            if wanted != 0 {
-                $crate::__hit!(POINT, word, wanted, name: &str = name, value: &str = text);
+            let (word, enabled) = POINT.look();
+            if enabled != 0 {
+                $crate::__hit!(POINT, word, enabled, name: &str = name, value: &str = text);
             }
         });
     }};
@@ -173,10 +173,10 @@ macro_rules! context {
 macro_rules! __line {
     ($name:ident, $field:ident, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
-        let (word, wanted) = POINT.look();
-        if wanted != 0 {
+        let (word, enabled) = POINT.look();
+        if enabled != 0 {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
-                $crate::__hit!(POINT, word, wanted, $field: &str = line);
+                $crate::__hit!(POINT, word, enabled, $field: &str = line);
             });
         }
     }};

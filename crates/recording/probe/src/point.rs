@@ -16,7 +16,7 @@ use std::fmt;
 #[repr(C)]
 pub struct Tracepoint {
     /// The address of the enable word; until the tracepoint is registered, of one that enables nothing.
-    wanted: AtomicPtr<EnableWord>,
+    enabled: AtomicPtr<EnableWord>,
     /// The tracepoint's number in the program, in bits 16 to 31, as records carry it.
     id: AtomicU64,
     description: *const Description,
@@ -40,7 +40,7 @@ pub struct Description {
     /// The number of a [`Level`].
     pub level: u32,
     /// The first of the fields.
-    pub fields: *const Field,
+    pub fields: *const FieldDescription,
     /// The number of fields.
     pub field_count: usize,
 }
@@ -51,13 +51,13 @@ unsafe impl Sync for Description {}
 /// One field of a tracepoint.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Field {
+pub struct FieldDescription {
     /// The name, a C identifier.
     pub name: *const c_char,
     /// The scalar's type, as [`sordino_event::Scalar`] prints it; unused for strings.
     pub scalar: *const c_char,
     /// The number of scalars, and its encoding.
-    pub shape: Shape,
+    pub container: Container,
     /// The length of an array.
     pub length: u32,
     /// The labels of an enumeration; null otherwise.
@@ -67,12 +67,12 @@ pub struct Field {
 }
 
 // SAFETY: points to constants, which any thread may read.
-unsafe impl Sync for Field {}
+unsafe impl Sync for FieldDescription {}
 
 /// The number of values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Shape {
+pub enum Container {
     /// The field is exactly one value.
     One = 0,
     /// Always the same number of values.
@@ -105,15 +105,15 @@ impl Tracepoint {
     /// A tracepoint that is not registered yet.
     pub const fn new(description: &'static Description) -> Self {
         let nobody: *const EnableWord = &NOBODY;
-        Self { wanted: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
+        Self { enabled: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
     }
 
-    /// The sessions that enabled its events, as [`Wants`](sordino_ring::want::Wants) encodes them in one word; 0 if
+    /// The sessions that enabled its events, as [`EnableMask`](sordino_ring::enable::EnableMask) encodes them in one word; 0 if
     /// there is none.
     ///
     /// Real-time: two loads.
     #[inline(always)]
-    pub fn wanted(&self) -> u64 {
+    pub fn enabled(&self) -> u64 {
         self.look().1
     }
 
@@ -132,7 +132,7 @@ impl Tracepoint {
     #[doc(hidden)]
     #[inline(always)]
     pub fn word(&self) -> &'static EnableWord {
-        let word = self.wanted.load(Relaxed);
+        let word = self.enabled.load(Relaxed);
         // SAFETY: `NOBODY`, or a word of the program's area, which is never unmapped.
         unsafe { &*word }
     }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
         };
         point.id.store(u64::from(id) << 16, Relaxed);
         let word: *const EnableWord = program.area.point(id);
-        point.wanted.store(word.cast_mut(), Relaxed);
+        point.enabled.store(word.cast_mut(), Relaxed);
     });
 }
 
@@ -203,7 +203,8 @@ unsafe fn write(description: &Description, id: u16, level: Level, text: &mut Tex
     for field in unsafe { slice_of(description.fields, description.field_count) } {
         // SAFETY: the caller guarantees that the texts are constants that end with a zero byte.
         let [name, scalar] = [field.name, field.scalar].map(|text| unsafe { str_of(text) });
-        writer.field(&TypeText { scalar: scalar?, shape: field.shape, length: field.length }, name?)?;
+        writer
+            .field(&TypeText { scalar: scalar?, container: field.container, length: field.length }, name?)?;
         // SAFETY: the caller guarantees `label_count` constant labels.
         for label in unsafe { slice_of(field.labels, field.label_count) } {
             // SAFETY: the caller guarantees that the text is a constant that ends with a zero byte.
@@ -216,17 +217,17 @@ unsafe fn write(description: &Description, id: u16, level: Level, text: &mut Tex
 /// A field's type as the catalogue writes it.
 struct TypeText<'a> {
     scalar: &'a str,
-    shape: Shape,
+    container: Container,
     length: u32,
 }
 
 impl fmt::Display for TypeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.shape {
-            Shape::One => f.write_str(self.scalar),
-            Shape::Array => write!(f, "[{};{}]", self.scalar, self.length),
-            Shape::Sequence => write!(f, "[{}]", self.scalar),
-            Shape::String => f.write_str("string"),
+        match self.container {
+            Container::One => f.write_str(self.scalar),
+            Container::Array => write!(f, "[{};{}]", self.scalar, self.length),
+            Container::Sequence => write!(f, "[{}]", self.scalar),
+            Container::String => f.write_str("string"),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::text::{Text, start_of};
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{process, thread};
-use sordino_ring::area::{Area, Request};
+use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{PAGE, RingHeader};
 use sordino_ring::map;
 use sordino_ring::slots::Slots;
@@ -60,7 +60,7 @@ pub(crate) struct Program {
     registered_length: u64,
     registered_points: u16,
     recorders: Recorders,
-    request: Request,
+    request: AreaRequest,
 }
 
 /// The state of an FNV-1a hash.
@@ -125,13 +125,13 @@ pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
 }
 
 fn start() -> Option<Program> {
-    if system::wants_no_area() {
+    if system::forbids_recording() {
         return None;
     }
-    let restartable = sordino_percpu::init(system::wants_shared_ring());
+    let restartable = sordino_percpu::init(system::forbids_cpu_rings());
     let reserve = system::reserve();
     let (points, catalogue) = system::capacity(reserve);
-    let request = Request {
+    let request = AreaRequest {
         cpus: system::possible_cpus(),
         points,
         catalogue,
@@ -239,7 +239,7 @@ pub extern "C" fn ready() {
 extern "C" fn after_fork() {
     GLOBAL.lock.store(1, Relaxed);
     thread::set_tag(0);
-    thread::set_place(0);
+    thread::set_base(0);
     counters::after_fork();
     // SAFETY: this is the only thread of the child, so it alone accesses the cell.
     if let Some(program) = unsafe { &mut *GLOBAL.program.get() } {
@@ -252,6 +252,6 @@ extern "C" fn after_fork() {
             program.register();
         }
     }
-    // ORDER(program:B) pairs with program:A.
+    // ORDER(program:B) pairs with program:A: if a thread sees the lock free, then it sees this thread's stores.
     GLOBAL.lock.store(0, Release);
 }

@@ -22,7 +22,7 @@ use sordino_registration::{
     WENT_ON, environment, is_runtime_dir,
 };
 use sordino_ring::pending::Pending;
-use sordino_ring::write::Stamp;
+use sordino_ring::write::ReadClock;
 use std::ffi::CString;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
@@ -70,7 +70,7 @@ impl Recorders {
         };
         let mut silent = false;
         let mut register_with = |address: &Address, token: Option<Token>, file: Option<RawFd>| {
-            let Some(place) = free.next() else { return };
+            let Some(connected) = free.next() else { return };
             let connection = match address.connect(until) {
                 Reached::Recorder(connection) => connection,
                 Reached::Nobody => return,
@@ -84,7 +84,7 @@ impl Recorders {
             await_another();
             let packet = packet(token);
             let sent = uninterrupted(until, || send(connection.as_raw_fd(), packet.as_bytes(), file)) >= 0;
-            if sent { *place = Some(connection) } else { pending.answer() }
+            if sent { *connected = Some(connection) } else { pending.answer() }
         };
         if let Some((address, token)) = &self.starter {
             register_with(address, *token, descriptor);

@@ -4,7 +4,7 @@ use crate::MAX_PAYLOAD;
 use crate::emit::{Staged, emit_outlined};
 use crate::point::Tracepoint;
 use sordino_percpu::Words;
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use std::mem::MaybeUninit;
 
 /// The largest payload, in bytes, that is staged in the hit's own stack frame.
@@ -20,38 +20,42 @@ struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 /// there is no room.
 ///
 /// # Safety
-/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields are declared; `wanted` is the enable word
-/// that [`Tracepoint::wanted`] returned.
+/// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields are declared; `enabled` is the enable word
+/// that [`Tracepoint::enabled`] returned.
 #[inline(always)]
-pub unsafe fn record(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
+pub unsafe fn record(point: &Tracepoint, enabled: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= SMALL {
         let mut stage = Stage::<SMALL>(MaybeUninit::uninit());
         // SAFETY: the stage has `SMALL` bytes, a multiple of 8, and `length` is at most that; the caller guarantees the
-        // rest for `fill` and `wanted`.
-        unsafe { record_staged(point, wanted, stage.0.as_mut_ptr().cast(), length, fill) };
+        // rest for `fill` and `enabled`.
+        unsafe { record_staged(point, enabled, stage.0.as_mut_ptr().cast(), length, fill) };
     } else {
         // SAFETY: the caller guarantees that `fill` writes `length` bytes of the declared layout, and an enable word of
         // this tracepoint.
-        unsafe { record_large(point, wanted, length, fill) };
+        unsafe { record_large(point, enabled, length, fill) };
     }
 }
 
 /// # Safety
 /// The requirements of [`record`] hold.
 #[cold]
-unsafe fn record_large(point: &Tracepoint, wanted: u64, length: usize, fill: impl FnOnce(*mut u8)) {
+unsafe fn record_large(point: &Tracepoint, enabled: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= MEDIUM {
         // SAFETY: `length <= MEDIUM`; the caller guarantees that `fill` writes `length` bytes of the declared layout,
         // and an enable word.
-        unsafe { record_in::<MEDIUM>(point, wanted, length, fill) };
+        unsafe { record_in::<MEDIUM>(point, enabled, length, fill) };
     } else if length <= MAX_PAYLOAD {
         // SAFETY: `length <= MAX_PAYLOAD`; the caller guarantees that `fill` writes `length` bytes of the declared
         // layout, and an enable word.
-        unsafe { record_in::<{ MAX_PAYLOAD.next_multiple_of(8) }>(point, wanted, length, fill) };
+        unsafe { record_in::<{ MAX_PAYLOAD.next_multiple_of(8) }>(point, enabled, length, fill) };
     } else {
         // SAFETY: no byte is read of a record that fits into no ring.
         unsafe {
-            emit_outlined(point, wanted, Staged { from: std::ptr::null(), shape: Shape::of(Shape::MAX) })
+            emit_outlined(
+                point,
+                enabled,
+                Staged { from: std::ptr::null(), encoded_length: EncodedLength::of(EncodedLength::MAX) },
+            )
         };
     }
 }
@@ -63,14 +67,14 @@ unsafe fn record_large(point: &Tracepoint, wanted: u64, length: usize, fill: imp
 #[inline(never)]
 unsafe fn record_in<const SIZE: usize>(
     point: &Tracepoint,
-    wanted: u64,
+    enabled: u64,
     length: usize,
     fill: impl FnOnce(*mut u8),
 ) {
     let mut stage = Stage::<SIZE>(MaybeUninit::uninit());
     // SAFETY: the caller guarantees `length <= SIZE`, a multiple of 8, so the stage has room; and all that `fill` and
-    // `wanted` require.
-    unsafe { record_staged(point, wanted, stage.0.as_mut_ptr().cast(), length, fill) };
+    // `enabled` require.
+    unsafe { record_staged(point, enabled, stage.0.as_mut_ptr().cast(), length, fill) };
 }
 
 /// Fills `stage` and emits it.
@@ -80,7 +84,7 @@ unsafe fn record_in<const SIZE: usize>(
 #[inline(always)]
 pub unsafe fn record_staged(
     point: &Tracepoint,
-    wanted: u64,
+    enabled: u64,
     stage: *mut u8,
     length: usize,
     fill: impl FnOnce(*mut u8),
@@ -95,11 +99,13 @@ pub unsafe fn record_staged(
     if length == 16 {
         // SAFETY: the caller guarantees that `fill` wrote all 16 bytes of the stage, which is aligned to 8.
         let [first, second] = unsafe { stage.cast::<[u64; 2]>().read() };
-        // SAFETY: the two words are what `fill` wrote, laid out as the caller guarantees; `wanted` is this tracepoint's
+        // SAFETY: the two words are what `fill` wrote, laid out as the caller guarantees; `enabled` is this tracepoint's
         // enable word.
-        return unsafe { emit_outlined(point, wanted, Words(first, second)) };
+        return unsafe { emit_outlined(point, enabled, Words(first, second)) };
     }
     // SAFETY: `fill` wrote `length` bytes to the stage, and the last word was zeroed, so all copied bytes are readable;
     // the caller guarantees their layout and the enable word.
-    unsafe { emit_outlined(point, wanted, Staged { from: stage, shape: Shape::of(length) }) };
+    unsafe {
+        emit_outlined(point, enabled, Staged { from: stage, encoded_length: EncodedLength::of(length) })
+    };
 }

@@ -55,7 +55,7 @@ pub(crate) fn environment(variable: Variable) -> Option<CString> {
 }
 
 /// Returns true if the environment forbids rings of CPUs.
-pub(crate) fn wants_shared_ring() -> bool {
+pub(crate) fn forbids_cpu_rings() -> bool {
     environment(RING).is_some_and(|value| value.as_bytes() == SHARED_RING.as_bytes())
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn allows_blocking() -> bool {
 }
 
 /// Returns true if the environment forbids recording this program.
-pub(crate) fn wants_no_area() -> bool {
+pub(crate) fn forbids_recording() -> bool {
     environment(RESERVE).is_some_and(|value| value.as_bytes() == UNRECORDED.as_bytes())
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn wants_no_area() -> bool {
 /// It counts against the limit on locked memory: a program with that limit, without the privilege to exceed it, must
 /// still be able to lock all its memory. So it is a quarter of the limit then, else enough for eight sessions.
 pub(crate) fn reserve() -> usize {
-    let wanted = environment(RESERVE).and_then(|value| value.to_str().ok()?.parse().ok());
-    let reserve = wanted.unwrap_or_else(|| {
+    let asked = environment(RESERVE).and_then(|value| value.to_str().ok()?.parse().ok());
+    let reserve = asked.unwrap_or_else(|| {
         let plenty = (1 << 30).max((possible_cpus() as usize + 1) << 27);
         match limit(libc::RLIMIT_MEMLOCK) {
             Some(limit) if !may_lock_memory() => plenty.min(limit / 4),

@@ -1,13 +1,13 @@
 //! The types of fields' values, and their layout in a record.
 
-use crate::point::{Field, Label, Shape};
+use crate::point::{Container, FieldDescription, Label};
 use std::ffi::{CStr, c_char};
 
 /// A value that has the same size in every record.
 ///
 /// Implemented for the integers, floating-point numbers, `bool`, [`Hex`] and [`Net`] integers, and enumerations
 /// declared with [`enumeration!`](crate::enumeration).
-pub trait Scalar: Copy {
+pub trait ScalarValue: Copy {
     /// The type's name in a trace.
     const NAME: &'static CStr;
     /// The labels of an enumeration.
@@ -16,7 +16,7 @@ pub trait Scalar: Copy {
     type Bytes: Copy;
     /// Encodes this value as in a record.
     fn bytes(self) -> Self::Bytes;
-    /// The value as an integer, if it is one: in the form that a session's [inline filter](sordino_ring::layout::Gate)
+    /// The value as an integer, if it is one: in the form that a session's [inline filter](sordino_ring::layout::InlineFilter)
     /// compares, a signed one extended to 64 bits. A type whose [`NAME`](Self::NAME) is an integer's has to return it:
     /// a condition is compared with this alone.
     fn integer(self) -> Option<u64>;
@@ -24,12 +24,12 @@ pub trait Scalar: Copy {
 
 /// A field's value.
 ///
-/// Implemented for every [`Scalar`], arrays and slices of them, `&str`, `&CStr` and [`Blob`].
-pub trait Value {
+/// Implemented for every [`ScalarValue`], arrays and slices of them, `&str`, `&CStr` and [`Blob`].
+pub trait Recordable {
     /// The scalar's name; empty for text.
     const SCALAR: &'static CStr;
     /// The number of scalars, and its encoding.
-    const SHAPE: Shape;
+    const CONTAINER: Container;
     /// The length of an array.
     const LENGTH: u32 = 0;
     /// The labels of an enumeration.
@@ -38,32 +38,32 @@ pub trait Value {
     const FIXED: Option<usize>;
 
     /// Bytes that this value takes.
-    fn extent(&self) -> usize;
+    fn encoded_length(&self) -> usize;
 
     /// Writes the value to `to`, and returns the address behind it.
     ///
     /// # Safety
-    /// `to` has room for [`extent`](Self::extent) bytes. It need not be aligned.
+    /// `to` has room for [`encoded_length`](Self::encoded_length) bytes. It need not be aligned.
     unsafe fn put(&self, to: *mut u8) -> *mut u8;
 
-    /// [`Scalar::integer`] if the shape is [`Shape::One`]; `None` for other shapes.
+    /// [`ScalarValue::integer`] if the shape is [`Container::One`]; `None` for other shapes.
     #[inline(always)]
     fn as_integer(&self) -> Option<u64> {
         None
     }
 }
 
-impl Field {
+impl FieldDescription {
     /// A field of type `V` called `name`, which ends with a zero byte.
     ///
     /// # Panics
     /// Panics if it does not end with one; in a constant, that is a compile error.
-    pub const fn of<V: Value>(name: &'static str) -> Self {
+    pub const fn of<V: Recordable>(name: &'static str) -> Self {
         assert!(!name.is_empty() && name.as_bytes()[name.len() - 1] == 0);
         Self {
             name: name.as_ptr().cast::<c_char>(),
             scalar: V::SCALAR.as_ptr(),
-            shape: V::SHAPE,
+            container: V::CONTAINER,
             length: V::LENGTH,
             labels: V::LABELS.as_ptr(),
             label_count: V::LABELS.len(),
@@ -85,7 +85,7 @@ pub struct Blob<'a>(pub &'a [u8]);
 
 macro_rules! scalars {
     ($($ty:ty, $name:literal, $value:ident => $bytes:expr, $as_integer:ident => $integer:expr;)*) => {$(
-        impl Scalar for $ty {
+        impl ScalarValue for $ty {
             const NAME: &'static CStr = $name;
             type Bytes = [u8; size_of::<$ty>()];
             #[inline(always)]
@@ -138,7 +138,7 @@ scalars! {
 /// An enumeration that [`enumeration!`](crate::enumeration) declared.
 pub trait Enumerated: Copy {
     /// The integer that it is recorded as.
-    type Integer: Scalar;
+    type Integer: ScalarValue;
     /// The type's name in a trace: `enum:` and the integer's name.
     const NAME: &'static CStr;
     /// The labels of its values.
@@ -147,10 +147,10 @@ pub trait Enumerated: Copy {
     fn integer(self) -> Self::Integer;
 }
 
-impl<E: Enumerated> Scalar for E {
+impl<E: Enumerated> ScalarValue for E {
     const NAME: &'static CStr = <E as Enumerated>::NAME;
     const LABELS: &'static [Label] = <E as Enumerated>::LABELS;
-    type Bytes = <E::Integer as Scalar>::Bytes;
+    type Bytes = <E::Integer as ScalarValue>::Bytes;
     #[inline(always)]
     fn bytes(self) -> Self::Bytes {
         Enumerated::integer(self).bytes()
@@ -161,20 +161,20 @@ impl<E: Enumerated> Scalar for E {
     }
 }
 
-impl<S: Scalar> Value for S {
+impl<S: ScalarValue> Recordable for S {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::One;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const CONTAINER: Container = Container::One;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = Some(size_of::<S::Bytes>());
 
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, the size of `Bytes`; an unaligned write.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, the size of `Bytes`; an unaligned write.
         unsafe { to.cast::<S::Bytes>().write_unaligned(self.bytes()) };
         to.wrapping_add(size_of::<S::Bytes>())
     }
@@ -185,61 +185,61 @@ impl<S: Scalar> Value for S {
     }
 }
 
-impl<S: Scalar, const N: usize> Value for [S; N] {
+impl<S: ScalarValue, const N: usize> Recordable for [S; N] {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::Array;
+    const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
 
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         N * size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, those of all elements.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, those of all elements.
         unsafe { put_all(self, to) }
     }
 }
 
-impl<S: Scalar, const N: usize> Value for &[S; N] {
+impl<S: ScalarValue, const N: usize> Recordable for &[S; N] {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::Array;
+    const CONTAINER: Container = Container::Array;
     const LENGTH: u32 = N as u32;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = Some(N * size_of::<S::Bytes>());
 
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         N * size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, those of all elements.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, those of all elements.
         unsafe { put_all(*self, to) }
     }
 }
 
-impl<S: Scalar> Value for &[S] {
+impl<S: ScalarValue> Recordable for &[S] {
     const SCALAR: &'static CStr = S::NAME;
-    const SHAPE: Shape = Shape::Sequence;
-    const LABELS: &'static [Label] = <S as Scalar>::LABELS;
+    const CONTAINER: Container = Container::Sequence;
+    const LABELS: &'static [Label] = <S as ScalarValue>::LABELS;
     const FIXED: Option<usize> = None;
 
     /// Bytes of the length and all elements. The length's 16 bits are exceeded no sooner than a record's size.
     #[inline(always)]
-    fn extent(&self) -> usize {
+    fn encoded_length(&self) -> usize {
         2 + self.len() * size_of::<S::Bytes>()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, of which the length takes two; an unaligned write.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, of which the length takes two; an unaligned write.
         unsafe { to.cast::<[u8; 2]>().write_unaligned((self.len() as u16).to_ne_bytes()) };
-        // SAFETY: the caller guarantees room for `extent()` bytes, which are those of all elements behind the length's
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, which are those of all elements behind the length's
         // two.
         unsafe { put_all(self, to.wrapping_add(2)) }
     }
@@ -248,7 +248,7 @@ impl<S: Scalar> Value for &[S] {
 /// # Safety
 /// `to` has room for the bytes of all values.
 #[inline(always)]
-unsafe fn put_all<S: Scalar>(values: &[S], mut to: *mut u8) -> *mut u8 {
+unsafe fn put_all<S: ScalarValue>(values: &[S], mut to: *mut u8) -> *mut u8 {
     for value in values {
         // SAFETY: the caller guarantees room for all values, of which this is the next; an unaligned write.
         unsafe { to.cast::<S::Bytes>().write_unaligned(value.bytes()) };
@@ -257,38 +257,38 @@ unsafe fn put_all<S: Scalar>(values: &[S], mut to: *mut u8) -> *mut u8 {
     to
 }
 
-impl Value for Blob<'_> {
+impl Recordable for Blob<'_> {
     const SCALAR: &'static CStr = c"u8x";
-    const SHAPE: Shape = Shape::Sequence;
+    const CONTAINER: Container = Container::Sequence;
     const FIXED: Option<usize> = None;
 
     #[inline(always)]
-    fn extent(&self) -> usize {
-        self.0.extent()
+    fn encoded_length(&self) -> usize {
+        self.0.encoded_length()
     }
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `extent()` bytes, which is the slice's own.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, which is the slice's own.
         unsafe { self.0.put(to) }
     }
 }
 
 macro_rules! texts {
     ($($ty:ty, $bytes:ident;)*) => {$(
-        impl Value for $ty {
+        impl Recordable for $ty {
             const SCALAR: &'static CStr = c"";
-            const SHAPE: Shape = Shape::String;
+            const CONTAINER: Container = Container::String;
             const FIXED: Option<usize> = None;
 
             #[inline(always)]
-            fn extent(&self) -> usize {
+            fn encoded_length(&self) -> usize {
                 self.$bytes().len() + 1
             }
 
             #[inline(always)]
             unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-                // SAFETY: the caller guarantees room for `extent()` bytes, one more than the text has.
+                // SAFETY: the caller guarantees room for `encoded_length()` bytes, one more than the text has.
                 unsafe { put_text(self.$bytes(), to) }
             }
         }
@@ -320,16 +320,16 @@ unsafe fn put_text(text: &[u8], to: *mut u8) -> *mut u8 {
 
 /// Bytes that all values take together.
 #[inline(always)]
-pub fn extent<const N: usize>(extents: [usize; N]) -> usize {
-    extents.into_iter().fold(0, usize::saturating_add)
+pub fn encoded_length<const N: usize>(lengths: [usize; N]) -> usize {
+    lengths.into_iter().fold(0, usize::saturating_add)
 }
 
 /// Bytes that all values take together, if that number is constant.
-pub const fn fixed_extent(extents: &[Option<usize>]) -> Option<usize> {
+pub const fn fixed_length(lengths: &[Option<usize>]) -> Option<usize> {
     let (mut sum, mut index) = (0, 0);
-    while index < extents.len() {
-        match extents[index] {
-            Some(extent) => sum += extent,
+    while index < lengths.len() {
+        match lengths[index] {
+            Some(encoded_length) => sum += encoded_length,
             None => return None,
         }
         index += 1;

@@ -32,7 +32,7 @@ enum Step {
     /// Sleeps so many nanoseconds.
     Sleep(u64),
     /// Tests if the recorder lives, and sleeps so many nanoseconds then.
-    Look(u64),
+    Probe(u64),
     /// Gives up: the record is lost.
     GiveUp,
 }
@@ -54,7 +54,7 @@ impl Waiting {
         let time = match self.step(now, full.block) {
             Step::GiveUp => return false,
             Step::Sleep(time) => time,
-            Step::Look(time) => {
+            Step::Probe(time) => {
                 self.looked = now;
                 if !program::is_recorded(slot) {
                     slots.stop_blocking(slot);
@@ -76,7 +76,7 @@ impl Waiting {
         if left == 0 {
             Step::GiveUp
         } else if now - self.looked >= LOOK {
-            Step::Look(time)
+            Step::Probe(time)
         } else {
             Step::Sleep(time)
         }
@@ -100,9 +100,9 @@ mod tests {
     fn it_looks_every_second_whether_the_recorder_lives() {
         let mut waiting = Waiting { since: 1, looked: 1 };
         assert_eq!(waiting.step(LOOK, FOR_EVER), Step::Sleep(NAP));
-        assert_eq!(waiting.step(LOOK + 1, FOR_EVER), Step::Look(NAP));
+        assert_eq!(waiting.step(LOOK + 1, FOR_EVER), Step::Probe(NAP));
         waiting.looked = LOOK + 1;
         assert_eq!(waiting.step(2 * LOOK, FOR_EVER), Step::Sleep(NAP));
-        assert_eq!(waiting.step(u64::MAX, FOR_EVER), Step::Look(NAP));
+        assert_eq!(waiting.step(u64::MAX, FOR_EVER), Step::Probe(NAP));
     }
 }

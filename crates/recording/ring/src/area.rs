@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 /// The parameters of a new area.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct AreaRequest {
     /// CPUs that may exist on this machine.
     pub cpus: u32,
     /// Tracepoints that the area has room for, at most [`POINTS`](crate::layout::POINTS).
@@ -53,7 +53,7 @@ impl Area {
     ///
     /// # Errors
     /// The kernel's error: no memory, no descriptor left, too little address space.
-    pub fn create(request: &Request) -> io::Result<(Self, OwnedFd)> {
+    pub fn create(request: &AreaRequest) -> io::Result<(Self, OwnedFd)> {
         // A program that has called `mlockall` for the future gets pages for all of a new mapping that the file has. So
         // the file is empty when it is mapped at first, and the parts that are used from the start are mapped again.
         let file = map::create_file(0)?;
@@ -84,7 +84,7 @@ impl Area {
         let header = self.header();
         let allows_blocking = header.allows_blocking.load(Relaxed) != 0;
         let (Capacity { cpus, points }, catalogue, reserve) = (self.capacity, self.catalogue, self.reserve);
-        let request = Request { cpus, points, catalogue, reserve, pid, restartable, allows_blocking };
+        let request = AreaRequest { cpus, points, catalogue, reserve, pid, restartable, allows_blocking };
         // The mapping is accessible everywhere and in one piece: it can only be moved like that.
         let file = map::create_file(control_size(&request) as u64)?;
         let mapping = Mapping::new(file.as_fd(), 0, reserve)?;
@@ -106,9 +106,9 @@ impl Area {
         Ok(file)
     }
 
-    fn of(start: NonNull<u8>, request: &Request) -> Self {
+    fn of(start: NonNull<u8>, request: &AreaRequest) -> Self {
         let reserve = request.reserve.max(control_size(request));
-        let Request { cpus, points, catalogue, .. } = *request;
+        let AreaRequest { cpus, points, catalogue, .. } = *request;
         Self { start, reserve, capacity: Capacity { cpus, points }, catalogue }
     }
 
@@ -117,14 +117,14 @@ impl Area {
     fn closed(&self, points: u32, length: usize) -> [Range<usize>; 2] {
         let (words, text) = (self.capacity.points_offset(), self.capacity.catalogue_offset());
         let (last_word, last) =
-            (self.capacity.gates_offset(), (text + self.catalogue).next_multiple_of(PAGE));
+            (self.capacity.inline_filters_offset(), (text + self.catalogue).next_multiple_of(PAGE));
         let words = words + (points as usize * size_of::<EnableWord>()).next_multiple_of(PAGE);
         let text = text + length.next_multiple_of(STEP);
         [words.min(last_word)..last_word, text.min(last)..last]
     }
 
     /// Fills in the header of a new, zeroed area.
-    fn begin(&self, request: &Request) {
+    fn begin(&self, request: &AreaRequest) {
         let (header, capacity) = (self.header(), self.capacity);
         header.version.store(VERSION, Relaxed);
         header.cpus.store(capacity.cpus, Relaxed);
@@ -165,7 +165,7 @@ impl Area {
         self.slots().rings(slot as u32)
     }
 
-    /// The [enable word](crate::want::Wants) of tracepoint `id`.
+    /// The [enable word](crate::enable::EnableMask) of tracepoint `id`.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
@@ -186,7 +186,7 @@ impl Area {
         std::hint::black_box(self.point(id).load(Relaxed));
         for (number, slot) in (0..).zip(&self.header().slots) {
             if slot.region[1].load(Relaxed) != 0 {
-                std::hint::black_box(self.slots().conditions(number).map(|table| table.place(id)));
+                std::hint::black_box(self.slots().conditions(number).map(|table| table.code_range(id)));
             }
         }
     }
@@ -228,7 +228,7 @@ impl Area {
     }
 }
 
-fn control_size(request: &Request) -> usize {
+fn control_size(request: &AreaRequest) -> usize {
     let capacity = Capacity { cpus: request.cpus, points: request.points };
     (capacity.catalogue_offset() + request.catalogue).next_multiple_of(PAGE)
 }

@@ -11,16 +11,16 @@
 //! | `commit:A`, the mark of a record's begin | `read:D` | if the load sees the mark, it sees the record |
 //! | `commit:B`, the count of committed bytes | `read:C` | if the load sees all bytes committed, it sees all records and the words of the sub-buffer switch |
 //! | `commit:B`, likewise | `view:D` | if a writer sees all bytes committed, it overwrites them after their writers |
-//! | `commit:C`, the reservation | itself | if a writer reserves later, it sees the timestamps before its own |
+//! | `commit:C`, the reservation | itself | if a writer's load sees a reservation, it sees the timestamps before its own |
 //! | `commit:D`, before a record | `read:E` | if a reader copied a part of the record, it sees that its sub-buffer was claimed |
-//! | `commit:E`, entering | `control:D`, closing | either the collector sees a writer, or the writer sees the ring closed |
+//! | `commit:E`, entering | `control:D`, closing | if the writer sees the ring open, the collector sees the writer; if the collector sees no writer, the writer sees the ring closed |
 //! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
-use crate::position::{Extent, Head, Plan, plan};
-use crate::view::{Barred, Ring};
-use crate::write::{Clock, Full, IfFull, Record, Stamp};
-use sordino_percpu::Leave;
+use crate::position::{Head, Placement, RecordSize, plan};
+use crate::view::{NoSwitch, Ring};
+use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
+use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
 /// Number of tries to reserve. Others win only while they make progress themselves, so many times in a row do not
@@ -37,10 +37,10 @@ const TRIES: u32 = 1000;
 /// # Safety
 /// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is
 /// readable.
-pub(crate) unsafe fn write<S: Stamp>(
+pub(crate) unsafe fn write<S: ReadClock>(
     header: &RingHeader,
     record: &Record,
-    stamp: S,
+    clocks: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
     // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's
@@ -50,7 +50,7 @@ pub(crate) unsafe fn write<S: Stamp>(
     let left = match Ring::of(header) {
         // SAFETY: the caller guarantees the shared ring's header of an enabled slot and a readable payload; the writer
         // has counted itself in (commit:E).
-        Some(ring) => unsafe { write_inside(&ring, record, stamp, if_full) },
+        Some(ring) => unsafe { write_inside(&ring, record, clocks, if_full) },
         None => Ok(false),
     };
     // ORDER(commit:F) pairs with control:D: if the collector sees this count without the writer, then it sees all that
@@ -64,57 +64,57 @@ pub(crate) unsafe fn write<S: Stamp>(
 ///
 /// # Safety
 /// The requirements of [`write()`] hold; `ring` was read after the writer had counted itself in `writers`.
-unsafe fn write_inside<S: Stamp>(
+unsafe fn write_inside<S: ReadClock>(
     ring: &Ring<'_>,
     record: &Record,
-    stamp: S,
+    clocks: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
     let header = RECORD_HEADER + SHARED_EXTRA;
-    let extent = Extent::of(header, record.shape.payload());
+    let record_size = RecordSize::of(header, record.encoded_length.payload());
     for _ in 0..TRIES {
-        // ORDER(commit:C): acquire: if this load sees a reservation, then this writer sees the timestamps of all who
-        // reserved before it.
+        // ORDER(commit:C) pairs with itself and control:E: if this load sees a reservation, then this writer sees the
+        // timestamps of all who reserved before it; if it sees an opened ring's head, then it sees where the ring lies.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
             return Ok(false);
         }
         // SAFETY: the caller guarantees that `ring` is a mapped shared ring, with its commit words.
         let is_complete = |entry| unsafe { ring.is_complete(entry) };
-        let start = match plan(head, extent, ring.other_bits) {
-            Plan::Fit => head,
+        let start = match plan(head, record_size, ring.other_bits) {
+            Placement::Fit => head,
             // SAFETY: the caller guarantees that `ring` is mapped, with its table if it overwrites.
-            Plan::Cross => match unsafe { ring.enter(head, is_complete) } {
-                Ok((turn, place)) => Head::entering(turn, place),
-                Err(Barred::Stale) => continue,
-                Err(Barred::Full) => return ring.header.refuse(if_full).map(|()| false),
+            Placement::Switch => match unsafe { ring.enter(head, is_complete) } {
+                Ok((seqno, offset)) => Head::entering(seqno, offset),
+                Err(NoSwitch::Stale) => continue,
+                Err(NoSwitch::Full) => return ring.header.refuse(if_full).map(|()| false),
             },
-            Plan::TooLarge => {
+            Placement::TooLarge => {
                 ring.header.lose_too_large();
                 return Ok(false);
             }
         };
         let lost = ring.header.lost.load(Relaxed);
-        let Some(at) = stamped(ring, stamp) else { continue };
-        let new = start.behind(extent);
-        // ORDER(commit:C): release, for the acquire load of a later reservation.
+        let Some(at) = timestamp(ring, clocks) else { continue };
+        let new = start.behind(record_size);
+        // ORDER(commit:C) pairs with itself: if a later reservation's load sees this one, then it sees the timestamp.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
         }
-        // ORDER(commit:D) pairs with read:E: the fence stands behind the claim, which this thread made, or saw by the
-        // head.
+        // ORDER(commit:D) pairs with read:E: if a reader has copied a word that this thread stores below, then it sees
+        // the claim that precedes the fence, which this thread made, or saw by the head.
         fence(Release);
-        let left = start.turn() != head.turn();
+        let left = start.seqno() != head.seqno();
         if left {
             // SAFETY: this thread's reservation moved the head out of the sub-buffer of `head`.
-            unsafe { leave(ring, head, at, lost) };
+            unsafe { switch(ring, head, at, lost) };
         }
         let words = [at, record.tag | lost & 0xffff];
         // SAFETY: the reserved bytes are this thread's alone until it commits them; the caller guarantees a readable
         // payload.
         unsafe { fill(ring, start, words, record) };
         // SAFETY: `start` is the begin of this thread's reservation, and the record is complete.
-        unsafe { commit(ring, start, extent.size()) };
+        unsafe { commit(ring, start, record_size.size()) };
         return Ok(left);
     }
     ring.header.lose();
@@ -127,10 +127,10 @@ unsafe fn write_inside<S: Stamp>(
 /// The counters of two CPUs may differ by more than the time in which the ring changes hands between them: in storms on
 /// a virtual machine a record was a tick before its predecessor (docs/storms.md). A timestamp whose reservation then
 /// failed is no later than that of the next record either.
-fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
+fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<u64> {
     let now = match ring.clock {
-        Clock::Cycles => stamp.cycles_in_order(),
-        Clock::Monotonic => stamp.monotonic(),
+        TimestampClock::Cycles => clocks.cycles_in_order(),
+        TimestampClock::Monotonic => clocks.monotonic(),
     };
     let latest = ring.header.latest.load(Relaxed);
     if now <= latest {
@@ -144,8 +144,8 @@ fn stamped<S: Stamp>(ring: &Ring<'_>, stamp: S) -> Option<u64> {
 ///
 /// # Safety
 /// `ring` is a mapped shared ring, and the caller's reservation is the one that moved the head out of this sub-buffer.
-unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
-    let Leave { destination, lost } = ring.leave(head, lost);
+unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
+    let SwitchWords { destination, lost } = ring.switch(head, lost);
     // SAFETY: only the writer whose reservation left the sub-buffer writes these words, and the reader waits for the
     // commit below.
     unsafe { plain::write(destination, [at, head.0, lost]) };
@@ -166,7 +166,7 @@ unsafe fn leave(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
 /// The bytes from `start` on are reserved for this record; the payload is readable.
 unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: &Record) {
     let to = ring.data(start.start());
-    let payload = record.shape.payload();
+    let payload = record.encoded_length.payload();
     let length = (RECORD_HEADER + SHARED_EXTRA + payload) as u32;
     let extra = [sordino_percpu::current_cpu(), length];
     // SAFETY: the reserved bytes begin with two words for these, and are aligned to 8.
@@ -188,7 +188,7 @@ unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
     let (commits, marks) = unsafe { ring.commits(start.start()) };
     let offset = start.start() as usize & (ring.geometry.size() - 1);
     if let Some(word) = marks.get(offset / MARKED) {
-        mark(word, start.turn(), 1 << (offset % MARKED / 8));
+        mark(word, start.seqno(), 1 << (offset % MARKED / 8));
     }
     // ORDER(commit:B) pairs with read:C and view:D: if a load sees all bytes committed, then it sees this record.
     commits.committed.fetch_add(u64::from(size), Release);
@@ -196,11 +196,11 @@ unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
 
 /// Marks a record's begin, and clears the marks of an earlier sub-buffer sequence number. Bounded: it tries again only
 /// when another of the 32 marks in the same word was set.
-fn mark(word: &MarkWord, turn: u32, bit: u32) {
+fn mark(word: &MarkWord, seqno: u32, bit: u32) {
     let mut before = word.load(Relaxed);
     loop {
-        let marks = if (before >> 32) as u32 == turn { before as u32 } else { 0 };
-        let after = u64::from(turn) << 32 | u64::from(marks | bit);
+        let marks = if (before >> 32) as u32 == seqno { before as u32 } else { 0 };
+        let after = u64::from(seqno) << 32 | u64::from(marks | bit);
         // ORDER(commit:A) pairs with read:D: if the load sees the mark, then it sees the record. The marks before it
         // keep their orders: each change continues their release.
         match word.compare_exchange(before, after, Release, Relaxed) {

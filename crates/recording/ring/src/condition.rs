@@ -37,9 +37,9 @@ pub struct Code<'a> {
 /// | 19..10 | the length of the trigger's code; 0: never; all ones: always |
 /// | 9..0 | the length of the filter's code; 0: always; all ones: never |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(pub u32);
+pub struct CodeRange(pub u32);
 
-impl Place {
+impl CodeRange {
     /// Alignment in bytes of the collector's code.
     pub const UNIT: usize = 16;
     /// The bits of a length, all set: the one of `Always` and `Never` that 0 does not stand for.
@@ -103,14 +103,14 @@ mod tests {
         let ifs = [When::Always, When::Never, When::If(1), When::If(9), When::If(MAX_CODE)];
         for start in [0, 16, CONDITION_POOL - 16] {
             for (filter, trigger) in ifs.into_iter().flat_map(|filter| ifs.map(|trigger| (filter, trigger))) {
-                let place = Place::of(start, filter, trigger);
+                let range = CodeRange::of(start, filter, trigger);
                 let length = |when| match when {
                     When::If(code) => When::If(Range::len(&code)),
                     When::Always => When::Always,
                     When::Never => When::Never,
                 };
-                assert_eq!((length(place.filter()), length(place.trigger())), (filter, trigger));
-                if let (When::If(filter), When::If(trigger)) = (place.filter(), place.trigger()) {
+                assert_eq!((length(range.filter()), length(range.trigger())), (filter, trigger));
+                if let (When::If(filter), When::If(trigger)) = (range.filter(), range.trigger()) {
                     assert!(filter.start == start && trigger.start == filter.end.next_multiple_of(8));
                 }
             }
@@ -119,14 +119,14 @@ mod tests {
 
     #[test]
     fn no_word_is_a_tracepoint_without_conditions() {
-        assert_eq!(Place::of(0, When::Always, When::Never), Place(0));
-        assert_eq!((Place(0).filter(), Place(0).trigger()), (When::Always, When::Never));
+        assert_eq!(CodeRange::of(0, When::Always, When::Never), CodeRange(0));
+        assert_eq!((CodeRange(0).filter(), CodeRange(0).trigger()), (When::Always, When::Never));
     }
 
     #[test]
     fn a_word_that_nobody_made_leads_no_further_than_the_region_s_last_page() {
         for word in (0..u32::MAX).step_by(9973).chain([u32::MAX, u32::MAX << 20 | 0xf_fbfe]) {
-            for when in [Place(word).filter(), Place(word).trigger()] {
+            for when in [CodeRange(word).filter(), CodeRange(word).trigger()] {
                 let When::If(code) = when else { continue };
                 assert!(code.len() <= MAX_CODE && code.end <= CONDITION_POOL + PAGE, "{word:x}: {code:?}");
                 assert!(code.start.is_multiple_of(8));

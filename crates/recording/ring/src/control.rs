@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `area:A`, the magic number | `control:B` | if the load sees it, it sees the header |
 //! | `area:B`, the catalogue's length | `control:C` | if the load sees the length, it sees the text |
-//! | `control:A`, the enable word | `point:A`, the look at it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
+//! | `control:A`, the enable word | `point:A` and `pending:B`, the loads of it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
 //! | `control:D`, looking for writers | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
 //! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | if the load sees either, it sees where the ring lies |
 //! | `control:F`, its other bits, after the head | `write:E` | if the load sees the fast path open, its thread sees this head, or one that the section refuses |
@@ -26,14 +26,15 @@ mod sizes;
 mod vet;
 
 pub use crate::condition::{Code, When};
-pub use crate::want::Want;
+pub use crate::enable::EnableMode;
 pub use attach::{Attached, Hold, PATIENCE};
 pub use conditions::{Conditions, NoRoom};
 pub use pager::{Pager, Portion, Use};
-pub use plan::Wanted;
+pub use plan::AttachOptions;
 pub use refusal::Refusal;
 pub use vet::FileId;
 
+use crate::enable::EnableMask;
 use crate::layout::{
     Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES, VERSION,
 };
@@ -41,7 +42,6 @@ use crate::map::{self, Mapping};
 use crate::pending::Pending;
 use crate::read::HeaderRef;
 use crate::value::Values;
-use crate::want::Wants;
 use sizes::Sizes;
 use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, Relaxed};
 use std::io;
@@ -255,42 +255,42 @@ impl Program {
     }
 
     /// Sets how the session in `slot` enables tracepoint `id`. Takes effect with the program's next load of the enable
-    /// word. A session that enables it [conditionally](Want::If) has [set the condition](Conditions::set) before.
+    /// word. A session that enables it [conditionally](EnableMode::If) has [set the condition](Conditions::set) before.
     /// Returns the hits that were counted before the session's answer, as the program reports them: 0 but for the first
     /// answer for a [pending](crate::pending) tracepoint; all ones stand for that many or more.
     ///
     /// # Panics
     /// If there is no such tracepoint or slot.
-    pub fn enable(&self, slot: usize, id: u16, want: Want) -> u32 {
+    pub fn enable(&self, slot: usize, id: u16, mode: EnableMode) -> u32 {
         assert!(slot < SLOTS && u32::from(id) < self.capacity.points);
         let word = self.point(usize::from(id));
         let mut before = word.load(Relaxed);
         loop {
-            let after = Wants(before).with(slot, want, self.cpus()).0;
-            // ORDER(control:A) pairs with point:A: if the load sees that the session enabled the event, then it sees
+            let after = EnableMask(before).with(slot, mode, self.cpus()).0;
+            // ORDER(control:A) pairs with point:A and pending:B: if a load sees that the session enabled the event, it sees
             // its rings; also if another collector has changed the word since, which continues this release.
             // ORDER(control:J) pairs with pending:E: if the change finds the word settled by a late hit, then this
             // thread sees that hits were not counted.
             match word.compare_exchange(before, after, AcqRel, Relaxed) {
                 Ok(_) => {
-                    let answered = Wants(before).sessions(self.cpus()).all >> slot & 1 != 0;
-                    return if answered { 0 } else { Wants(before).hits() };
+                    let answered = EnableMask(before).sessions(self.cpus()).all >> slot & 1 != 0;
+                    return if answered { 0 } else { EnableMask(before).hits() };
                 }
                 Err(now) => before = now,
             }
         }
     }
 
-    /// Restores the inline filter of tracepoint `id` for the session in `slot`, if `want` is one and another session
+    /// Restores the inline filter of tracepoint `id` for the session in `slot`, if `mode` is one and another session
     /// that had enabled the event, too, has gone. Otherwise nothing is written, so that a thread that hits the
     /// tracepoint keeps the word's cache line.
     ///
     /// # Panics
     /// If there is no such tracepoint or slot.
-    pub fn renew(&self, slot: usize, id: u16, want: Want) {
-        let now = Wants(self.point(usize::from(id)).load(Relaxed));
+    pub fn renew(&self, slot: usize, id: u16, mode: EnableMode) {
+        let now = EnableMask(self.point(usize::from(id)).load(Relaxed));
         if now.one_if() == Some(slot as u32) {
-            self.enable(slot, id, want);
+            self.enable(slot, id, mode);
         }
     }
 

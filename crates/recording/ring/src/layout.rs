@@ -8,7 +8,7 @@
 //! 0              Header                       one page: sizes, offsets, 8 slots
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
 //! points_offset  enable words                 one per tracepoint: the sessions that enabled it (want::Wants)
-//! next page      Gate[8][GATES]               per slot: inline filters, which hits test before anything else
+//! next page      Gate[8][INLINE_FILTERS]               per slot: inline filters, which hits test before anything else
 //! next page      ValueCell[VALUES]            annotations of the program's threads
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
 //! control_size                                end of the part that the program makes when it starts
@@ -167,7 +167,7 @@ pub struct RingHeader {
     pub count: AtomicU32,
     /// The binary logarithm of a sub-buffer's size.
     pub bits: AtomicU32,
-    /// The clock of the records' timestamps: a `ring::Clock`.
+    /// The clock of the records' timestamps: a `ring::TimestampClock`.
     pub clock: AtomicU32,
     /// The distance in bytes back from this header to the futex [`Slot::wake`], which each sub-buffer switch increments
     /// and wakes; 0 for none.
@@ -199,7 +199,7 @@ pub struct RingHeader {
     pub unused4: [AtomicU32; 12],
 }
 
-/// A tracepoint's word with the sessions that enabled it: [`Wants`](crate::want::Wants).
+/// A tracepoint's word with the sessions that enabled it: [`EnableMask`](crate::enable::EnableMask).
 pub type EnableWord = AtomicU64;
 
 /// A word of the table of sub-buffers: a [`table::Entry`](crate::table::Entry).
@@ -224,7 +224,7 @@ pub type MarkWord = AtomicU64;
 /// Bytes of a sub-buffer that one [`MarkWord`] covers.
 pub const MARKED: usize = 256;
 
-/// The place of a tracepoint's condition: a [`condition::Place`](crate::condition::Place).
+/// The place of a tracepoint's condition: a [`condition::CodeRange`](crate::condition::CodeRange).
 pub type ConditionEntry = AtomicU32;
 
 /// Bytes of code for a session's conditions. The table of conditions follows the code.
@@ -240,7 +240,7 @@ pub const fn conditions_size(points: usize) -> usize {
 /// It holds for a value if `value - low`, modulo 2^64, is at most `span`; a signed value is extended to 64 bits.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Gate {
+pub struct InlineFilter {
     /// The least value that passes, a negative one as two's complement.
     pub low: AtomicU64,
     /// The difference between the greatest value that passes and the least.
@@ -252,7 +252,7 @@ pub struct Gate {
 }
 
 /// The most inline filters that a session has in one program.
-pub const GATES: usize = if cfg!(loom) { 1 } else { 128 };
+pub const INLINE_FILTERS: usize = if cfg!(loom) { 1 } else { 128 };
 
 /// An annotation of one thread under one name: see [`value`](crate::value).
 #[derive(Debug)]
@@ -288,8 +288,10 @@ const _: () = assert!(PACKET_HEADER.is_multiple_of(16) && LEFT + 24 <= PACKET_HE
 const _: () = assert!(SLOTS * (MAX_CPUS as usize + 1) < 1 << 24);
 
 // It has 24 bits for the distance in bytes to an inline filter, too.
-const _: () = assert!(POINTS * size_of::<EnableWord>() + SLOTS * GATES * size_of::<Gate>() + PAGE < 1 << 24);
-const _: () = assert!(size_of::<Gate>() == 24 && POINTS <= 1 << 16);
+const _: () = assert!(
+    POINTS * size_of::<EnableWord>() + SLOTS * INLINE_FILTERS * size_of::<InlineFilter>() + PAGE < 1 << 24
+);
+const _: () = assert!(size_of::<InlineFilter>() == 24 && POINTS <= 1 << 16);
 
 /// File offset of the ring headers.
 pub const RINGS_OFFSET: usize = PAGE;
@@ -310,13 +312,14 @@ impl Capacity {
     }
 
     /// File offset of the inline filters.
-    pub const fn gates_offset(self) -> usize {
+    pub const fn inline_filters_offset(self) -> usize {
         (self.points_offset() + self.points as usize * size_of::<EnableWord>()).next_multiple_of(PAGE)
     }
 
     /// File offset of the threads' annotations.
     pub const fn values_offset(self) -> usize {
-        (self.gates_offset() + SLOTS * GATES * size_of::<Gate>()).next_multiple_of(PAGE)
+        (self.inline_filters_offset() + SLOTS * INLINE_FILTERS * size_of::<InlineFilter>())
+            .next_multiple_of(PAGE)
     }
 
     /// File offset of the catalogue.
@@ -445,8 +448,11 @@ mod tests {
             let rings = RINGS_OFFSET + SLOTS * (cpus as usize + 1) * size_of::<RingHeader>();
             assert!(RINGS_OFFSET >= size_of::<Header>() && parts.points_offset() >= rings);
             let words = parts.points_offset() + points as usize * size_of::<EnableWord>();
-            assert!(parts.gates_offset() >= words);
-            assert!(parts.values_offset() >= parts.gates_offset() + SLOTS * GATES * size_of::<Gate>());
+            assert!(parts.inline_filters_offset() >= words);
+            assert!(
+                parts.values_offset()
+                    >= parts.inline_filters_offset() + SLOTS * INLINE_FILTERS * size_of::<InlineFilter>()
+            );
             assert!(parts.catalogue_offset() >= parts.values_offset() + VALUES * size_of::<ValueCell>());
         }
     }

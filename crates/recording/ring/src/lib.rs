@@ -10,7 +10,7 @@
 //! | `layout` | the contract: every shared word, its offset, the sizes |
 //! | `position` | pure arithmetic on the offsets of records |
 //! | `table` | pure: sub-buffers, their sequence numbers and owners |
-//! | `want` | pure: the enable word of a tracepoint |
+//! | `enable` | pure: the enable word of a tracepoint |
 //! | `condition` | pure: the place of the code that decides about a hit |
 //! | `pending` | hits before the recorders' answers |
 //! | `value` | the annotations of threads |
@@ -26,6 +26,7 @@ pub mod area;
 mod commit;
 pub mod condition;
 pub mod control;
+pub mod enable;
 pub mod layout;
 pub mod map;
 pub mod pending;
@@ -35,5 +36,4 @@ pub mod slots;
 pub mod table;
 pub mod value;
 mod view;
-pub mod want;
 pub mod write;

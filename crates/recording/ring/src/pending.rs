@@ -12,8 +12,8 @@
 //! | `pending:C`, where the pending tracepoints end | `pending:D` | if the load sees that tracepoints may be pending, it sees that somebody is awaited for them |
 //! | `pending:E`, a word that a late hit settles | `control:J` | if the change finds it settled, it sees that hits were not counted |
 
+use crate::enable::EnableMask;
 use crate::layout::{EnableWord, Header};
-use crate::want::Wants;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release};
 use std::ops::Range;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl<'a> Pending<'a> {
         self.header.pending_since.store(now, Relaxed);
         self.header.pending_until.store(now.saturating_add(LONGEST.as_nanos() as u64), Relaxed);
         for word in self.words.iter().take(ids.end.into()).skip(ids.start.into()) {
-            change(word, |wants| wants.pending(self.cpus));
+            change(word, |mask| mask.pending(self.cpus));
         }
         // ORDER(pending:C) pairs with pending:D: if the load sees this end, then it sees that a recorder is awaited.
         self.header.pending_end.store(ids.end.into(), Release);
@@ -69,7 +69,7 @@ impl<'a> Pending<'a> {
             return;
         }
         for word in self.words.iter().take(end) {
-            change(word, |wants| wants.settled(self.cpus));
+            change(word, |mask| mask.settled(self.cpus));
         }
     }
 
@@ -91,25 +91,25 @@ impl<'a> Pending<'a> {
     ///
     /// Real-time: no system call, no lock, no allocation; lock-free, but not wait-free: another try for each hit that
     /// another thread counts, and each answer, in between.
-    pub fn count(self, id: u16, now: impl Fn() -> u64) -> Wants {
-        let Some(word) = self.words.get(usize::from(id)) else { return Wants(0) };
+    pub fn count(self, id: u16, now: impl Fn() -> u64) -> EnableMask {
+        let Some(word) = self.words.get(usize::from(id)) else { return EnableMask(0) };
         // ORDER(pending:B) pairs with pending:A and control:A: if the load sees it pending, then it sees until when; if
         // it sees a session, then it sees the session's rings.
         let mut seen = word.load(Acquire);
         loop {
-            let wants = Wants(seen);
-            if !wants.is_pending() {
-                return wants;
+            let mask = EnableMask(seen);
+            if !mask.is_pending() {
+                return mask;
             }
             let is_late = now() >= self.header.pending_until.load(Relaxed);
             if is_late {
                 self.header.uncounted.store(1, Relaxed);
             }
-            let next = if is_late { wants.settled(self.cpus) } else { wants.hit() };
+            let next = if is_late { mask.settled(self.cpus) } else { mask.hit() };
             // ORDER(pending:E) pairs with control:J: if the change finds the word settled, then it sees that hits were
             // not counted.
             match word.compare_exchange(seen, next.0, Release, Acquire) {
-                Ok(_) => return wants.settled(self.cpus),
+                Ok(_) => return mask.settled(self.cpus),
                 Err(now) => seen = now,
             }
         }
@@ -129,15 +129,15 @@ impl<'a> Pending<'a> {
     /// The hits of tracepoint `id` that were counted so far for recorders without an answer; all ones stand for that
     /// many or more.
     pub fn hits(self, id: u16) -> u32 {
-        self.words.get(usize::from(id)).map_or(0, |word| Wants(word.load(Relaxed)).hits())
+        self.words.get(usize::from(id)).map_or(0, |word| EnableMask(word.load(Relaxed)).hits())
     }
 }
 
 /// Replaces a word by `to` of it, if that differs.
-fn change(word: &EnableWord, to: impl Fn(Wants) -> Wants) {
+fn change(word: &EnableWord, to: impl Fn(EnableMask) -> EnableMask) {
     let mut seen = word.load(Relaxed);
     loop {
-        let next = to(Wants(seen));
+        let next = to(EnableMask(seen));
         if next.0 == seen {
             return;
         }

@@ -17,10 +17,10 @@ use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
 pub struct Head(pub u64);
 
 impl Head {
-    /// The head at the start of the sub-buffer with sequence number `turn`, which lies at offset `place`.
+    /// The head at the start of the sub-buffer with sequence number `seqno`, which lies at offset `offset`.
     #[inline(always)]
-    pub const fn entering(turn: u32, place: u32) -> Self {
-        Self(((turn as u64) << 32) + (place + PACKET_HEADER as u32) as u64)
+    pub const fn entering(seqno: u32, offset: u32) -> Self {
+        Self(((seqno as u64) << 32) + (offset + PACKET_HEADER as u32) as u64)
     }
 
     /// The head of a ring that no session uses. It equals no other head: a record never starts in a packet's header.
@@ -32,7 +32,7 @@ impl Head {
     }
 
     /// The sub-buffer sequence number.
-    pub const fn turn(self) -> u32 {
+    pub const fn seqno(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
@@ -52,18 +52,18 @@ impl Head {
         (self.start() & (geometry.size() as u32 - 1)).wrapping_sub(self.0 as u32 & 7)
     }
 
-    /// The head behind a record of `extent`, which fits here.
+    /// The head behind a record of `record_size`, which fits here.
     #[inline(always)]
-    pub const fn behind(self, extent: Extent) -> Self {
-        Self((self.0 & !7) + extent.0)
+    pub const fn behind(self, record_size: RecordSize) -> Self {
+        Self((self.0 & !7) + record_size.0)
     }
 }
 
 /// The record size: header and payload rounded up to 8 bytes, plus the number of padding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent(pub u64);
+pub struct RecordSize(pub u64);
 
-impl Extent {
+impl RecordSize {
     /// The size of a record with `payload` bytes behind a header of `header` bytes, a multiple of 8.
     #[inline(always)]
     pub const fn of(header: usize, payload: usize) -> Self {
@@ -79,16 +79,16 @@ impl Extent {
 
 /// The encoded length of a payload, in one word, so that it is a constant if the length is.
 ///
-/// The low half is the [`Extent`] of the record, the high half the number of bytes that are copied: whole words.
+/// The low half is the [`RecordSize`] of the record, the high half the number of bytes that are copied: whole words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape(pub u64);
+pub struct EncodedLength(pub u64);
 
-impl Shape {
+impl EncodedLength {
     /// The encoded length of a payload of so many bytes. Lengths beyond [`Self::MAX`] are encoded as that.
     #[inline(always)]
     pub const fn of(payload: usize) -> Self {
         let payload = if payload > Self::MAX { Self::MAX } else { payload };
-        Self(Extent::of(RECORD_HEADER, payload).0 | (payload.next_multiple_of(8) as u64) << 32)
+        Self(RecordSize::of(RECORD_HEADER, payload).0 | (payload.next_multiple_of(8) as u64) << 32)
     }
 
     /// The longest payload that can be encoded; no ring has room for it.
@@ -96,8 +96,8 @@ impl Shape {
 
     /// The size of the record in a CPU's ring.
     #[inline(always)]
-    pub const fn extent(self) -> Extent {
-        Extent(self.0 & 0xffff_ffff)
+    pub const fn record_size(self) -> RecordSize {
+        RecordSize(self.0 & 0xffff_ffff)
     }
 
     /// Bytes of payload that are copied, a multiple of 8.
@@ -123,40 +123,40 @@ pub const fn stays(from: Head, to: Head, other_bits: u64) -> bool {
 
 /// The destination of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum Placement {
     /// The present sub-buffer, at the head.
     Fit,
     /// The start of the next sub-buffer, by a sub-buffer switch.
-    Cross,
+    Switch,
     /// None: no sub-buffer has room for it.
     TooLarge,
 }
 
-/// Returns true if a record of `extent` fits into an empty sub-buffer of a ring with these `other_bits`.
+/// Returns true if a record of `record_size` fits into an empty sub-buffer of a ring with these `other_bits`.
 #[inline(always)]
-pub const fn fits_alone(extent: Extent, other_bits: u64) -> bool {
+pub const fn fits_alone(record_size: RecordSize, other_bits: u64) -> bool {
     // Not with the sub-buffer's last byte: see `stays`. These bits are the size's negative.
-    (other_bits as u32) < (PACKET_HEADER as u32 + extent.size()).wrapping_neg()
+    (other_bits as u32) < (PACKET_HEADER as u32 + record_size.size()).wrapping_neg()
 }
 
-/// Plans a record of `extent` at `head`.
-pub const fn plan(head: Head, extent: Extent, other_bits: u64) -> Plan {
-    if !fits_alone(extent, other_bits) {
-        Plan::TooLarge
-    } else if stays(head, head.behind(extent), other_bits) {
-        Plan::Fit
+/// Plans a record of `record_size` at `head`.
+pub const fn plan(head: Head, record_size: RecordSize, other_bits: u64) -> Placement {
+    if !fits_alone(record_size, other_bits) {
+        Placement::TooLarge
+    } else if stays(head, head.behind(record_size), other_bits) {
+        Placement::Fit
     } else {
-        Plan::Cross
+        Placement::Switch
     }
 }
 
-/// Returns true if writers may not use the sub-buffer with sequence number `turn`. They may use `count` of them from
+/// Returns true if writers may not use the sub-buffer with sequence number `seqno`. They may use `count` of them from
 /// [`consumed`](crate::layout::RingHeader::consumed) on.
 #[inline(always)]
-pub const fn is_full(turn: u32, consumed: u32, count: u32) -> bool {
+pub const fn is_full(seqno: u32, consumed: u32, count: u32) -> bool {
     // The difference is negative if the head is old and the reader is past it; publishing will refuse that head. It is
     // more than `count` if an open sub-buffer was revoked before the writer, which had not seen that, went on.
-    turn.wrapping_sub(consumed) as i32 >= count as i32
+    seqno.wrapping_sub(consumed) as i32 >= count as i32
 }
 
 /// The largest payload for which a sub-buffer has room, in a record with `RECORD_HEADER` bytes of header.
@@ -173,22 +173,25 @@ mod tests {
     #[test]
     fn a_head_tells_where_the_content_really_ends() {
         let head = Head::entering(7, 3 << 14);
-        assert_eq!((head.turn(), head.start()), (7, (3 << 14) + 80));
+        assert_eq!((head.seqno(), head.start()), (7, (3 << 14) + 80));
         assert_eq!(head.content_end(SMALL), 80);
-        let head = head.behind(Extent::of(16, 13));
-        assert_eq!((head.turn(), head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
-        let head = head.behind(Extent::of(16, 8));
+        let head = head.behind(RecordSize::of(16, 13));
+        assert_eq!((head.seqno(), head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
+        let head = head.behind(RecordSize::of(16, 8));
         assert_eq!((head.start(), head.content_end(SMALL)), ((3 << 14) + 136, 136));
     }
 
     #[test]
     fn a_shape_gives_back_what_it_was_made_of() {
         for payload in [0, 1, 7, 8, 9, 16, 4095, 32_000] {
-            let shape = Shape::of(payload);
-            assert_eq!((shape.payload(), shape.extent()), (payload, Extent::of(16, payload)));
-            assert_eq!(shape.copied(), payload.next_multiple_of(8));
+            let encoded_length = EncodedLength::of(payload);
+            assert_eq!(
+                (encoded_length.payload(), encoded_length.record_size()),
+                (payload, RecordSize::of(16, payload))
+            );
+            assert_eq!(encoded_length.copied(), payload.next_multiple_of(8));
         }
-        assert_eq!(Shape::of(usize::MAX), Shape::of(Shape::MAX));
+        assert_eq!(EncodedLength::of(usize::MAX), EncodedLength::of(EncodedLength::MAX));
     }
 
     #[test]
@@ -197,17 +200,17 @@ mod tests {
         for start in (80..SMALL.size() as u32).step_by(8) {
             for payload in [0, 1, 8, 100, 4000, 16_200] {
                 let head = Head(u64::from(start) + (5 << 32));
-                let extent = Extent::of(16, payload);
-                let plan = plan(head, extent, other_bits);
-                let short = stays(head, head.behind(extent), other_bits);
-                assert_eq!(short, plan == Plan::Fit, "{start} {payload}");
+                let record_size = RecordSize::of(16, payload);
+                let plan = plan(head, record_size, other_bits);
+                let short = stays(head, head.behind(record_size), other_bits);
+                assert_eq!(short, plan == Placement::Fit, "{start} {payload}");
                 assert_eq!(
-                    !short && fits_alone(extent, other_bits),
-                    plan == Plan::Cross,
+                    !short && fits_alone(record_size, other_bits),
+                    plan == Placement::Switch,
                     "{start} {payload}"
                 );
                 if short {
-                    assert!(start + extent.size() < SMALL.size() as u32);
+                    assert!(start + record_size.size() < SMALL.size() as u32);
                 }
             }
         }
@@ -239,13 +242,13 @@ mod tests {
     #[test]
     fn what_no_sub_buffer_takes_is_too_large() {
         let (head, bits, largest) = (Head::entering(0, 0), SMALL.other_bits(), max_payload(SMALL));
-        assert_eq!(plan(head, Extent::of(16, largest), bits), Plan::Fit);
-        assert_eq!(plan(head, Extent::of(16, largest + 1), bits), Plan::TooLarge);
+        assert_eq!(plan(head, RecordSize::of(16, largest), bits), Placement::Fit);
+        assert_eq!(plan(head, RecordSize::of(16, largest + 1), bits), Placement::TooLarge);
     }
 
     #[test]
     fn a_record_of_any_size_never_changes_the_turn_unnoticed() {
         let last = Head((1 << 32) + 0xffff_fff8);
-        assert!(!stays(last, last.behind(Extent::of(16, 0)), SMALL.other_bits()));
+        assert!(!stays(last, last.behind(RecordSize::of(16, 0)), SMALL.other_bits()));
     }
 }

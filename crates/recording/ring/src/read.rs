@@ -40,12 +40,12 @@ pub struct Corrupt {
     /// The value of the head.
     pub head: u64,
     /// The sequence number of the sub-buffer that comes next.
-    pub turn: u32,
+    pub seqno: u32,
 }
 
 impl fmt::Display for Corrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the ring's head {:#x} is impossible after turn {}", self.head, self.turn)
+        write!(f, "the ring's head {:#x} is impossible after turn {}", self.head, self.seqno)
     }
 }
 
@@ -88,9 +88,9 @@ pub struct Reader {
     /// The sub-buffers that its writers may enter, if the ring does not overwrite.
     pub(crate) room: Arc<Room>,
     /// The sub-buffer sequence number at which the ring began.
-    pub(crate) first_turn: u32,
+    pub(crate) first_seqno: u32,
     /// The sequence number of the sub-buffer that is read next.
-    pub(crate) turn: u32,
+    pub(crate) seqno: u32,
     /// The part of that sub-buffer that was handed out.
     pub(crate) handed_out: HandedOut,
     /// The additional state for a ring that overwrites.
@@ -137,7 +137,7 @@ impl Reader {
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
     pub fn waiting(&self) -> Result<u32, Corrupt> {
-        let ahead = self.head()?.turn().wrapping_sub(self.turn);
+        let ahead = self.head()?.seqno().wrapping_sub(self.seqno);
         Ok(ahead.min(self.geometry.count - 1))
     }
 
@@ -155,7 +155,7 @@ impl Reader {
     /// [`Corrupt`] if no writer could have stored the head.
     pub fn fill(&self) -> Result<Fill, Corrupt> {
         let (head, size) = (self.head()?, self.geometry.size() as u64);
-        let waiting = u64::from(head.turn().wrapping_sub(self.turn)) * size;
+        let waiting = u64::from(head.seqno().wrapping_sub(self.seqno)) * size;
         let capacity = u64::from(self.geometry.count) * size;
         let used = (waiting + (u64::from(head.start()) & (size - 1))).min(capacity);
         Ok(Fill { used, capacity })
@@ -177,30 +177,31 @@ impl Reader {
     /// [`Corrupt`] if no writer could have stored the head.
     pub fn take_run(&mut self, most: u32) -> Result<Vec<SubBuffer<'_>>, Corrupt> {
         let head = self.head()?;
-        let first = if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head, self.turn) };
+        let first =
+            if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head, self.seqno) };
         let Some(first) = first else { return Ok(Vec::new()) };
         self.close_up(first);
         self.handed_out.taken = true;
         let most = if self.exchange.is_some() { 1 } else { most };
-        let later = (1..most).map_while(|ahead| self.next(head, self.turn.wrapping_add(ahead)));
+        let later = (1..most).map_while(|ahead| self.next(head, self.seqno.wrapping_add(ahead)));
         Ok([first].into_iter().chain(later).map(|number| self.sub_buffer(number)).collect())
     }
 
     fn sub_buffer<'a>(&self, number: u32) -> SubBuffer<'a> {
         let source = self.source(number, false);
-        let [stamp, head, lost] = source.words(LEFT);
+        let [timestamp, head, lost] = source.words(LEFT);
         let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
         let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
-        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[stamp]| stamp);
-        let content = Content::new(end, first, stamp, lost);
+        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| timestamp);
+        let content = Content::new(end, first, timestamp, lost);
         let (bytes, size) = (self.data(number), self.geometry.size());
         SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }
 
-    /// The index of the sub-buffer with sequence number `turn` in a ring that does not overwrite, if it is complete.
-    fn next(&self, head: Head, turn: u32) -> Option<u32> {
-        let sub_buffer = self.sub_buffer_of(turn)?;
-        let done = head.turn() != turn && self.is_committed(sub_buffer);
+    /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite, if it is complete.
+    fn next(&self, head: Head, seqno: u32) -> Option<u32> {
+        let sub_buffer = self.sub_buffer_of(seqno)?;
+        let done = head.seqno() != seqno && self.is_committed(sub_buffer);
         done.then_some(sub_buffer.number)
     }
 
@@ -212,11 +213,11 @@ impl Reader {
     /// Puts the first `count` of the sub-buffers that [`take_run`](Self::take_run) returned: writers may use them
     /// again.
     pub fn give_back_run(&mut self, count: u32) {
-        self.turn = self.turn.wrapping_add(count);
+        self.seqno = self.seqno.wrapping_add(count);
         self.handed_out = HandedOut::default();
         match &mut self.exchange {
             Some(exchange) => exchange.give_back(),
-            None => self.room.give_back(self.turn),
+            None => self.room.give_back(self.seqno),
         }
     }
 
@@ -246,35 +247,35 @@ impl Reader {
         // ORDER(read:A) pairs with write:A: if the load sees this head, then it sees the records before it and the
         // words of sub-buffer switches.
         let head = Head(self.header.head.load(Acquire));
-        let ahead = head.turn().wrapping_sub(self.turn);
+        let ahead = head.seqno().wrapping_sub(self.seqno);
         let offset = head.start() & (self.geometry.size() as u32 - 1);
         let number = head.start() >> self.geometry.bits;
         let in_its_place = match self.exchange {
             Some(_) => ahead <= i32::MAX as u32 && (number as usize) < self.geometry.sub_buffers(),
             None => {
-                let is_at_its_number = number == head.turn() & (self.geometry.count - 1);
-                ahead < self.geometry.count && is_at_its_number && self.room.has_pages(head.turn())
+                let is_at_its_number = number == head.seqno() & (self.geometry.count - 1);
+                ahead < self.geometry.count && is_at_its_number && self.room.has_pages(head.seqno())
             }
         };
         let possible = in_its_place && offset >= PACKET_HEADER as u32;
-        if possible { Ok(head) } else { Err(Corrupt { head: head.0, turn: self.turn }) }
+        if possible { Ok(head) } else { Err(Corrupt { head: head.0, seqno: self.seqno }) }
     }
 
     /// Sequence numbers of sub-buffers that may hold unread records, newest first.
-    fn turns(&self, head: Head) -> impl Iterator<Item = u32> + use<> {
-        let ahead = head.turn().wrapping_sub(self.turn);
-        let turns = (ahead + 1 - u32::from(self.handed_out.taken)).min(self.geometry.count);
-        (0..turns).map(move |back| head.turn().wrapping_sub(back))
+    fn seqnos(&self, head: Head) -> impl Iterator<Item = u32> + use<> {
+        let ahead = head.seqno().wrapping_sub(self.seqno);
+        let seqnos = (ahead + 1 - u32::from(self.handed_out.taken)).min(self.geometry.count);
+        (0..seqnos).map(move |back| head.seqno().wrapping_sub(back))
     }
 
     /// The sub-buffer with a sequence number that the reader has not got; `None` if it has a later one by now. Without
     /// overwriting they are used in the order in which they lie.
-    fn sub_buffer_of(&self, turn: u32) -> Option<Spare> {
+    fn sub_buffer_of(&self, seqno: u32) -> Option<Spare> {
         if self.exchange.is_some() {
-            return self.in_table(turn);
+            return self.in_table(seqno);
         }
-        let uses = turn.wrapping_sub(self.first_turn) / self.geometry.count + 1;
-        Some(Spare { number: turn & (self.geometry.count - 1), uses: uses as u16 })
+        let uses = seqno.wrapping_sub(self.first_seqno) / self.geometry.count + 1;
+        Some(Spare { number: seqno & (self.geometry.count - 1), uses: uses as u16 })
     }
 
     fn data(&self, number: u32) -> *mut u8 {

@@ -5,14 +5,14 @@
 //! | `slots:A`, counting a hit that asks for a snapshot | `control:I` | if the load sees the count, it sees the record that was written before |
 //! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
-use crate::condition::{MAX_CODE, Place};
+use crate::condition::{CodeRange, MAX_CODE};
+use crate::enable::{EnableMask, stride};
 use crate::layout::{
     CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS,
     Slot, VALUES,
 };
 use crate::pending::Pending;
 use crate::value::Values;
-use crate::want::{Wants, stride};
 use crate::write::{self, Rings};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
@@ -106,8 +106,8 @@ impl Slots {
     }
 
     /// The sessions that enabled tracepoint `id`, for a caller that has seen already that one did.
-    pub fn wants(self, id: u16) -> Wants {
-        self.words().get(usize::from(id)).map_or(Wants(0), |word| Wants(word.load(Relaxed)))
+    pub fn enable_mask(self, id: u16) -> EnableMask {
+        self.words().get(usize::from(id)).map_or(EnableMask(0), |word| EnableMask(word.load(Relaxed)))
     }
 
     fn words(self) -> &'static [EnableWord] {
@@ -177,13 +177,13 @@ impl Table {
 
     /// The table's word for tracepoint `id`, which leads to its code; 0 if it has none.
     #[inline(always)]
-    pub fn place(self, id: u16) -> Place {
+    pub fn code_range(self, id: u16) -> CodeRange {
         let table = self.start.wrapping_add(CONDITION_POOL).cast::<ConditionEntry>();
         let entry = table.wrapping_add(usize::from(id) % POINTS);
         // SAFETY: the index is below `POINTS`, the table's length; the table stays mapped, and an entry is an atomic.
         let entry = unsafe { &*entry };
         // ORDER(slots:B) pairs with control:H: if the load sees the word, then it sees the code.
-        Place(entry.load(Acquire))
+        CodeRange(entry.load(Acquire))
     }
 
     /// Copies code. Another session may write to it meanwhile if this one has ended.
@@ -191,13 +191,13 @@ impl Table {
     /// Real-time: bounded by [`MAX_CODE`].
     ///
     /// # Safety
-    /// `code` is a range that a [`Place`] of this table returned.
+    /// `code` is a range that a [`CodeRange`] of this table returned.
     #[inline(always)]
     pub unsafe fn copy(self, code: Range<usize>, to: &mut Copied) -> &[u8] {
         let from = self.start.wrapping_add(code.start).cast::<u64>();
         let length = code.len().min(MAX_CODE);
         for (index, word) in to.iter_mut().enumerate().take(length.div_ceil(8)) {
-            // SAFETY: a `Place` leads into the pool, or behind it into the table or the page that every region ends
+            // SAFETY: a `CodeRange` leads into the pool, or behind it into the table or the page that every region ends
             // with; aligned, since code begins at a multiple of 8.
             word.write(unsafe { plain::read(from.wrapping_add(index)) });
         }
@@ -210,12 +210,12 @@ impl Table {
     /// Real-time: a load for each field.
     ///
     /// # Safety
-    /// `code` is a range that a [`Place`] of this table returned. Any bytes are a `T`, which is no longer than `code`
+    /// `code` is a range that a [`CodeRange`] of this table returned. Any bytes are a `T`, which is no longer than `code`
     /// and aligned to 8 at most.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(self, code: Range<usize>) -> T {
         let from = self.start.wrapping_add(code.start).cast::<T>();
-        // SAFETY: a `Place` leads into the pool, or behind it into the table or the page that every region ends with;
+        // SAFETY: a `CodeRange` leads into the pool, or behind it into the table or the page that every region ends with;
         // aligned, since code begins at a multiple of 8.
         unsafe { plain::read(from) }
     }

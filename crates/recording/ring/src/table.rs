@@ -30,13 +30,13 @@ pub struct Spare {
 }
 
 impl Entry {
-    /// The entry of `spare`, to be claimed for the sequence number `turn + count`.
-    pub const fn of(turn: u32, spare: Spare) -> Self {
-        Self((turn as u64) << 32 | (spare.uses as u64) << 16 | (spare.number & 0xffff) as u64)
+    /// The entry of `spare`, to be claimed for the sequence number `seqno + count`.
+    pub const fn of(seqno: u32, spare: Spare) -> Self {
+        Self((seqno as u64) << 32 | (spare.uses as u64) << 16 | (spare.number & 0xffff) as u64)
     }
 
     /// The sequence number for which it was last claimed.
-    pub const fn turn(self) -> u32 {
+    pub const fn seqno(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
@@ -45,19 +45,19 @@ impl Entry {
         Spare { number: self.0 as u32 & 0xffff, uses: (self.0 >> 16) as u16 }
     }
 
-    /// The entry after writers have claimed it for sequence number `turn`.
+    /// The entry after writers have claimed it for sequence number `seqno`.
     #[inline(always)]
-    pub const fn claimed(self, turn: u32) -> Self {
+    pub const fn claimed(self, seqno: u32) -> Self {
         // The count of uses overflows out of the lower half.
-        Self((turn as u64) << 32 | (self.0 as u32).wrapping_add(1 << 16) as u64)
+        Self((seqno as u64) << 32 | (self.0 as u32).wrapping_add(1 << 16) as u64)
     }
 
-    /// The step by which a writer enters sequence number `turn`, in a ring whose writers use `count` sub-buffers.
+    /// The step by which a writer enters sequence number `seqno`, in a ring whose writers use `count` sub-buffers.
     #[inline(always)]
-    pub const fn entering(self, turn: u32, count: u32) -> Entering {
-        if self.turn().wrapping_add(count) == turn {
+    pub const fn entering(self, seqno: u32, count: u32) -> Entering {
+        if self.seqno().wrapping_add(count) == seqno {
             Entering::Claim
-        } else if self.turn() == turn {
+        } else if self.seqno() == seqno {
             Entering::Claimed
         } else {
             Entering::Stale
@@ -83,11 +83,11 @@ mod tests {
     #[test]
     fn an_entry_is_claimed_once_for_each_turn_and_keeps_its_sub_buffer() {
         let entry = Entry::of(3, Spare { number: 4096, uses: u16::MAX });
-        assert_eq!((entry.turn(), entry.spare().number), (3, 4096));
+        assert_eq!((entry.seqno(), entry.spare().number), (3, 4096));
         assert_eq!(entry.entering(7, 4), Entering::Claim);
         let claimed = entry.claimed(7);
         assert_eq!(claimed.spare(), Spare { number: 4096, uses: 0 });
-        assert_eq!(claimed.turn(), 7);
+        assert_eq!(claimed.seqno(), 7);
         assert_eq!(claimed.entering(7, 4), Entering::Claimed);
         assert_eq!(claimed.entering(3, 4), Entering::Stale);
         assert_eq!(claimed.entering(15, 4), Entering::Stale);

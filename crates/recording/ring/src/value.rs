@@ -15,7 +15,7 @@ use sordino_percpu::primitive::{Acquire, Relaxed, Release};
 
 /// An annotation of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Value<'a> {
+pub struct Annotation<'a> {
     /// The thread's id in its program's pid namespace; not 0.
     pub tid: u32,
     /// The time of the annotation, in nanoseconds of `CLOCK_BOOTTIME`.
@@ -26,7 +26,7 @@ pub struct Value<'a> {
     pub text: &'a str,
 }
 
-impl Value<'_> {
+impl Annotation<'_> {
     /// Cuts both texts, at characters, to the room that a cell has.
     pub fn cut(self) -> Self {
         let (name, text) =
@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
     ///
     /// Real-time: reads each cell at most twice; waits for nobody. In a signal handler that interrupted the same thread
     /// here, the value that is being written stays.
-    pub fn set(self, value: &Value<'_>, is_gone: impl Fn(u32) -> bool) -> bool {
+    pub fn set(self, value: &Annotation<'_>, is_gone: impl Fn(u32) -> bool) -> bool {
         let words = words(value);
         let Some((cell, is_new)) = self.find(value.tid, &words, is_gone) else { return false };
         let count = cell.count.load(Relaxed);
@@ -129,7 +129,7 @@ fn copy(cell: &ValueCell) -> Option<Copied> {
 
 impl Copied {
     /// The copy of a cell with this annotation.
-    pub fn of(value: &Value<'_>) -> Self {
+    pub fn of(value: &Annotation<'_>) -> Self {
         Self::of_words(&words(value))
     }
 
@@ -138,7 +138,7 @@ impl Copied {
     }
 
     /// The annotation in this copy: arbitrary, if a hostile program wrote it.
-    pub fn value(&self) -> Option<Value<'_>> {
+    pub fn value(&self) -> Option<Annotation<'_>> {
         let word = |at: usize| self.0[8 * at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let (head, since) = (word(0), word(1));
         let text = |from: usize, length: u64, most: usize| {
@@ -148,14 +148,14 @@ impl Copied {
         let tid = head as u32;
         let name = text(NAME, head >> 32 & 0xffff, VALUE_NAME)?;
         let text = text(TEXT, head >> 48, VALUE_TEXT)?;
-        (tid != 0).then_some(Value { tid, since, name, text })
+        (tid != 0).then_some(Annotation { tid, since, name, text })
     }
 }
 
 /// Encodes an annotation as a cell's words: the thread's id with the lengths of both texts in 16 bits each, the time,
 /// the texts filled up with zeros.
-fn words(value: &Value<'_>) -> [u64; VALUE_WORDS] {
-    let Value { tid, since, name, text } = value.cut();
+fn words(value: &Annotation<'_>) -> [u64; VALUE_WORDS] {
+    let Annotation { tid, since, name, text } = value.cut();
     let mut words = [0; VALUE_WORDS];
     words[0] = u64::from(tid) | (name.len() as u64) << 32 | (text.len() as u64) << 48;
     words[1] = since;
@@ -192,12 +192,12 @@ mod tests {
         (0..cells).map(cell).collect()
     }
 
-    fn said<'a>(tid: u32, name: &'a str, text: &'a str) -> Value<'a> {
-        Value { tid, since: 5, name, text }
+    fn annotation<'a>(tid: u32, name: &'a str, text: &'a str) -> Annotation<'a> {
+        Annotation { tid, since: 5, name, text }
     }
 
     fn all(values: Values<'_>) -> Vec<String> {
-        let line = |value: Value<'_>| format!("{} {}={}", value.tid, value.name, value.text);
+        let line = |value: Annotation<'_>| format!("{} {}={}", value.tid, value.name, value.text);
         let mut lines: Vec<_> = values.copy().iter().map(|copied| line(copied.value().unwrap())).collect();
         lines.sort();
         lines
@@ -210,7 +210,7 @@ mod tests {
         for (tid, name, text) in
             [(1, "request", "7"), (1, "mode", "idle"), (2, "request", "8"), (1, "request", "9")]
         {
-            assert!(values.set(&said(tid, name, text), |_| false));
+            assert!(values.set(&annotation(tid, name, text), |_| false));
         }
         assert_eq!(all(values), ["1 mode=idle", "1 request=9", "2 request=8"]);
     }
@@ -220,12 +220,12 @@ mod tests {
         let table = table(3);
         let values = Values::of(&table);
         for tid in 1..=3 {
-            assert!(values.set(&said(tid, "name", "x"), |_| panic!("there is room")));
+            assert!(values.set(&annotation(tid, "name", "x"), |_| panic!("there is room")));
         }
-        assert!(!values.set(&said(4, "name", "y"), |_| false));
-        assert!(values.set(&said(4, "name", "y"), |tid| tid == 2));
+        assert!(!values.set(&annotation(4, "name", "y"), |_| false));
+        assert!(values.set(&annotation(4, "name", "y"), |tid| tid == 2));
         assert_eq!(all(values), ["1 name=x", "3 name=x", "4 name=y"]);
-        assert!(values.set(&said(1, "name", "z"), |_| false));
+        assert!(values.set(&annotation(1, "name", "z"), |_| false));
         assert_eq!(all(values), ["1 name=z", "3 name=x", "4 name=y"]);
     }
 
@@ -233,18 +233,18 @@ mod tests {
     fn a_signal_handler_leaves_the_value_that_it_interrupted() {
         let table = table(2);
         let values = Values::of(&table);
-        values.set(&said(1, "name", "before"), |_| false);
+        values.set(&annotation(1, "name", "before"), |_| false);
         let cell = table.iter().find(|cell| cell.owner.load(Relaxed) == 1).unwrap();
         let count = cell.count.load(Relaxed);
         cell.count.store(count | 1, Relaxed);
-        assert!(values.set(&said(1, "name", "nested"), |_| false));
+        assert!(values.set(&annotation(1, "name", "nested"), |_| false));
         assert!(values.copy().is_empty());
         cell.count.store(count, Relaxed);
         assert_eq!(all(values), ["1 name=before"]);
         // The thread that was stopped there is gone: the next thread's value is whole.
         cell.count.store(count | 1, Relaxed);
         for tid in [2, 3] {
-            assert!(values.set(&said(tid, "name", "new"), |tid| tid == 1));
+            assert!(values.set(&annotation(tid, "name", "new"), |tid| tid == 1));
         }
         assert_eq!(all(values), ["2 name=new", "3 name=new"]);
     }
@@ -253,7 +253,7 @@ mod tests {
     fn what_is_too_long_is_cut_at_a_character() {
         let table = table(1);
         let (name, text) = ("ä".repeat(VALUE_NAME), format!("x{}", "ä".repeat(VALUE_TEXT)));
-        Values::of(&table).set(&said(1, &name, &text), |_| false);
+        Values::of(&table).set(&annotation(1, &name, &text), |_| false);
         let copied = Values::of(&table).copy();
         let value = copied[0].value().unwrap();
         assert_eq!((value.name.len(), value.text.len()), (VALUE_NAME, VALUE_TEXT - 1));

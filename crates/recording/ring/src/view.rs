@@ -3,8 +3,8 @@
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
-use crate::write::{Clock, Full, IfFull};
-use sordino_percpu::Leave;
+use crate::write::{Full, IfFull, TimestampClock};
+use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, AtomicU64, Relaxed};
 
 /// A ring's header, and the addresses in this process of all that it leads to.
@@ -14,14 +14,14 @@ pub(crate) struct Ring<'a> {
     pub(crate) geometry: Geometry,
     /// The geometry's mask of the bits that are the same within a sub-buffer.
     pub(crate) other_bits: u64,
-    pub(crate) clock: Clock,
+    pub(crate) clock: TimestampClock,
     /// Address of the first sub-buffer.
     data: *mut u8,
 }
 
 /// The reason why a sub-buffer switch is impossible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Barred {
+pub(crate) enum NoSwitch {
     /// The head has changed: the writer reads it again.
     Stale,
     /// The next sub-buffer is not free: the reader has not put it or, in a ring that overwrites, a writer that reserved
@@ -54,7 +54,8 @@ impl<'a> Ring<'a> {
         }
         let bits = header.bits.load(Relaxed);
         let overwrite = header.overwrite.load(Relaxed) != 0;
-        let clock = if header.clock.load(Relaxed) == 0 { Clock::Cycles } else { Clock::Monotonic };
+        let clock =
+            if header.clock.load(Relaxed) == 0 { TimestampClock::Cycles } else { TimestampClock::Monotonic };
         let other_bits = u64::MAX.checked_shl(bits)?;
         let geometry = Geometry { bits, count, overwrite };
         Some(Self { header, geometry, other_bits, clock, data: at(header, &header.data) })
@@ -71,13 +72,13 @@ impl<'a> Ring<'a> {
         let overwrite = header.overwrite.load(Relaxed) != 0;
         let geometry = Geometry { bits: other_bits.trailing_zeros(), count, overwrite };
         let data = at(header, &header.data);
-        Self { header, geometry, other_bits, clock: Clock::Cycles, data }
+        Self { header, geometry, other_bits, clock: TimestampClock::Cycles, data }
     }
 
-    /// The address of the byte at offset `place` from the first sub-buffer.
+    /// The address of the byte at offset `offset` from the first sub-buffer.
     #[inline(always)]
-    pub(crate) fn data(&self, place: u32) -> *mut u8 {
-        self.data.wrapping_add(place as usize)
+    pub(crate) fn data(&self, offset: u32) -> *mut u8 {
+        self.data.wrapping_add(offset as usize)
     }
 
     /// Finds the sub-buffer behind that of `head`: its sequence number and its offset. In a ring that overwrites, this
@@ -85,7 +86,7 @@ impl<'a> Ring<'a> {
     /// alone.
     ///
     /// # Errors
-    /// [`Barred`], if the sub-buffer cannot be entered now.
+    /// [`NoSwitch`], if the sub-buffer cannot be entered now.
     ///
     /// # Safety
     /// The table is mapped if the ring overwrites.
@@ -94,51 +95,51 @@ impl<'a> Ring<'a> {
         &self,
         head: Head,
         is_complete: impl FnOnce(Entry) -> bool,
-    ) -> Result<(u32, u32), Barred> {
-        let turn = head.turn().wrapping_add(1);
+    ) -> Result<(u32, u32), NoSwitch> {
+        let seqno = head.seqno().wrapping_add(1);
         let number = if self.geometry.overwrite {
             // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
-            unsafe { self.claim(turn, is_complete)? }
+            unsafe { self.claim(seqno, is_complete)? }
         } else {
-            self.next(turn)?
+            self.next(seqno)?
         };
-        Ok((turn, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
+        Ok((seqno, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
     }
 
-    /// The index of the sub-buffer with sequence number `turn` in a ring that does not overwrite.
+    /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite.
     #[inline(always)]
-    fn next(&self, turn: u32) -> Result<u32, Barred> {
+    fn next(&self, seqno: u32) -> Result<u32, NoSwitch> {
         // ORDER(view:C) pairs with read:B: if the load sees that the reader put a sub-buffer, then the reader has read
         // it.
         let (consumed, count) = (self.header.consumed.load(Acquire), self.geometry.count);
-        if is_full(turn, consumed, count) { Err(Barred::Full) } else { Ok(turn & count.wrapping_sub(1)) }
+        if is_full(seqno, consumed, count) { Err(NoSwitch::Full) } else { Ok(seqno & count.wrapping_sub(1)) }
     }
 
-    /// Claims the sub-buffer for sequence number `turn` in a ring that overwrites, and returns its index.
+    /// Claims the sub-buffer for sequence number `seqno` in a ring that overwrites, and returns its index.
     ///
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn claim(&self, turn: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, Barred> {
+    unsafe fn claim(&self, seqno: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
         // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
-        let word = unsafe { self.entry(turn) };
+        let word = unsafe { self.entry(seqno) };
         // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
         // exchange's release.
         let entry = Entry(word.load(Acquire));
-        match entry.entering(turn, self.geometry.count) {
+        match entry.entering(seqno, self.geometry.count) {
             Entering::Claimed => {}
-            Entering::Stale => return Err(Barred::Stale),
+            Entering::Stale => return Err(NoSwitch::Stale),
             Entering::Claim => {
                 if !is_complete(entry) {
                     // Stale if the reader has exchanged the sub-buffer meanwhile, which may be in use under another
                     // sequence number.
                     let is_same = word.load(Relaxed) == entry.0;
-                    return Err(if is_same { Barred::Full } else { Barred::Stale });
+                    return Err(if is_same { NoSwitch::Full } else { NoSwitch::Stale });
                 }
                 // ORDER(view:B) pairs with exchange:A: if the claim sees the sub-buffer that the reader gave, then the
                 // reader has read it.
-                let claim = word.compare_exchange(entry.0, entry.claimed(turn).0, Acquire, Relaxed);
-                claim.map_err(|_| Barred::Stale)?;
+                let claim = word.compare_exchange(entry.0, entry.claimed(seqno).0, Acquire, Relaxed);
+                claim.map_err(|_| NoSwitch::Stale)?;
             }
         }
         Ok(entry.spare().number)
@@ -147,9 +148,9 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn entry(&self, turn: u32) -> &'a TableEntry {
+    unsafe fn entry(&self, seqno: u32) -> &'a TableEntry {
         // A ring that is closed meanwhile has the count 0; but no table is larger than this, and regions are.
-        let index = turn & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
+        let index = seqno & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
         let entry = at(self.header, &self.header.table)
             .wrapping_add(index as usize * size_of::<TableEntry>())
             .cast::<TableEntry>();
@@ -174,17 +175,17 @@ impl<'a> Ring<'a> {
 
     /// The destination and the count of lost records for a sub-buffer switch out of the sub-buffer that `head` is in.
     #[inline(always)]
-    pub(crate) fn leave(&self, head: Head, lost: u64) -> Leave {
+    pub(crate) fn switch(&self, head: Head, lost: u64) -> SwitchWords {
         let start = head.sub_buffer(self.other_bits);
-        Leave { destination: self.data(start + LEFT as u32).cast(), lost }
+        SwitchWords { destination: self.data(start + LEFT as u32).cast(), lost }
     }
 
-    /// The commit words of the shared ring's sub-buffer at offset `place`: the count, and the marks.
+    /// The commit words of the shared ring's sub-buffer at offset `offset`: the count, and the marks.
     ///
     /// # Safety
-    /// This is a shared ring, its commit words are mapped, and `place` is an offset in it.
-    pub(crate) unsafe fn commits(&self, place: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
-        let number = (place >> self.geometry.bits) as usize;
+    /// This is a shared ring, its commit words are mapped, and `offset` is an offset in it.
+    pub(crate) unsafe fn commits(&self, offset: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
+        let number = (offset >> self.geometry.bits) as usize;
         let first =
             at(self.header, &self.header.commits).wrapping_add(number * self.geometry.commit_stride());
         let first = first.cast::<CommitHeader>();

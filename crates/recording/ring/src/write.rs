@@ -6,17 +6,17 @@
 //! |---|---|---|
 //! | `write:A`, the section's last store | `read:A` | if the load sees this head, it sees the record, and the words of a sub-buffer switch |
 //! | `write:B`, the section's other stores | `read:E` | if a reader copied a part of a record, it sees that its sub-buffer was claimed |
-//! | `write:D`, counting up the futex | the collector's look at it, before the rings | if a sub-buffer switch happens while the collector falls asleep, the collector wakes |
+//! | `write:D`, counting up the futex | `drain:A`, the collector's load of it, before the rings | if the load sees this count, the collector sees the completed sub-buffer; if it misses the count, the collector does not fall asleep |
 //!
 //! The loads of heads are `write:C`, those of the other bits are `write:E`; their partners are in `control`.
 
 use crate::commit;
 use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
-use crate::position::{Head, Plan, Shape, fits_alone, plan, stays};
-use crate::view::{Barred, Ring};
+use crate::position::{EncodedLength, Head, Placement, fits_alone, plan, stays};
+use crate::view::{NoSwitch, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{
-    Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_leaving,
+    Bytes, Commit, Outcome, Payload, cpu, current_cpu, expect_write, publish, publish_switching,
 };
 
 /// Number of tries in this CPU's ring before a writer uses the shared ring. A try fails if the thread is preempted,
@@ -33,7 +33,7 @@ const AHEAD: usize = 1024;
 /// The clocks that give a ring's records their timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Clock {
+pub enum TimestampClock {
     /// The CPU's cycle counter.
     Cycles = 0,
     /// `CLOCK_MONOTONIC` in nanoseconds, where the cycle counter does not run evenly.
@@ -43,7 +43,7 @@ pub enum Clock {
 /// The writers' access to clocks.
 ///
 /// Real-time: must not block, allocate or take a lock.
-pub trait Stamp: Copy {
+pub trait ReadClock: Copy {
     /// The cycle counter, as fast as it can be read.
     fn cycles(self) -> u64;
     /// The cycle counter, read after all instructions that precede the call.
@@ -85,7 +85,7 @@ pub struct Record<P = Bytes> {
     /// The payload, readable up to the next multiple of 8 bytes.
     pub payload: P,
     /// The payload's encoded length.
-    pub shape: Shape,
+    pub encoded_length: EncodedLength,
 }
 
 /// An unfinished try: the head that it saw, and the timestamp that the record has already.
@@ -96,17 +96,18 @@ pub struct Attempt {
     /// The head that the try read.
     pub head: u64,
     /// The record's timestamp, by `clock`.
-    pub stamp: u64,
+    pub timestamp: u64,
     /// The clock that the timestamp was read from.
-    pub clock: Clock,
+    pub clock: TimestampClock,
 }
 
 impl Attempt {
     /// The value for a record without an earlier try.
-    pub const NONE: Self = Self { ring: std::ptr::null(), head: 0, stamp: 0, clock: Clock::Cycles };
+    pub const NONE: Self =
+        Self { ring: std::ptr::null(), head: 0, timestamp: 0, clock: TimestampClock::Cycles };
 }
 
-/// The treatment of a record for which a ring has no room, if the session [asks](crate::control::Wanted::block) writers
+/// The treatment of a record for which a ring has no room, if the session [asks](crate::control::AttachOptions::block) writers
 /// to wait. Without that request, the record is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfFull {
@@ -130,11 +131,11 @@ pub struct Unwritten {
     /// The head that the try read.
     pub head: u64,
     /// The cycle counter, read after the head.
-    pub stamp: u64,
+    pub timestamp: u64,
     /// The record's second word, but for its low 16 bits.
     pub tag: u64,
     /// True if there is room in this sub-buffer, so that the thread was interrupted or is on another CPU; false if a
-    /// sub-buffer switch, [`cross`], may help.
+    /// sub-buffer switch, [`switch`], may help.
     pub stays: bool,
 }
 
@@ -149,12 +150,12 @@ pub struct Unwritten {
 /// # Safety
 /// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; all
 ///   that the header points to is mapped as long as the program lives.
-/// - `record.payload` has `record.shape.copied()` bytes, which are readable.
+/// - `record.payload` has `record.encoded_length.copied()` bytes, which are readable.
 #[inline(always)]
-pub unsafe fn write<P: Payload, S: Stamp>(
+pub unsafe fn write<P: Payload, S: ReadClock>(
     ring: *const RingHeader,
     record: Record<P>,
-    stamp: S,
+    clocks: S,
 ) -> Result<(), Unwritten> {
     // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
     // atomics.
@@ -165,12 +166,12 @@ pub unsafe fn write<P: Payload, S: Stamp>(
     // The clock is read between the head and the section: a record whose thread is preempted in the section keeps this
     // time, so that the gap shows behind it. It is read right behind the head: instructions that do not wait for the
     // clock cost less behind it than before it.
-    let at = stamp.cycles();
-    let new = head.behind(record.shape.extent());
+    let at = clocks.cycles();
+    let new = head.behind(record.encoded_length.record_size());
     // ORDER(write:E) pairs with control:F: if the load sees the fast path open, then the section sees the head of the
     // opened ring, or one that is newer.
     if !stays(head, new, header.other_bits.load(Acquire)) {
-        return Err(Unwritten { head: head.0, stamp: at, tag: record.tag, stays: false });
+        return Err(Unwritten { head: head.0, timestamp: at, tag: record.tag, stays: false });
     }
     let to = destination(header, head.start());
     expect_write::<AHEAD>(to);
@@ -180,20 +181,21 @@ pub unsafe fn write<P: Payload, S: Stamp>(
         expected: head.0,
         new: new.0,
         destination: to,
-        stamp: at,
+        timestamp: at,
         tag: record.tag | header.lost.load(Relaxed) & 0xffff,
         payload: record.payload,
     };
-    // ORDER(write:A) pairs with read:A: the section ends with a release store of the head.
-    // ORDER(write:B) pairs with read:E: the section begins with a release fence, behind the claim, which this thread
-    // made, or saw by the head.
+    // ORDER(write:A) pairs with read:A: if the load sees this head, then it sees the record: the section ends with a
+    // release store of the head.
+    // ORDER(write:B) pairs with read:E: if a reader has copied a word that the section stores, then it sees the claim,
+    // which this thread made, or saw by the head: the section begins with a release fence behind it.
     // SAFETY: the record fits into the sub-buffer that the head is in (`stays`, checked above), which is the writers'
     // until the head leaves it. The head is not that of a closed ring, and is different in every attachment: a commit
     // to a ring that was taken away restarts, unless the section outlasts a detach and an attach
     // (docs/how-it-works.md).
     match unsafe { publish(&commit) } {
         Outcome::Committed => Ok(()),
-        Outcome::Restart => Err(Unwritten { head: head.0, stamp: at, tag: commit.tag, stays: true }),
+        Outcome::Restart => Err(Unwritten { head: head.0, timestamp: at, tag: commit.tag, stays: true }),
     }
 }
 
@@ -207,48 +209,53 @@ pub unsafe fn write<P: Payload, S: Stamp>(
 /// by the record's length.
 ///
 /// # Safety
-/// The requirements of [`write()`] hold; `stamp` is the cycle counter, read after `head`.
+/// The requirements of [`write()`] hold; `timestamp` is the cycle counter, read after `head`.
 #[inline(always)]
-pub unsafe fn cross<P: Payload>(ring: *const RingHeader, record: Record<P>, head: u64, stamp: u64) -> bool {
+pub unsafe fn switch<P: Payload>(
+    ring: *const RingHeader,
+    record: Record<P>,
+    head: u64,
+    timestamp: u64,
+) -> bool {
     // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
     // atomics.
     let header = unsafe { &*ring };
-    let (head, extent) = (Head(head), record.shape.extent());
+    let (head, record_size) = (Head(head), record.encoded_length.record_size());
     let view = Ring::open(header);
-    if !fits_alone(extent, view.other_bits) {
+    if !fits_alone(record_size, view.other_bits) {
         return false;
     }
     // SAFETY: the collector mapped the table before it enabled the event.
-    let Ok((turn, place)) = (unsafe { view.enter(head, |_| true) }) else { return false };
+    let Ok((seqno, offset)) = (unsafe { view.enter(head, |_| true) }) else { return false };
     let lost = header.lost.load(Relaxed);
     let commit = Commit {
         cpu: header.cpu.load(Relaxed),
         head: &header.head,
         expected: head.0,
-        new: Head::entering(turn, place).0 + extent.0,
-        destination: view.data(place + PACKET_HEADER as u32),
-        stamp,
+        new: Head::entering(seqno, offset).0 + record_size.0,
+        destination: view.data(offset + PACKET_HEADER as u32),
+        timestamp,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
     // SAFETY: the record fits into an empty sub-buffer (`fits_alone`, checked above). The next sub-buffer is free: the
     // reader put it or a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer
     // that the head is in, which is the writers' until the head leaves it.
-    let outcome = unsafe { publish_leaving(&commit, view.leave(head, lost)) };
+    let outcome = unsafe { publish_switching(&commit, view.switch(head, lost)) };
     if outcome == Outcome::Committed {
         wake(header);
     }
     outcome == Outcome::Committed
 }
 
-/// The address of the byte at offset `place` in the ring with this header.
+/// The address of the byte at offset `offset` in the ring with this header.
 #[inline(always)]
-fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
+fn destination(ring: &RingHeader, offset: u32) -> *mut u8 {
     let header: *const RingHeader = ring;
     header
         .cast::<u8>()
         .cast_mut()
-        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(place as usize))
+        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(offset as usize))
 }
 
 /// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost: the slow path.
@@ -264,10 +271,10 @@ fn destination(ring: &RingHeader, place: u32) -> *mut u8 {
 ///
 /// # Safety
 /// The requirements of [`write()`] hold for all of `rings`.
-pub unsafe fn write_fully<S: Stamp>(
+pub unsafe fn write_fully<S: ReadClock>(
     rings: Rings,
     record: &Record,
-    stamp: S,
+    clocks: S,
     attempt: &Attempt,
     if_full: IfFull,
 ) -> Result<(), Full> {
@@ -281,14 +288,14 @@ pub unsafe fn write_fully<S: Stamp>(
         let ring = unsafe { rings.get(cpu) };
         // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
         // # Safety); `ring` is that of `cpu`.
-        match unsafe { try_write(ring, cpu, record, stamp, &mut attempt, if_full) }? {
+        match unsafe { try_write(ring, cpu, record, clocks, &mut attempt, if_full) }? {
             Done::Yes => return Ok(()),
             Done::NotYet => {}
             Done::NoRing => break,
         }
     }
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
-    unsafe { write_shared(rings, record, stamp, if_full) }
+    unsafe { write_shared(rings, record, clocks, if_full) }
 }
 
 /// The outcome of one try.
@@ -309,11 +316,11 @@ enum Done {
 /// # Safety
 /// The requirements of [`write()`] hold; `ring` is that of `cpu`.
 #[inline(always)]
-unsafe fn try_write<S: Stamp>(
+unsafe fn try_write<S: ReadClock>(
     ring: &RingHeader,
     cpu: u32,
     record: &Record,
-    stamp: S,
+    clocks: S,
     attempt: &mut Attempt,
     if_full: IfFull,
 ) -> Result<Done, Full> {
@@ -327,16 +334,16 @@ unsafe fn try_write<S: Stamp>(
     if head.is_closed() {
         return Ok(Done::NoRing);
     }
-    let extent = record.shape.extent();
-    let start = match plan(head, extent, view.other_bits) {
-        Plan::Fit => head,
+    let record_size = record.encoded_length.record_size();
+    let start = match plan(head, record_size, view.other_bits) {
+        Placement::Fit => head,
         // SAFETY: the collector mapped the table before it enabled the event.
-        Plan::Cross => match unsafe { view.enter(head, |_| true) } {
-            Ok((turn, place)) => Head::entering(turn, place),
-            Err(Barred::Stale) => return Ok(Done::NotYet),
-            Err(Barred::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
+        Placement::Switch => match unsafe { view.enter(head, |_| true) } {
+            Ok((seqno, offset)) => Head::entering(seqno, offset),
+            Err(NoSwitch::Stale) => return Ok(Done::NotYet),
+            Err(NoSwitch::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
         },
-        Plan::TooLarge => {
+        Placement::TooLarge => {
             ring.lose_too_large();
             return Ok(Done::Yes);
         }
@@ -344,34 +351,34 @@ unsafe fn try_write<S: Stamp>(
     let lost = ring.lost.load(Relaxed);
     let at = match view.clock {
         clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head.0 && attempt.clock == clock => {
-            attempt.stamp
+            attempt.timestamp
         }
-        Clock::Cycles => stamp.cycles(),
-        Clock::Monotonic => stamp.monotonic(),
+        TimestampClock::Cycles => clocks.cycles(),
+        TimestampClock::Monotonic => clocks.monotonic(),
     };
     let commit = Commit {
         cpu,
         head: &ring.head,
         expected: head.0,
-        new: start.behind(extent).0,
+        new: start.behind(record_size).0,
         destination: destination(ring, start.start()),
-        stamp: at,
+        timestamp: at,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
-    let left = start.turn() != head.turn();
+    let left = start.seqno() != head.seqno();
     let outcome = if left {
         // SAFETY: the record fits into an empty sub-buffer (`plan`). The next sub-buffer is free: the reader put it or
         // a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer that the head
         // is in, which is the writers' until the head leaves it.
-        unsafe { publish_leaving(&commit, view.leave(head, lost)) }
+        unsafe { publish_switching(&commit, view.switch(head, lost)) }
     } else {
-        // SAFETY: the record fits behind the head (`Plan::Fit`) into its sub-buffer, which is the writers' until the
+        // SAFETY: the record fits behind the head (`Placement::Fit`) into its sub-buffer, which is the writers' until the
         // head leaves it; the section refuses any other head.
         unsafe { publish(&commit) }
     };
     if outcome == Outcome::Restart {
-        *attempt = Attempt { ring, head: head.0, stamp: at, clock: view.clock };
+        *attempt = Attempt { ring, head: head.0, timestamp: at, clock: view.clock };
         return Ok(Done::NotYet);
     }
     if left {
@@ -395,10 +402,10 @@ fn is_left_out(ring: &RingHeader) -> bool {
 /// The requirements of [`write()`] hold for all of `rings`.
 #[cold]
 #[inline(never)]
-pub unsafe fn write_shared<S: Stamp>(
+pub unsafe fn write_shared<S: ReadClock>(
     rings: Rings,
     record: &Record,
-    stamp: S,
+    clocks: S,
     if_full: IfFull,
 ) -> Result<(), Full> {
     let cpu = current_cpu();
@@ -410,7 +417,7 @@ pub unsafe fn write_shared<S: Stamp>(
     let ring = unsafe { rings.get(rings.cpus) };
     // SAFETY: the last ring is the shared one; the caller guarantees a slot that a collector set up, and a readable
     // payload.
-    let left = unsafe { commit::write(ring, record, stamp, if_full) }?;
+    let left = unsafe { commit::write(ring, record, clocks, if_full) }?;
     if left {
         wake(ring);
     }
@@ -434,9 +441,8 @@ fn wake_at(ring: &RingHeader, offset: usize) {
     // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
     // mapped as long as the program lives.
     let word = unsafe { &*header.cast::<u8>().wrapping_sub(offset).cast::<AtomicU32>() };
-    // ORDER(write:D) pairs with the collector's look at it, before the rings: if the look sees this count, then the
-    // collector sees the completed sub-buffer; if it misses the count, then the word has changed since, and the
-    // collector does not fall asleep.
+    // ORDER(write:D) pairs with drain:A: if the load sees this count, then the collector sees the completed
+    // sub-buffer; if it misses the count, then the word has changed since, and the collector does not fall asleep.
     word.fetch_add(1, Release);
     sordino_percpu::wake(word);
 }

@@ -2,11 +2,11 @@
 mod support;
 
 use sordino_ring::area::Area;
-use sordino_ring::condition::{MAX_CODE, Place, When};
-use sordino_ring::control::{Code, NoRoom, Program, Triggers, Want};
-use sordino_ring::layout::{CONDITION_POOL, GATES, Gate, Geometry};
+use sordino_ring::condition::{CodeRange, MAX_CODE, When};
+use sordino_ring::control::{Code, EnableMode, NoRoom, Program, Triggers};
+use sordino_ring::enable::EnableMask;
+use sordino_ring::layout::{CONDITION_POOL, Geometry, INLINE_FILTERS, InlineFilter};
 use sordino_ring::slots::{Copied, Table};
-use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use support::*;
@@ -15,8 +15,8 @@ const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
 
 /// A tracepoint's filter and trigger as the program finds them.
 fn found(table: Table, id: u16) -> [When<Vec<u8>>; 2] {
-    let place = table.place(id);
-    [place.filter(), place.trigger()].map(|when| match when {
+    let offset = table.code_range(id);
+    [offset.filter(), offset.trigger()].map(|when| match when {
         When::Always => When::Always,
         When::Never => When::Never,
         When::If(code) => {
@@ -41,7 +41,7 @@ fn the_program_finds_the_code_that_was_set() {
     assert!(harness.area.slots().conditions(0).is_none());
     let programs = [(); 3].map(|()| Program::open(&harness.file).unwrap());
     for (slot, program) in programs.iter().enumerate() {
-        let mut attached = program.attach(&wanted(SMALL, 3)).unwrap();
+        let mut attached = program.attach(&options(SMALL, 3)).unwrap();
         assert_eq!(attached.slot, slot);
         let (long, last) = ([slot as u8; MAX_CODE], POINTS as u16 - 1);
         let table = table(harness.area, slot);
@@ -85,49 +85,49 @@ fn equal_code_takes_room_once_and_code_without_room_changes_nothing() {
 fn a_session_has_its_own_gates_and_each_interval_one() {
     let harness = Harness::new();
     let programs = [(); 2].map(|()| Program::open(&harness.file).unwrap());
-    let mut sessions = programs.each_ref().map(|program| program.attach(&wanted(SMALL, 3)).unwrap());
-    let seen = |id: u16, want| {
-        let Want::Through(distance) = want else { panic!("{want:?}") };
+    let mut sessions = programs.each_ref().map(|program| program.attach(&options(SMALL, 3)).unwrap());
+    let seen = |id: u16, mode| {
+        let EnableMode::Through(distance) = mode else { panic!("{mode:?}") };
         let at = (&raw const *harness.area.point(id)).cast::<u8>().wrapping_add(distance as usize);
         // SAFETY: the word leads to an inline filter of the area, which stays mapped; all fields are atomics.
-        let gate = unsafe { &*at.cast::<Gate>() };
-        (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed))
+        let filter = unsafe { &*at.cast::<InlineFilter>() };
+        (filter.field.load(Relaxed), filter.low.load(Relaxed), filter.span.load(Relaxed))
     };
     let last = POINTS as u16 - 1;
     for (session, number) in sessions.iter_mut().zip(1u64..) {
         let set = &mut session.conditions;
-        for field in 0..GATES as u32 {
-            let want = set.gate(7, field, number, u64::MAX);
-            assert_eq!(seen(7, want), (field, number, u64::MAX));
+        for field in 0..INLINE_FILTERS as u32 {
+            let mode = set.inline_filter(7, field, number, u64::MAX);
+            assert_eq!(seen(7, mode), (field, number, u64::MAX));
         }
-        assert_eq!(set.gate(7, 0, number, 1), Want::If);
-        assert_eq!(seen(last, set.gate(last, 3, number, u64::MAX)), (3, number, u64::MAX));
+        assert_eq!(set.inline_filter(7, 0, number, 1), EnableMode::If);
+        assert_eq!(seen(last, set.inline_filter(last, 3, number, u64::MAX)), (3, number, u64::MAX));
     }
     // The first session's filter is still there, beside the other session's.
-    let first = sessions[0].conditions.gate(0, 127, 1, u64::MAX);
+    let first = sessions[0].conditions.inline_filter(0, 127, 1, u64::MAX);
     assert_eq!(seen(0, first), (127, 1, u64::MAX));
     programs[0].enable(sessions[0].slot, 0, first);
-    let word = || Wants(harness.area.point(0).load(Relaxed));
-    assert!(word().is_gated());
+    let word = || EnableMask(harness.area.point(0).load(Relaxed));
+    assert!(word().has_inline_filter());
     // Withdrawing an event that was not enabled leaves the enable word unchanged.
-    programs[1].enable(sessions[1].slot, 0, Want::No);
-    assert!(word().is_gated());
-    programs[1].enable(sessions[1].slot, 0, Want::Always);
+    programs[1].enable(sessions[1].slot, 0, EnableMode::No);
+    assert!(word().has_inline_filter());
+    programs[1].enable(sessions[1].slot, 0, EnableMode::Always);
     let both = 1 << sessions[0].slot | 1 << sessions[1].slot;
-    assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
+    assert_eq!((word().has_inline_filter(), word().sessions(cpus()).all), (false, both));
     // While the other session has the event, there is nothing to renew.
     programs[0].renew(sessions[0].slot, 0, first);
-    assert_eq!((word().is_gated(), word().sessions(cpus()).all), (false, both));
-    programs[1].enable(sessions[1].slot, 0, Want::No);
+    assert_eq!((word().has_inline_filter(), word().sessions(cpus()).all), (false, both));
+    programs[1].enable(sessions[1].slot, 0, EnableMode::No);
     assert_eq!(word().one_if(), Some(sessions[0].slot as u32));
     programs[0].renew(sessions[0].slot, 0, first);
-    assert!(word().is_gated());
+    assert!(word().has_inline_filter());
     // An event that the session has withdrawn is not renewed.
-    programs[0].enable(sessions[0].slot, 0, Want::No);
+    programs[0].enable(sessions[0].slot, 0, EnableMode::No);
     programs[0].renew(sessions[0].slot, 0, first);
-    assert_eq!(word(), Wants(0));
+    assert_eq!(word(), EnableMask(0));
     programs[0].enable(sessions[0].slot, 0, first);
-    programs[1].enable(sessions[1].slot, 0, Want::Always);
+    programs[1].enable(sessions[1].slot, 0, EnableMode::Always);
     harness.program.detach(&sessions[0]).unwrap();
     assert!(word().is_one());
 }
@@ -154,7 +154,7 @@ fn whatever_lies_in_the_place_of_an_old_table_is_read_without_harm() {
     }
     let mut anything = 0;
     for id in 0..POINTS as u16 {
-        anything += usize::from(old.place(id) != Place(0));
+        anything += usize::from(old.code_range(id) != CodeRange(0));
         for code in found(old, id) {
             assert!(!matches!(code, When::If(code) if code.len() > MAX_CODE));
         }
@@ -166,7 +166,7 @@ fn whatever_lies_in_the_place_of_an_old_table_is_read_without_harm() {
 fn triggers_are_counted_for_their_session_and_anew_for_the_next() {
     let harness = Harness::new();
     let other = Program::open(&harness.file).unwrap();
-    let (first, second) = (harness.attach(SMALL, 3), other.attach(&wanted(SMALL, 4)).unwrap());
+    let (first, second) = (harness.attach(SMALL, 3), other.attach(&options(SMALL, 4)).unwrap());
     let slots = harness.area.slots();
     (0..3).for_each(|_| slots.trigger(first.slot as u32, 17));
     slots.trigger(first.slot as u32, POINTS as u16 - 1);
@@ -182,9 +182,9 @@ fn triggers_are_counted_for_their_session_and_anew_for_the_next() {
 fn a_trigger_wakes_the_collector_that_asked_to_be_woken() {
     let harness = Harness::new();
     for wake in [false, true] {
-        let mut wanted = wanted(SMALL, 3);
-        wanted.wake = wake;
-        let attached = harness.program.attach(&wanted).unwrap();
+        let mut options = options(SMALL, 3);
+        options.wake = wake;
+        let attached = harness.program.attach(&options).unwrap();
         let word = || harness.program.wake_word(attached.slot).load(std::sync::atomic::Ordering::SeqCst);
         let before = word();
         harness.area.slots().trigger(attached.slot as u32, 1);

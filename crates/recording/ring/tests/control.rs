@@ -1,7 +1,7 @@
 //! Access to a program: the files that are accepted and refused, and that a detachment leaves nothing behind.
 mod support;
 
-use sordino_ring::control::{FileId, Program, Refusal, Want};
+use sordino_ring::control::{EnableMode, FileId, Program, Refusal};
 use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
 use sordino_ring::map;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,25 +17,25 @@ fn eight_sessions_have_a_slot_each_and_the_ninth_none() {
     let mut sessions: Vec<_> = (0..SLOTS)
         .map(|_| {
             let program = other();
-            let attached = program.attach(&wanted(SMALL, 3)).unwrap();
+            let attached = program.attach(&options(SMALL, 3)).unwrap();
             (program, attached)
         })
         .collect();
     let mut slots: Vec<_> = sessions.iter().map(|(_, attached)| attached.slot).collect();
     slots.sort_unstable();
     assert_eq!(slots, (0..SLOTS).collect::<Vec<_>>());
-    assert!(matches!(other().attach(&wanted(SMALL, 3)), Err(Refusal::NoSlot)));
+    assert!(matches!(other().attach(&options(SMALL, 3)), Err(Refusal::NoSlot)));
     let owners = other().owners().unwrap();
     assert_eq!(owners.len(), SLOTS);
     assert_eq!((owners[0].name.as_str(), owners[0].pid), ("test", std::process::id()));
     // The collector was killed without detaching: the kernel releases its lock, and the slot is free.
     let (program, attached) = sessions.swap_remove(3);
     let slot = attached.slot;
-    program.enable(slot, 5, Want::Always);
+    program.enable(slot, 5, EnableMode::Always);
     drop((program, attached));
     assert_eq!(other().owners().unwrap().len(), SLOTS - 1);
     let next = other();
-    assert_eq!(next.attach(&wanted(SMALL, 4)).unwrap().slot, slot);
+    assert_eq!(next.attach(&options(SMALL, 4)).unwrap().slot, slot);
     assert_eq!(harness.area.point(5).load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
@@ -44,8 +44,8 @@ fn sessions_do_not_see_each_others_records() {
     let harness = Harness::new();
     pin(0);
     let (one, two) = (Program::open(&harness.file).unwrap(), Program::open(&harness.file).unwrap());
-    let mut first = one.attach(&wanted(SMALL, 3)).unwrap();
-    let mut second = two.attach(&wanted(SMALL, 700)).unwrap();
+    let mut first = one.attach(&options(SMALL, 3)).unwrap();
+    let mut second = two.attach(&options(SMALL, 700)).unwrap();
     harness.write(first.slot, 1 << 32, &[1; 8]);
     harness.write(second.slot, 2 << 32, &[2; 8]);
     for (attached, tag) in [(&mut first, 1 << 32), (&mut second, 2 << 32)] {
@@ -85,7 +85,7 @@ fn after_detaching_nothing_is_written_and_the_memory_is_given_back() {
 fn rings_that_find_no_room_are_refused_with_the_room_there_is() {
     let harness = Harness::with_reserve(1 << 20);
     let Err(Refusal::NoRoom { needed, left }) =
-        harness.program.attach(&wanted(Geometry { bits: 20, count: 2, overwrite: false }, 1))
+        harness.program.attach(&options(Geometry { bits: 20, count: 2, overwrite: false }, 1))
     else {
         panic!("not refused")
     };
@@ -166,14 +166,14 @@ fn a_lock_that_is_kept_is_told_at_once_and_overridden_at_the_end() {
     let path = format!("/proc/self/fd/{}", harness.file.as_raw_fd());
     let keeper = std::fs::File::options().read(true).write(true).open(path).unwrap().into();
     assert!(map::try_lock(&keeper, ATTACH_LOCK).unwrap());
-    assert!(matches!(other.try_attach(&wanted(SMALL, 4)), Err(Refusal::Locked)));
+    assert!(matches!(other.try_attach(&options(SMALL, 4)), Err(Refusal::Locked)));
     assert!(!harness.program.try_detach(attached.hold()).unwrap());
     let late = harness.program.detach(&attached).unwrap_err();
     assert!(
         late.kind() == std::io::ErrorKind::TimedOut && late.to_string().contains("keeps its area locked")
     );
     map::unlock(&keeper, ATTACH_LOCK).unwrap();
-    assert_eq!(other.try_attach(&wanted(SMALL, 4)).unwrap().slot, attached.slot);
+    assert_eq!(other.try_attach(&options(SMALL, 4)).unwrap().slot, attached.slot);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn every_word_of_the_header_that_matters_is_checked() {
                 assert!(opened.is_err(), "word {index} = {bad:#x}");
             }
             if let Ok(program) = opened {
-                let _ = program.attach(&wanted(SMALL, 1));
+                let _ = program.attach(&options(SMALL, 1));
                 let _ = program.catalogue(0);
             }
         }
@@ -215,7 +215,7 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
         unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
         let reader = &mut attached.readers[0];
         let error = reader.take().map(drop).unwrap_err();
-        assert_eq!((error.head, error.turn), (head, 3));
+        assert_eq!((error.head, error.seqno), (head, 3));
         assert!(reader.part(|| 0).is_err() && reader.newest(0, usize::MAX, || 0).is_err());
         assert!(reader.waiting().is_err() && reader.fill().is_err());
         let _ = attached.readers.last().unwrap().salvage(0, drop);
@@ -239,7 +239,7 @@ fn hostile_words_left_behind_stay_within_the_sub_buffer() {
         unsafe { words.write([bad; 4]) };
         let sub_buffer = attached.readers[0].take().unwrap().unwrap();
         assert!((80..=1 << 14).contains(&sub_buffer.content.end));
-        assert!(sub_buffer.content.first_stamp <= sub_buffer.content.last_stamp);
+        assert!(sub_buffer.content.first_timestamp <= sub_buffer.content.last_timestamp);
         assert_eq!(sub_buffer.copy().len(), sub_buffer.content.end as usize);
     }
 }

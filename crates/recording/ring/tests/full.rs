@@ -1,7 +1,7 @@
 //! A full ring whose session asks writers to wait.
 mod support;
 
-use sordino_ring::control::{Attached, Refusal, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::{Full, IfFull};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use support::*;
 
 const SMALL: Geometry = Geometry { bits: 14, count: 2, overwrite: false };
 
-fn attach(harness: &Harness, wanted: &Wanted<'_>) -> Attached {
-    harness.program.attach(wanted).unwrap()
+fn attach(harness: &Harness, options: &AttachOptions<'_>) -> Attached {
+    harness.program.attach(options).unwrap()
 }
 
 /// Writes until there is no room. Returns the number of records, and the writer's error.
@@ -23,17 +23,17 @@ fn fill(harness: &Harness, slot: usize) -> (u64, Full) {
 }
 
 /// A request with rings for CPUs, and one with the shared ring alone.
-fn both() -> [Wanted<'static>; 2] {
-    [wanted(SMALL, 3), Wanted { cpus: &[], ..wanted(SMALL, 3) }]
+fn both() -> [AttachOptions<'static>; 2] {
+    [options(SMALL, 3), AttachOptions { cpus: &[], ..options(SMALL, 3) }]
 }
 
 #[test]
 fn a_writer_is_told_and_nothing_is_lost_until_it_gives_up() {
     let harness = Harness::new();
     pin(0);
-    for wanted in both() {
-        let wanted = Wanted { block: Some(Duration::from_millis(20)), ..wanted };
-        let mut attached = attach(&harness, &wanted);
+    for options in both() {
+        let options = AttachOptions { block: Some(Duration::from_millis(20)), ..options };
+        let mut attached = attach(&harness, &options);
         let slot = attached.slot;
         let (written, full) = fill(&harness, slot);
         assert_eq!(full, Full { block: 20_000 });
@@ -67,7 +67,7 @@ fn how_long_to_wait_is_what_the_session_says() {
         (Duration::MAX, u32::MAX),
     ];
     for (block, expected) in cases {
-        let attached = attach(&harness, &Wanted { block: Some(block), ..wanted(SMALL, 3) });
+        let attached = attach(&harness, &AttachOptions { block: Some(block), ..options(SMALL, 3) });
         assert_eq!(fill(&harness, attached.slot).1, Full { block: expected });
         harness.area.slots().stop_blocking(attached.slot as u32);
         harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
@@ -80,9 +80,9 @@ fn how_long_to_wait_is_what_the_session_says() {
 fn a_session_that_does_not_ask_has_nobody_wait() {
     let harness = Harness::new();
     pin(0);
-    let overwrite = Wanted { block: Some(Duration::MAX), ..wanted(SMALL.overwriting(), 3) };
-    for (wanted, lost) in [(wanted(SMALL, 3), true), (overwrite, false)] {
-        let attached = attach(&harness, &wanted);
+    let overwrite = AttachOptions { block: Some(Duration::MAX), ..options(SMALL.overwriting(), 3) };
+    for (options, lost) in [(options(SMALL, 3), true), (overwrite, false)] {
+        let attached = attach(&harness, &options);
         for number in 0..10_000 {
             harness.try_write(attached.slot, number << 32, &[0; 8], IfFull::Tell).unwrap();
         }
@@ -95,8 +95,8 @@ fn a_session_that_does_not_ask_has_nobody_wait() {
 fn who_waits_when_the_session_ends_waits_no_longer() {
     let harness = Harness::new();
     pin(0);
-    for wanted in both() {
-        let attached = attach(&harness, &Wanted { block: Some(Duration::MAX), ..wanted });
+    for options in both() {
+        let attached = attach(&harness, &AttachOptions { block: Some(Duration::MAX), ..options });
         fill(&harness, attached.slot);
         harness.program.detach(&attached).unwrap();
         harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
@@ -108,8 +108,8 @@ fn a_program_that_allows_no_waiting_refuses_such_a_session() {
     let harness = Harness::new();
     harness.area.header().allows_blocking.store(0, std::sync::atomic::Ordering::SeqCst);
     assert!(!harness.program.allows_blocking());
-    let wanted = Wanted { block: Some(Duration::ZERO), ..wanted(SMALL, 3) };
-    assert!(matches!(harness.program.attach(&wanted), Err(Refusal::NoBlocking)));
+    let options = AttachOptions { block: Some(Duration::ZERO), ..options(SMALL, 3) };
+    assert!(matches!(harness.program.attach(&options), Err(Refusal::NoBlocking)));
     assert!(harness.program.owners().unwrap().is_empty());
     harness.attach(SMALL, 3);
 }

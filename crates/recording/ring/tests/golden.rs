@@ -1,8 +1,8 @@
 //! The bytes that the layout page shows are the bytes of an area.
 mod support;
 
-use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Program, Want};
+use sordino_ring::area::{Area, AreaRequest};
+use sordino_ring::control::{EnableMode, Program};
 use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
 use sordino_ring::map::Mapping;
 use std::fmt::Write;
@@ -40,7 +40,7 @@ fn bytes_at(mapping: &Mapping, offset: usize, length: usize) -> Vec<u8> {
 
 #[test]
 fn the_page_shows_the_bytes_that_are_there() {
-    let request = Request {
+    let request = AreaRequest {
         cpus: 2,
         points: 2048,
         catalogue: 8192,
@@ -57,8 +57,8 @@ fn the_page_shows_the_bytes_that_are_there() {
     assert!(unsafe { area.append(text, 1) });
     let program = Program::open(&file).unwrap();
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
-    let mut attached = program.attach(&wanted(geometry, 3)).unwrap();
-    program.enable(attached.slot, 0, Want::Always);
+    let mut attached = program.attach(&options(geometry, 3)).unwrap();
+    program.enable(attached.slot, 0, EnableMode::Always);
     let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();
 
     let mut header = bytes_at(&mapping, 0, 384);
@@ -80,8 +80,8 @@ fn the_page_shows_the_bytes_that_are_there() {
     record(b"off");
     let (_, content, mut bytes) =
         finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
-    for stamp in [80, 104] {
-        bytes[stamp..stamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
+    for timestamp in [80, 104] {
+        bytes[timestamp..timestamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     }
     assert_eq!(dump(&bytes), block("Two records"));
     assert_eq!(content.end, 123);

@@ -22,11 +22,11 @@ fn read(reader: &Reader, newest: &Newest, length: usize) -> Vec<Read> {
     for packet in &newest.packets {
         let (content, read) = (packet.content, read(packet));
         assert_eq!(content.end as usize, packet.bytes.len());
-        assert!(read.first().is_none_or(|first| first.stamp == content.first_stamp));
-        assert!(read.iter().all(|record| record.stamp <= content.last_stamp));
+        assert!(read.first().is_none_or(|first| first.timestamp == content.first_timestamp));
+        assert!(read.iter().all(|record| record.timestamp <= content.last_timestamp));
     }
     for pair in newest.packets.windows(2) {
-        assert!(pair[0].content.last_stamp <= pair[1].content.first_stamp);
+        assert!(pair[0].content.last_timestamp <= pair[1].content.first_timestamp);
         assert!(pair[0].content.lost.total <= pair[1].content.lost.total);
     }
     newest.packets.iter().flat_map(read).collect()
@@ -50,7 +50,7 @@ fn a_copy_is_what_the_ring_holds_and_takes_nothing() {
             let newest = all(&attached.readers[0]);
             assert!(!newest.overwritten);
             assert_eq!(numbers(&attached.readers[0], &newest), (0..written).collect::<Vec<_>>());
-            assert_eq!(newest.packets[3].content.last_stamp, END_OF_TIME);
+            assert_eq!(newest.packets[3].content.last_timestamp, END_OF_TIME);
         }
         // A packet ends with the taken sub-buffer.
         let copied: Vec<_> = all(&attached.readers[0]).packets;
@@ -98,7 +98,7 @@ fn a_copy_goes_back_to_a_time_or_to_a_size() {
     assert_eq!(packets.len(), 4);
     let copies = |since, limit| reader.newest(since, limit, || END_OF_TIME).unwrap();
     for oldest in 0..4 {
-        let first = packets[oldest].content.first_stamp;
+        let first = packets[oldest].content.first_timestamp;
         // A packet that ends at that time belongs to the copy, one that ended before does not.
         assert_eq!(copies(first + 1, usize::MAX).packets, packets[oldest..]);
         assert_eq!(copies(first, usize::MAX).packets, packets[oldest.saturating_sub(1)..]);
@@ -147,7 +147,7 @@ fn packets_say_what_was_lost_by_their_end() {
     let harness = Harness::new();
     pin(0);
     for cpus in [all_cpus(), &[]] {
-        let mut request = wanted(SMALL, 0);
+        let mut request = options(SMALL, 0);
         request.cpus = cpus;
         let mut attached = harness.program.attach(&request).unwrap();
         let waiting = |attached: &sordino_ring::control::Attached| attached.readers[0].waiting().unwrap();
@@ -194,7 +194,7 @@ fn a_ring_says_how_full_it_is() {
 
 /// One writer on a CPU at full speed, and a reader on another that copies as fast as it can, and may get sub-buffers in
 /// between. Returns the number of copies that the writer cut short.
-fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
+fn storm(request: &sordino_ring::control::AttachOptions<'_>, taking: bool) -> u64 {
     const RECORDS: u64 = 200_000;
     const COPIES: u64 = 1000;
     // Few sub-buffers, so that the writer soon comes round.
@@ -264,10 +264,10 @@ fn storm(request: &sordino_ring::control::Wanted<'_>, taking: bool) -> u64 {
     cut
 }
 
-fn request(geometry: Geometry, shared: bool) -> sordino_ring::control::Wanted<'static> {
-    sordino_ring::control::Wanted {
+fn request(geometry: Geometry, shared: bool) -> sordino_ring::control::AttachOptions<'static> {
+    sordino_ring::control::AttachOptions {
         cpus: if shared { &[] } else { all_cpus() },
-        ..wanted(geometry, u32::MAX - 9)
+        ..options(geometry, u32::MAX - 9)
     }
 }
 

@@ -17,21 +17,21 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 fn the_newest_records_are_there_and_what_was_overwritten_is_counted() {
     let harness = Harness::new();
     pin(0);
-    for (first_turn, written) in
+    for (first_seqno, written) in
         [(7, 100), (u32::MAX - 3, 4 * RECORDS), (9, 4 * RECORDS + 1), (1 << 31, 37_777)]
     {
-        let mut attached = harness.attach(SMALL, first_turn);
+        let mut attached = harness.attach(SMALL, first_seqno);
         for number in 0..written {
             harness.write(attached.slot, number << 32, &[1; 16]);
         }
         let taken = finish(&mut attached);
         let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(0)).collect();
         let read: Vec<u64> = of_cpu.iter().flat_map(|(.., bytes)| numbers(bytes)).collect();
-        let turns = written.div_ceil(RECORDS);
-        assert_eq!(of_cpu.len() as u64, turns.min(4));
-        assert_eq!(attached.readers[0].overwritten(), turns.saturating_sub(4));
-        assert_eq!(read, (turns.saturating_sub(4) * RECORDS..written).collect::<Vec<_>>());
-        assert!(of_cpu.is_sorted_by_key(|(_, content, _)| content.first_stamp));
+        let seqnos = written.div_ceil(RECORDS);
+        assert_eq!(of_cpu.len() as u64, seqnos.min(4));
+        assert_eq!(attached.readers[0].overwritten(), seqnos.saturating_sub(4));
+        assert_eq!(read, (seqnos.saturating_sub(4) * RECORDS..written).collect::<Vec<_>>());
+        assert!(of_cpu.is_sorted_by_key(|(_, content, _)| content.first_timestamp));
         assert_eq!(attached.readers[0].lost().total, 0);
         harness.program.detach(&attached).unwrap();
     }
@@ -65,14 +65,14 @@ fn a_sub_buffer_that_the_reader_holds_is_not_written_to() {
 /// the number of sub-buffers that it got.
 fn storm(shared: bool, each: u64) -> u64 {
     let harness = Harness::new();
-    let mut request = wanted(SMALL, u32::MAX - 100);
+    let mut request = options(SMALL, u32::MAX - 100);
     request.cpus = if shared { &[] } else { all_cpus() };
     let mut attached = harness.program.attach(&request).unwrap();
     let slot = attached.slot;
     let (done, mut taken) = (AtomicBool::new(false), 0);
     let mut check = |(cpu, _, bytes): (Option<u32>, _, Vec<u8>)| {
         let read = if cpu.is_none() { shared_records(&bytes) } else { records(&bytes, 16) };
-        assert!(read.is_sorted_by_key(|record| record.stamp), "time went back");
+        assert!(read.is_sorted_by_key(|record| record.timestamp), "time went back");
         for writer in 0..2 {
             let mut own = read.iter().filter(|record| record.tag >> 32 == writer);
             let number = |record: &Read| u64::from_ne_bytes(record.payload[..8].try_into().unwrap());

@@ -1,7 +1,7 @@
 //! Rings whose sub-buffers get pages while they are used, and give them back.
 mod support;
 
-use sordino_ring::control::{Attached, Portion, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, Portion};
 use sordino_ring::layout::Geometry;
 use sordino_ring::write::IfFull;
 use std::os::fd::AsRawFd;
@@ -13,9 +13,9 @@ const SMALL: Geometry = Geometry { bits: 16, count: 8, overwrite: false };
 const RECORDS: u64 = (SMALL.size() as u64 - 80) / 24;
 
 /// A ring for this thread's CPU alone, of which two sub-buffers have pages.
-fn sparse() -> Wanted<'static> {
+fn sparse() -> AttachOptions<'static> {
     let portion = Some(Portion { cpu: 2, shared: 1 });
-    Wanted { cpus: &[0], portion, conditions: false, ..wanted(SMALL, u32::MAX - 2) }
+    AttachOptions { cpus: &[0], portion, conditions: false, ..options(SMALL, u32::MAX - 2) }
 }
 
 fn own_pid() -> i32 {
@@ -208,35 +208,35 @@ fn a_writer_takes_no_fault_on_pages_that_come_while_it_writes() {
 fn a_head_in_a_sub_buffer_that_was_not_given_is_an_error_and_allocates_nothing() {
     let mut ring = Sparse::new();
     let first = ring.harness.area.rings(ring.attached.slot).first;
-    let store = |turn: u32| {
-        let place = u64::from(turn % SMALL.count) << SMALL.bits;
+    let store = |seqno: u32| {
+        let offset = u64::from(seqno % SMALL.count) << SMALL.bits;
         // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
-        unsafe { &*first }.head.store((u64::from(turn) << 32) + place + 80, SeqCst);
+        unsafe { &*first }.head.store((u64::from(seqno) << 32) + offset + 80, SeqCst);
     };
-    let turns = |ring: &mut Sparse| {
+    let seqnos = |ring: &mut Sparse| {
         let begin = u32::MAX - 2;
-        let turns = (0..SMALL.count).map(|ahead| begin.wrapping_add(ahead));
-        turns
-            .filter(|&turn| {
-                store(turn);
+        let seqnos = (0..SMALL.count).map(|ahead| begin.wrapping_add(ahead));
+        seqnos
+            .filter(|&seqno| {
+                store(seqno);
                 ring.attached.readers[0].take_run(8).is_ok()
             })
             .count()
     };
     let before = ring.memory();
-    assert_eq!(turns(&mut ring), 2);
+    assert_eq!(seqnos(&mut ring), 2);
     assert_eq!(ring.memory(), before);
     store(u32::MAX - 2);
     ring.extend(1);
-    assert_eq!(turns(&mut ring), 3);
+    assert_eq!(seqnos(&mut ring), 3);
     store(u32::MAX - 2);
     ring.extend(8);
-    assert_eq!(turns(&mut ring), 8);
+    assert_eq!(seqnos(&mut ring), 8);
     store(u32::MAX - 2);
     assert!(ring.attached.pagers[0].revoke(1));
     ring.attached.pagers[0].reclaim(&ring.harness.program).unwrap();
     let before = ring.memory();
-    assert_eq!(turns(&mut ring), 2);
+    assert_eq!(seqnos(&mut ring), 2);
     assert_eq!(ring.memory(), before);
 }
 
@@ -259,8 +259,8 @@ fn a_sub_buffer_whose_pages_cannot_be_made_present_is_opened_with_its_memory() {
 fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
     let harness = Harness::new();
     let portion = Some(Portion { cpu: 1, shared: 1 });
-    let wanted = Wanted { cpus: &[], portion, conditions: false, ..wanted(SMALL, u32::MAX - 2) };
-    let mut attached = harness.program.attach(&wanted).unwrap();
+    let options = AttachOptions { cpus: &[], portion, conditions: false, ..options(SMALL, u32::MAX - 2) };
+    let mut attached = harness.program.attach(&options).unwrap();
     let (mut written, mut read) = (0u64, 0);
     for _ in 0..5 * SMALL.count {
         let lost = attached.readers[0].lost().total;

@@ -1,7 +1,7 @@
 //! A ring that is read in parts hands each record out once, in order.
 mod support;
 
-use sordino_ring::control::Wanted;
+use sordino_ring::control::AttachOptions;
 use sordino_ring::layout::Geometry;
 use sordino_ring::read::Reader;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,14 +13,17 @@ const RECORDS: u64 = (16384 - 80 - 8) / 32;
 
 fn numbers(reader: &Reader, bytes: &[u8]) -> Vec<u64> {
     let read = if reader.cpu().is_some() { records(bytes, 13) } else { shared_records(bytes) };
-    assert!(read.is_sorted_by_key(|record| record.stamp));
+    assert!(read.is_sorted_by_key(|record| record.timestamp));
     assert!(read.iter().all(|record| record.payload == [(record.tag >> 32) as u8; 13]));
     read.iter().map(|record| record.tag >> 32).collect()
 }
 
 fn part(reader: &mut Reader) -> Option<Vec<u64>> {
     let packet = reader.part(|| END_OF_TIME).unwrap()?;
-    assert_eq!((packet.content.end as usize, packet.content.last_stamp), (packet.bytes.len(), END_OF_TIME));
+    assert_eq!(
+        (packet.content.end as usize, packet.content.last_timestamp),
+        (packet.bytes.len(), END_OF_TIME)
+    );
     Some(numbers(reader, &packet.bytes))
 }
 
@@ -40,12 +43,12 @@ fn salvage(reader: &Reader) -> Vec<u64> {
     found
 }
 
-fn request(geometry: Geometry, shared: bool) -> Wanted<'static> {
-    Wanted { cpus: if shared { &[] } else { all_cpus() }, ..wanted(geometry, u32::MAX - 2) }
+fn request(geometry: Geometry, shared: bool) -> AttachOptions<'static> {
+    AttachOptions { cpus: if shared { &[] } else { all_cpus() }, ..options(geometry, u32::MAX - 2) }
 }
 
 /// All four kinds of rings.
-fn kinds() -> impl Iterator<Item = Wanted<'static>> {
+fn kinds() -> impl Iterator<Item = AttachOptions<'static>> {
     let kinds = [(false, false), (false, true), (true, false), (true, true)];
     kinds.into_iter().map(|(overwrite, shared)| request(Geometry { overwrite, ..SMALL }, shared))
 }

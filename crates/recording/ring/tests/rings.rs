@@ -25,8 +25,8 @@ fn records_come_out_as_they_went_in() {
     for (number, record) in (0..).zip(&read) {
         assert_eq!((record.tag, &record.payload[..]), (number << 32, &[number as u8; 13][..]));
     }
-    assert!(read.is_sorted_by_key(|record| record.stamp));
-    assert_eq!((content.first_stamp, content.last_stamp), (read[0].stamp, END_OF_TIME));
+    assert!(read.is_sorted_by_key(|record| record.timestamp));
+    assert_eq!((content.first_timestamp, content.last_timestamp), (read[0].timestamp, END_OF_TIME));
     harness.program.detach(&attached).unwrap();
 }
 
@@ -83,7 +83,7 @@ fn a_packet_says_what_was_lost_by_its_end() {
     assert_eq!(second[0].1.lost, Lost { total: 25, too_large: 0 });
     let rest = finish(&mut attached);
     // A packet never ends after the next one begins.
-    assert!(second[0].1.last_stamp <= rest[0].1.first_stamp);
+    assert!(second[0].1.last_timestamp <= rest[0].1.first_timestamp);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn records_of_every_length_stay_inside_their_sub_buffer() {
 fn a_thread_on_a_cpu_without_a_ring_uses_the_shared_one() {
     let harness = Harness::new();
     pin(0);
-    let mut request = wanted(SMALL, 5);
+    let mut request = options(SMALL, 5);
     request.cpus = &[];
     let mut attached = harness.program.attach(&request).unwrap();
     for number in 0..2000u64 {
@@ -147,7 +147,7 @@ fn a_thread_on_a_cpu_without_a_ring_uses_the_shared_one() {
     let rest: Vec<_> = finish(&mut attached).iter().flat_map(|(.., bytes)| shared_records(bytes)).collect();
     let last = rest.last().unwrap();
     assert_eq!((last.tag >> 32, last.payload.len()), (1999, 1999 % 40));
-    assert!(rest.is_sorted_by_key(|record| record.stamp));
+    assert!(rest.is_sorted_by_key(|record| record.timestamp));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_cpu_that_is_left_out_leaves_no_record() {
         return;
     }
     let harness = Harness::new();
-    let mut request = wanted(SMALL, 5);
+    let mut request = options(SMALL, 5);
     request.cpus = &[0];
     request.leave_out_others = true;
     let mut attached = harness.program.attach(&request).unwrap();
@@ -181,7 +181,7 @@ fn a_cpu_that_is_left_out_leaves_no_record() {
 #[test]
 fn the_shared_ring_loses_and_counts_like_the_others() {
     let harness = Harness::new();
-    let mut request = wanted(SMALL, u32::MAX);
+    let mut request = options(SMALL, u32::MAX);
     request.cpus = &[];
     let mut attached = harness.program.attach(&request).unwrap();
     for number in 0..10_000u64 {
@@ -198,7 +198,7 @@ fn the_shared_ring_loses_and_counts_like_the_others() {
 #[test]
 fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
     let harness = Harness::new();
-    let mut request = wanted(SMALL, u32::MAX - 1);
+    let mut request = options(SMALL, u32::MAX - 1);
     request.cpus = &[];
     let attached = harness.program.attach(&request).unwrap();
     for number in 0..1000u64 {
@@ -210,13 +210,13 @@ fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
     assert_eq!(salvaged.len(), 3);
     for pair in salvaged.windows(2) {
         // A packet never ends after the next one begins.
-        assert!(pair[0].content.last_stamp <= pair[1].content.first_stamp);
+        assert!(pair[0].content.last_timestamp <= pair[1].content.first_timestamp);
     }
-    assert_eq!(salvaged[2].content.last_stamp, END_OF_TIME);
+    assert_eq!(salvaged[2].content.last_timestamp, END_OF_TIME);
     let mut tags = Vec::new();
     for Packet { bytes, content } in &salvaged {
         let read = shared_records(bytes);
-        assert!(read.iter().all(|record| record.stamp <= content.last_stamp));
+        assert!(read.iter().all(|record| record.timestamp <= content.last_timestamp));
         tags.extend(read.iter().map(|record| record.tag >> 32));
     }
     assert_eq!(tags, (0..1000).collect::<Vec<_>>());
@@ -227,7 +227,7 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
     const EACH: u64 = 200_000;
     for shared in [false, true] {
         let harness = Harness::new();
-        let mut request = wanted(Geometry { bits: 16, count: 8, overwrite: false }, u32::MAX - 3);
+        let mut request = options(Geometry { bits: 16, count: 8, overwrite: false }, u32::MAX - 3);
         request.cpus = if shared { &[] } else { all_cpus() };
         let mut attached = harness.program.attach(&request).unwrap();
         let slot = attached.slot;
@@ -266,15 +266,15 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
 /// Checks each record of a sub-buffer. Returns the records' writers.
 fn verify(bytes: &[u8], shared: bool) -> Vec<u64> {
     let mut writers = Vec::new();
-    let (mut at, mut stamp) = (80, 0);
+    let (mut at, mut timestamp) = (80, 0);
     while at < bytes.len() {
         let word =
             |offset: usize| u64::from_ne_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap());
         let header = if shared { 24 } else { 16 };
         let (writer, number) = (word(8) >> 32, word(header));
         let length = 16 + (number % 32) as usize;
-        assert!(word(0) >= stamp, "time went back");
-        stamp = word(0);
+        assert!(word(0) >= timestamp, "time went back");
+        timestamp = word(0);
         assert!(bytes[at + header + 8..at + header + length].iter().all(|&byte| u64::from(byte) == writer));
         writers.push(writer);
         at = (at + header + length).next_multiple_of(8);

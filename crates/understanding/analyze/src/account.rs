@@ -6,10 +6,10 @@ use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
 use crate::files::Awaited;
 use crate::findings::{
-    Behind, Explanation, Inside, Inversion, Inverted, Link, Lost, Migration, Part, ReadFile, Sender, Woken,
+    Behind, Explanation, Inside, Inversion, Inverted, Link, LossSum, Migration, Part, ReadFile, Sender, Woken,
 };
-use crate::past::{self, Did};
 use crate::thread::{Activity, WakeUp};
+use crate::thread_history::{self, Did};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -158,10 +158,10 @@ impl Account {
         wakes.time += to - from;
         let links = || chain.iter().map(|link| (link, link.span.within(from, to)));
         let links = || links().filter(|(_, time)| *time > Nanos::ZERO);
-        for (past::Link { level, thread, span }, time) in links() {
+        for (thread_history::Link { level, thread, span }, time) in links() {
             wakes.chain.entry((*level, thread.clone())).or_default().add(&span.did, time);
         }
-        for (past::Link { thread, span, .. }, time) in links() {
+        for (thread_history::Link { thread, span, .. }, time) in links() {
             if let Did::Wait(Some(behind)) = &span.did
                 && sleeper.outranks(thread)
                 && sleeper.outranks(behind)
@@ -191,7 +191,7 @@ impl Account {
         thread: Thread,
         own: OwnTime,
         entry: Option<Nanos>,
-        lost: Vec<Lost>,
+        lost: Vec<LossSum>,
     ) -> Explanation {
         self.end_sleep();
         if matches!(own, OwnTime::Code | OwnTime::OrSyscall) {

@@ -13,7 +13,7 @@
 mod matching;
 
 use crate::rhythm::Rhythm;
-use crate::{Point, Rule, number};
+use crate::{IntervalRule, Point, number};
 use matching::Matching;
 use serde::Serialize;
 use sordino_event::{Class, ClassId, Classes, Domain, Tid};
@@ -79,7 +79,7 @@ pub struct Choice {
 pub struct Other {
     /// The rule for these intervals.
     #[serde(serialize_with = "number::text")]
-    pub rule: Rule,
+    pub rule: IntervalRule,
     /// The number of these intervals; for a loop, in the thread that has most.
     pub intervals: u64,
 }
@@ -168,7 +168,7 @@ impl Census {
     ///
     /// # Errors
     /// If no event of a program makes intervals: the pairs of the kernel's events, most intervals first.
-    pub fn choose(self) -> Result<(Rule, Choice), Vec<Other>> {
+    pub fn choose(self) -> Result<(IntervalRule, Choice), Vec<Other>> {
         let (mut pairs, kernel): (Vec<_>, Vec<_>) =
             self.pairs.iter().filter_map(|pair| self.intervals(pair)).partition(|(is_user, _)| *is_user);
         let mut loops = self.loops();
@@ -198,7 +198,7 @@ impl Census {
         let most = begin.hits.min(end.hits);
         let best = pair.matchings.iter().reduce(|best, matching| matching.better_than(best))?;
         let point = |named: &Named| Point { event: named.name.clone(), key: best.key.clone() };
-        let rule = Rule { begin: point(begin), end: point(end) };
+        let rule = IntervalRule { begin: point(begin), end: point(end) };
         let is_most = best.intervals > 0 && best.intervals >= most.div_ceil(2);
         is_most.then_some((begin.is_user, Other { rule, intervals: best.intervals }))
     }
@@ -219,7 +219,7 @@ impl Census {
             .into_iter()
             .filter(|(index, (_, intervals))| *intervals > 0 && !in_pair(index))
             .map(|(index, (regular, intervals))| {
-                (regular, Other { rule: Rule::between(&self.names[index].name), intervals })
+                (regular, Other { rule: IntervalRule::between(&self.names[index].name), intervals })
             })
             .collect();
         loops.sort_by_key(|(regular, other)| Reverse((*regular, other.intervals)));

@@ -12,7 +12,7 @@ use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::{UsualSample, outside};
-use crate::{Interval, Quotas, Rule, Survey};
+use crate::{Interval, IntervalRule, Quotas, Survey};
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
@@ -27,7 +27,7 @@ const RANKED_FROM: usize = 1000;
 
 /// The selection of intervals to explain, and the machine of the trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ExplainOptions {
     /// The number of the longest intervals that are explained one by one.
     pub longest: usize,
     /// The length above which intervals are in the ranking; no shorter ones are explained one by one. By default the
@@ -38,7 +38,7 @@ pub struct Options {
     pub arch: Arch,
 }
 
-impl Default for Options {
+impl Default for ExplainOptions {
     fn default() -> Self {
         Self { longest: 10, limit: None, arch: Arch::default() }
     }
@@ -99,7 +99,7 @@ const CONSTANT: &str = "npt:loop";
 
 impl Explainer {
     /// Creates the second pass for the intervals of `survey` in a trace that has the events `recorded`.
-    pub fn new(survey: Survey, recorded: Recorded, options: Options) -> Self {
+    pub fn new(survey: Survey, recorded: Recorded, options: ExplainOptions) -> Self {
         let limit = options.limit.unwrap_or_else(|| default_limit(&survey));
         let by_thread = by_thread(&survey, limit, options);
         let mut ends = EndFields::new(survey.names.0.clone(), survey.names.1.clone());
@@ -118,7 +118,9 @@ impl Explainer {
         };
         let own = match Unrecorded::of(recorded) {
             Some(events) => OwnTime::Unrecorded(events),
-            None if survey.rule == Rule::between(CONSTANT) => OwnTime::Constant(survey.statistics.median),
+            None if survey.rule == IntervalRule::between(CONSTANT) => {
+                OwnTime::Constant(survey.statistics.median)
+            }
             None if recorded.syscalls => OwnTime::Code,
             None => OwnTime::OrSyscall,
         };
@@ -327,7 +329,7 @@ type Looked = BTreeMap<(Interval, u32), Role>;
 /// trace.
 const OTHERS_SAMPLED: usize = 32;
 
-fn by_thread(survey: &Survey, limit: Nanos, options: Options) -> BTreeMap<Tid, Looked> {
+fn by_thread(survey: &Survey, limit: Nanos, options: ExplainOptions) -> BTreeMap<Tid, Looked> {
     let mut all: BTreeMap<Tid, Looked> = BTreeMap::new();
     let mut look = |interval: &Interval, alike: &mut HashMap<Interval, u32>, role: Role| {
         let number = alike.entry(interval.clone()).and_modify(|number| *number += 1).or_default();

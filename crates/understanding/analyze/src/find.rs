@@ -4,7 +4,7 @@ use crate::cause::Thread;
 use crate::ends::FieldNames;
 use crate::route::{Routes, Step, Underway};
 use crate::survey::Tally;
-use crate::{Broken, Error, Interval, Key, Point, Rule, Survey, Unpaired};
+use crate::{Broken, Error, Interval, IntervalRule, Key, Point, Survey, Unpaired};
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
 use sordino_timeline::{Item, Kernel, Moment};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub type IsWanted = Box<dyn Fn(&Thread) -> bool>;
 ///
 /// A begin replaces an open one of the same key: of a recursion, the innermost intervals are found.
 pub struct Finder {
-    rule: Rule,
+    rule: IntervalRule,
     /// The predicate for the threads whose intervals are found; all if there is none.
     only: Option<IsWanted>,
     /// The access to the key of an event that ends an interval, and of one that begins an interval; indexed by class.
@@ -75,7 +75,7 @@ impl Finder {
     ///
     /// # Errors
     /// When `classes` have no such event or field.
-    pub fn new(classes: &Classes, rule: Rule) -> Result<Self, Error> {
+    pub fn new(classes: &Classes, rule: IntervalRule) -> Result<Self, Error> {
         let begins = accesses(classes, &rule.begin)?;
         let ends = accesses(classes, &rule.end)?;
         let names =
@@ -266,7 +266,7 @@ fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Err
 
 /// Returns the name of a program's event that is a step of an interval, and the access to its key. Such an event has a
 /// field with the name by which the ends are paired.
-fn step_of(class: &Class, rule: &Rule) -> Option<(Arc<str>, Access)> {
+fn step_of(class: &Class, rule: &IntervalRule) -> Option<(Arc<str>, Access)> {
     let (Key::Field(begin), Key::Field(end)) = (&rule.begin.key, &rule.end.key) else { return None };
     let is_end = [&rule.begin.event, &rule.end.event].contains(&&class.name);
     let is_step = class.domain == Domain::User && begin == end && !is_end;

@@ -8,7 +8,7 @@ use crate::route::Stage;
 use crate::table::Certainty;
 use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
-use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Time};
+use sordino_event::{Cpu, LossCause, Nanos, Pid, Time};
 use std::sync::Arc;
 
 /// The version of the serialized form of [`Findings`] and [`Explanation`].
@@ -21,7 +21,7 @@ pub struct Findings {
     pub schema: &'static str,
     /// The version of the schema, [`SCHEMA_VERSION`].
     pub version: u32,
-    /// The rule that selects the intervals, in the text form of [`Rule`](crate::Rule).
+    /// The rule that selects the intervals, in the text form of [`IntervalRule`](crate::IntervalRule).
     pub rule: String,
     /// The reason for this rule, if the user named none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct Findings {
     /// The pairs that may be several intervals.
     pub broken: Broken,
     /// All losses of records in the trace.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LossSum>,
     /// The number of events that were out of order in their own source.
     pub disorders: u64,
     /// The switches between threads that the kernel did not record, for each CPU that lacks some: other events prove
@@ -86,7 +86,7 @@ pub struct Explanation {
     /// The number of all migrations.
     pub migrations_count: u64,
     /// Losses within the interval: with any, the explanation is incomplete.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LossSum>,
     /// The time that the hypervisor took from its CPUs around that time; it is part of the unexplained time.
     pub stolen: Vec<Stolen>,
 }
@@ -337,7 +337,7 @@ pub struct Migration {
 
 /// Losses of records, summed by place and cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct LossSum {
     /// The CPU on which they were lost, if the stream belongs to one.
     #[serde(serialize_with = "number::cpu")]
     pub cpu: Option<Cpu>,

@@ -1,6 +1,6 @@
 //! Analysis of a timeline: it finds the intervals that took long, and their causes.
 //!
-//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`Rule`] and
+//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`IntervalRule`] and
 //! keeps the longest intervals. An [`Explainer`] follows the kernel's events and divides the time of each kept interval
 //! by [`Cause`]. The time of a cause is net: where an interrupt comes while another thread has preempted the explained
 //! one, its time belongs to the interrupt. The parts of an interval add up to its length.
@@ -64,7 +64,6 @@ mod find;
 mod findings;
 mod lost;
 mod number;
-mod past;
 mod quota;
 mod ranking;
 mod rhythm;
@@ -75,6 +74,7 @@ mod survey;
 mod syscall;
 mod table;
 mod thread;
+mod thread_history;
 mod timers;
 mod track;
 mod usual;
@@ -83,17 +83,17 @@ mod words;
 pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EventFields, FieldValue};
-pub use explain::{Explainer, Options};
+pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
 pub use find::{Finder, IsWanted};
 pub use findings::{
-    Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
+    Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
-pub use rule::{Error, Key, Point, Rule};
+pub use rule::{Error, IntervalRule, Key, Point};
 pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
 pub use syscall::Arch;
-pub use table::{Certainty, Entry, TABLE};
+pub use table::{CauseEntry, Certainty, TABLE};
 pub use words::{Cases, Phrase, Phrases, Word};

@@ -1,8 +1,8 @@
 //! The losses of records in a trace.
 
 use crate::Interval;
-use crate::findings::Lost;
-use sordino_event::{Cause, Cpu, Loss, Pid, Time};
+use crate::findings::LossSum;
+use sordino_event::{Cpu, Loss, LossCause, Pid, Time};
 use std::collections::BTreeMap;
 
 /// The losses of a trace: their sums, and one by one those that may still concern an interval.
@@ -15,7 +15,7 @@ pub(crate) struct Losses {
 }
 
 #[derive(Debug, Default)]
-struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, Cause), Lost>);
+struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, LossCause), LossSum>);
 
 impl Losses {
     /// Adds `loss`. No interval that is queried later begins before the time that `earliest`
@@ -31,7 +31,7 @@ impl Losses {
     }
 
     /// Returns the losses within the interval: those of the kernel and of the thread's own program.
-    pub(crate) fn within(&self, interval: &Interval) -> Vec<Lost> {
+    pub(crate) fn within(&self, interval: &Interval) -> Vec<LossSum> {
         let mut sums = Sums::default();
         let matters = |loss: &&Loss| {
             let is_its_own = interval.pid.is_none() || loss.pid.is_none() || loss.pid == interval.pid;
@@ -41,7 +41,7 @@ impl Losses {
         sums.0.into_values().collect()
     }
 
-    pub(crate) fn total(self) -> Vec<Lost> {
+    pub(crate) fn total(self) -> Vec<LossSum> {
         self.total.0.into_values().collect()
     }
 }
@@ -49,7 +49,7 @@ impl Losses {
 impl Sums {
     fn add(&mut self, loss: &Loss) {
         let Loss { from, to, cpu, pid, count, cause } = *loss;
-        let nothing = Lost { cpu, pid, cause, count: 0, uncounted: 0, from, to };
+        let nothing = LossSum { cpu, pid, cause, count: 0, uncounted: 0, from, to };
         let sum = self.0.entry((cpu, pid, cause)).or_insert(nothing);
         sum.count = sum.count.saturating_add(count.unwrap_or(0));
         sum.uncounted += u64::from(count.is_none());

@@ -18,7 +18,7 @@ use std::str::FromStr;
 /// # Ok::<(), sordino_analyze::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct IntervalRule {
     /// The event that begins an interval.
     pub begin: Point,
     /// The event that ends it. When it is the same as `begin`, each event ends one interval and begins the next.
@@ -45,7 +45,7 @@ pub enum Key {
     Field(String),
 }
 
-impl Rule {
+impl IntervalRule {
     /// Creates the rule for intervals from each event called `event` of a thread to its next one.
     pub fn between(event: &str) -> Self {
         let point = Point { event: event.to_owned(), key: Key::Thread };
@@ -58,7 +58,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for IntervalRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.begin)?;
         if self.is_chain() { Ok(()) } else { write!(f, "..{}", self.end) }
@@ -76,12 +76,12 @@ impl fmt::Display for Point {
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for IntervalRule {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (begin, end) = text.split_once("..").unwrap_or((text, text));
-        let point = |text| point(text).ok_or_else(|| Error::Rule { text: text.to_owned() });
+        let point = |text| point(text).ok_or_else(|| Error::IntervalRule { text: text.to_owned() });
         Ok(Self { begin: point(begin)?, end: point(end)? })
     }
 }
@@ -104,9 +104,9 @@ fn point(text: &str) -> Option<Point> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is no [`Rule`].
+    /// The text is no [`IntervalRule`].
     #[error("`{text}` is neither EVENT nor BEGIN..END, each with an optional @FIELD")]
-    Rule {
+    IntervalRule {
         /// The part that is invalid.
         text: String,
     },
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn a_rule_prints_as_it_is_parsed() {
         for text in ["npt:loop", "a:begin..a:end", "a:in@id..b:out@id", "sched_waking@tid..npt:loop", "e@f"] {
-            assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<IntervalRule>().map(|rule| rule.to_string()).as_deref(), Ok(text));
         }
-        assert_eq!("npt:loop".parse(), Ok(Rule::between("npt:loop")));
-        assert!("irq@$cpu..irq@$cpu".parse::<Rule>().is_ok_and(|rule| rule.is_chain()));
+        assert_eq!("npt:loop".parse(), Ok(IntervalRule::between("npt:loop")));
+        assert!("irq@$cpu..irq@$cpu".parse::<IntervalRule>().is_ok_and(|rule| rule.is_chain()));
     }
 
     #[test]
@@ -150,7 +150,11 @@ mod tests {
             ("a..b c", "b c"),
             ("a..b..c", "b..c"),
         ] {
-            assert_eq!(text.parse::<Rule>(), Err(Error::Rule { text: part.to_owned() }), "{text}");
+            assert_eq!(
+                text.parse::<IntervalRule>(),
+                Err(Error::IntervalRule { text: part.to_owned() }),
+                "{text}"
+            );
         }
     }
 }

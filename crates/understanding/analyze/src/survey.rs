@@ -2,7 +2,7 @@
 
 use crate::ends::FieldNames;
 use crate::route::Routes;
-use crate::{Rule, number};
+use crate::{IntervalRule, number};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
@@ -90,7 +90,7 @@ pub struct Broken {
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// The rule by which they were found.
-    pub rule: Rule,
+    pub rule: IntervalRule,
     /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
     /// The longest 100,000 of them, longest first; of equal ones the earlier first.

@@ -21,7 +21,7 @@ pub enum Certainty {
 
 /// A kind of cause: its name, evidence, certainty and words.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct CauseEntry {
     /// The kind's identifier, `kind` in JSON, which stays the same from one version to the next.
     pub kind: &'static str,
     /// The events without which it is not found.
@@ -68,7 +68,7 @@ macro_rules! entry {
         $(case $pattern:pat $(if $guard:expr)? => { $($phrases:tt)+ })*
         otherwise { $($otherwise:tt)+ }
     ) => {
-        Entry {
+        CauseEntry {
             kind: $kind,
             needs: &[$(Missing::$needs),*],
             certainty: Certainty::$certainty,
@@ -84,7 +84,7 @@ const FAIR_SERVER: &str = "Real-time threads that are throttled: since Linux 6.8
     /sys/kernel/debug/sched/fair_server. Older kernels do so by sched_rt_runtime_us.";
 
 /// Every kind of cause.
-pub static TABLE: &[Entry] = &{
+pub static TABLE: &[CauseEntry] = &{
     use After::{Preemption, WakeUp};
     use Cause::{LateTimer, PageFault, Softirq, Throttled, Waiting};
     use FaultReason::WriteProtected;
@@ -281,7 +281,7 @@ pub static TABLE: &[Entry] = &{
 
 impl Cause {
     /// Returns what is to be known of its kind.
-    pub fn entry(&self) -> &'static Entry {
+    pub fn entry(&self) -> &'static CauseEntry {
         let kind = match self {
             Self::Own => "own",
             Self::OwnOrSyscall => "own_or_syscall",

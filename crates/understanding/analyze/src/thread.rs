@@ -3,8 +3,8 @@
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
 use crate::cpu::{Message, Processor, Serial};
 use crate::files::{Awaited, File};
-use crate::past::Link;
 use crate::syscall::is_made_to_wait;
+use crate::thread_history::Link;
 use sordino_event::{Cpu, Tid, Time};
 use sordino_timeline::TaskState;
 use sordino_timeline::kernel::FaultReason;

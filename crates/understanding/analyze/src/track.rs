@@ -9,10 +9,10 @@ use crate::cause::{After, Cause, Thread, Waker, function};
 use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::entry_cost::Measured;
 use crate::files::{Device, File, Readers};
-use crate::past::Past;
 use crate::signals::{Signals, Target};
 use crate::syscall::{Arch, Futex};
 use crate::thread::{Activity, Explained, Happening, Schedule};
+use crate::thread_history::ThreadHistory;
 use crate::timers::Timers;
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
@@ -32,7 +32,7 @@ pub(crate) struct Tracker {
     softirqs: HashMap<Tid, Vec<Handling>>,
     /// The pieces of work that worker threads execute.
     works: HashMap<Tid, Arc<str>>,
-    past: Past,
+    past: ThreadHistory,
     signals: Signals,
     timers: Timers,
     readers: Readers,
@@ -57,7 +57,7 @@ impl Tracker {
             by_tid: tids.iter().copied().zip(0..).collect(),
             softirqs: HashMap::new(),
             works: HashMap::new(),
-            past: Past::new(recorded.migrations),
+            past: ThreadHistory::new(recorded.migrations),
             signals: Signals::default(),
             timers: Timers::default(),
             readers: Readers::default(),

@@ -6,7 +6,7 @@ mod support;
 use sordino_analyze::*;
 use support::{HOG, NPT, Script, V};
 
-fn census(script: &Script) -> Result<(Rule, Choice), Vec<Other>> {
+fn census(script: &Script) -> Result<(IntervalRule, Choice), Vec<Other>> {
     let mut census = Census::new(&script.classes);
     script.play(|item| census.take(item));
     census.choose()

@@ -25,7 +25,7 @@ fn interrupted(event: &str, count: i64) -> (Script, i64) {
 /// Returns the kinds of the parts of the longest interval, with their times, those of entries, and the longest
 /// occurrences.
 fn longest(script: &Script, event: &str) -> Vec<(&'static str, i64, i64, i64)> {
-    let findings = explain(script, event, Options { longest: 1, ..Options::default() });
+    let findings = explain(script, event, ExplainOptions { longest: 1, ..ExplainOptions::default() });
     let parts = findings.intervals[0].parts.iter();
     parts.map(|part| (part.cause.entry().kind, part.time.0, part.entry.0, part.longest.0)).collect()
 }

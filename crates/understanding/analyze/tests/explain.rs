@@ -12,7 +12,7 @@ use support::{
 
 /// Returns the explanation of the longest `npt:loop`.
 fn longest(script: &Script) -> Explanation {
-    let findings = explain(script, "npt:loop", Options::default());
+    let findings = explain(script, "npt:loop", ExplainOptions::default());
     for explanation in &findings.intervals {
         let sum: Nanos = explanation.parts.iter().map(|part| part.time).sum();
         assert_eq!(sum, explanation.length, "{explanation:?}");
@@ -744,7 +744,7 @@ fn losses_before_and_after_do_not_matter() {
     script.at(900).cpu(1).lose_kernel(1000, 12);
     end(&mut script, 1500).lose_kernel(1600, 4);
     end(&mut script, 1700);
-    let findings = explain(&script, "npt:loop", Options::default());
+    let findings = explain(&script, "npt:loop", ExplainOptions::default());
     assert!(findings.intervals[0].lost.is_empty());
     let [lost] = &findings.lost[..] else { panic!("{:?}", findings.lost) };
     assert_eq!((lost.count, lost.from.0, lost.to.0), (16, 900, 1600));
@@ -756,12 +756,12 @@ fn a_trace_of_programs_alone_explains_nothing_and_says_what_is_missing() {
     for time in [0, 100, 200, 300, 5000] {
         script.at(time).cpu(1).user("npt:loop", NPT, &[]);
     }
-    let findings = explain(&script, "npt:loop", Options::default());
+    let findings = explain(&script, "npt:loop", ExplainOptions::default());
     assert_eq!(parts(&findings.intervals[0]), ["no kernel 4700 1"]);
     let main = findings.intervals[0].main.as_ref().unwrap();
     assert_eq!((main.part, main.excess), (0, None));
     assert_eq!(findings.missing.len(), 10);
-    assert!(explain(&loops("npt:loop"), "npt:loop", Options::default()).missing.is_empty());
+    assert!(explain(&loops("npt:loop"), "npt:loop", ExplainOptions::default()).missing.is_empty());
 }
 
 #[test]
@@ -772,7 +772,7 @@ fn an_interval_may_cross_threads_and_is_the_time_of_the_one_that_ends_it() {
     script.at(100).cpu(0).waking(NPT, 1);
     script.at(400).cpu(1).switch(HOG, RUNNABLE, NPT);
     script.at(450).user("npt:loop", NPT, &[]);
-    let findings = explain(&script, "sched_waking@tid..npt:loop", Options::default());
+    let findings = explain(&script, "sched_waking@tid..npt:loop", ExplainOptions::default());
     assert_eq!(findings.intervals.len(), 1);
     let explanation = &findings.intervals[0];
     assert_eq!((explanation.length, explanation.thread.tid.0), (Nanos(350), 10));
@@ -791,7 +791,7 @@ fn the_ranking_adds_up_what_took_the_time_in_all_long_intervals() {
         time += 100 + 1000 * round;
         end(&mut script, time);
     }
-    let findings = explain(&script, "npt:loop", Options { longest: 1, ..Options::default() });
+    let findings = explain(&script, "npt:loop", ExplainOptions { longest: 1, ..ExplainOptions::default() });
     assert_eq!(
         (findings.intervals.len(), findings.ranked, findings.limit, findings.more),
         (1, 3, Nanos(100), false)
@@ -813,8 +813,11 @@ fn a_limit_keeps_shorter_intervals_out() {
     end(&mut script, 1500);
     end(&mut script, 3000);
     let over = |limit| {
-        let findings =
-            explain(&script, "npt:loop", Options { limit: Some(Nanos(limit)), ..Options::default() });
+        let findings = explain(
+            &script,
+            "npt:loop",
+            ExplainOptions { limit: Some(Nanos(limit)), ..ExplainOptions::default() },
+        );
         (findings.intervals.len() as u64, findings.ranked)
     };
     assert_eq!([over(99), over(100), over(500), over(1500)], [(10, 11), (2, 2), (1, 1), (0, 0)]);
@@ -869,7 +872,7 @@ fn findings_are_serialized_with_their_version_and_plain_numbers() {
     script.at(1040).cpu(1).switch(NPT, RUNNABLE, HOG);
     script.at(5000).switch(HOG, SLEEPING, NPT);
     end(&mut script, 5060);
-    let json = serde_json::to_value(explain(&script, "npt:loop", Options::default())).unwrap();
+    let json = serde_json::to_value(explain(&script, "npt:loop", ExplainOptions::default())).unwrap();
     assert_eq!((&json["schema"], &json["version"]), (&"sordino-findings".into(), &2.into()));
     let part = &json["intervals"][0]["parts"][0];
     assert_eq!(part["time_ns"], 3960);
@@ -901,7 +904,7 @@ fn an_interval_has_the_fields_of_the_events_at_its_ends() {
     script.at(10).cpu(1).user("net:request", NPT, &[("id", V::I(7)), ("name", V::T("a"))]);
     script.at(20).cpu(0).user("net:request", HOG, &[("id", V::I(8)), ("name", V::T("b"))]);
     script.at(90).cpu(1).user("net:answer", NPT, &[("id", V::I(7)), ("bytes", V::U(u64::MAX))]);
-    let findings = explain(&script, "net:request@id..net:answer@id", Options::default());
+    let findings = explain(&script, "net:request@id..net:answer@id", ExplainOptions::default());
     let json = serde_json::to_value(&findings.intervals[0]).unwrap();
     assert_eq!(json["begin_fields"], serde_json::json!({ "id": 7, "name": "a" }));
     assert_eq!(json["end_fields"], serde_json::json!({ "id": 7, "bytes": u64::MAX }));

@@ -21,7 +21,7 @@ proptest! {
     ) {
         let mut machine = Machine::run(&actions);
         machine.end();
-        let findings = explain(&machine.script, "mark:begin@id..mark:end@id", Options::default());
+        let findings = explain(&machine.script, "mark:begin@id..mark:end@id", ExplainOptions::default());
         prop_assert_eq!(findings.intervals[0].length, Nanos(machine.now));
         prop_assert_eq!(explained(&findings), machine.truth);
     }
@@ -112,7 +112,7 @@ proptest! {
         }
         for rule in ["npt:loop", "mark:begin..mark:end", "mark:begin@id..mark:end@id", "sched_waking@tid..npt:loop",
                      "irq_handler_entry@$cpu..irq_handler_exit@$cpu"] {
-            let findings = explain(&script, rule, Options { longest: 50, ..Options::default() });
+            let findings = explain(&script, rule, ExplainOptions { longest: 50, ..ExplainOptions::default() });
             for explanation in &findings.intervals {
                 let mut sum = 0i128;
                 for part in &explanation.parts {

@@ -4,7 +4,7 @@
 mod support;
 
 use proptest::prelude::*;
-use sordino_analyze::Options;
+use sordino_analyze::ExplainOptions;
 use std::ops::Range;
 use support::machine::{Machine, explained};
 use support::{NPT, Record, explain};
@@ -97,7 +97,7 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
     });
     let lost = (0..all.len()).filter(|number| all[*number].1);
     let uncertain = together(lost.map(|number| uncertain(&all, number)).collect());
-    let findings = explain(&left, "mark:begin@id..mark:end@id", Options::default());
+    let findings = explain(&left, "mark:begin@id..mark:end@id", ExplainOptions::default());
     let said = explained(&findings);
     for (cause, time) in &said {
         // A limit that kept it from the CPU is a stronger statement than that another thread, or none, had the CPU.

@@ -33,7 +33,7 @@ fn request(with_steps: bool) -> Script {
 }
 
 fn longest(script: &Script) -> Explanation {
-    explain(script, "net:request@id..net:answer@id", Options::default()).intervals.remove(0)
+    explain(script, "net:request@id..net:answer@id", ExplainOptions::default()).intervals.remove(0)
 }
 
 /// Returns the stages in short form: their ends, their thread, and the longest part.
@@ -64,7 +64,7 @@ fn each_stage_is_explained_by_the_thread_that_ended_it() {
 
 #[test]
 fn a_request_of_one_thread_has_no_stages() {
-    let findings = explain(&request(true), "net:request@id..net:answer@id", Options::default());
+    let findings = explain(&request(true), "net:request@id..net:answer@id", ExplainOptions::default());
     let other = findings.intervals.iter().find(|explained| explained.thread.tid.0 == HOG.0).unwrap();
     assert_eq!(stages(other), []);
     assert_eq!(

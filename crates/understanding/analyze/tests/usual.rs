@@ -42,7 +42,7 @@ impl Periods {
         *now = awake + 10;
     }
 
-    fn explain(mut self, options: Options) -> Findings {
+    fn explain(mut self, options: ExplainOptions) -> Findings {
         self.script.at(self.now).cpu(1).user(RULE, NPT, &[]);
         explain(&self.script, RULE, options)
     }
@@ -61,7 +61,7 @@ fn the_sleep_of_each_period_explains_none() {
     periods.period(300, 900, 0);
     periods.period(0, 900, 700);
     periods.period(0, 1500, 0);
-    let findings = periods.explain(Options { longest: 3, ..Options::default() });
+    let findings = periods.explain(ExplainOptions { longest: 3, ..ExplainOptions::default() });
     let [behind, sleep, own] = &findings.intervals[..] else { panic!("{findings:?}") };
     let (cause, time, usual, excess) = main(behind);
     assert!(
@@ -81,7 +81,7 @@ fn all_that_is_unusual_is_ranked_by_its_excess() {
     periods.period(300, 900, 0);
     periods.period(0, 900, 700);
     // None of them is twice as long as the others.
-    let findings = periods.explain(Options::default());
+    let findings = periods.explain(ExplainOptions::default());
     assert_eq!((findings.ranked, findings.limit), (2, Nanos(1020)));
     let ranking: Vec<_> = findings.ranking.iter().map(|ranked| (ranked.excess.0, ranked.time.0)).collect();
     assert_eq!(ranking, [(700, 700), (300, 500), (0, 1800)]);
@@ -90,7 +90,7 @@ fn all_that_is_unusual_is_ranked_by_its_excess() {
 
 #[test]
 fn an_interval_like_the_others_is_explained_by_what_takes_most() {
-    let findings = Periods::new().explain(Options { longest: 1, ..Options::default() });
+    let findings = Periods::new().explain(ExplainOptions { longest: 1, ..ExplainOptions::default() });
     let (cause, time, usual, excess) = main(&findings.intervals[0]);
     assert!(matches!(cause, Cause::Blocked { .. }), "{cause:?}");
     assert_eq!((time, usual, excess), (900, 900, None));
@@ -124,7 +124,7 @@ fn what_is_usual_is_another_thing_for_each_thread() {
             .syscall_exit(SLEEP);
     }
     script.at(200_000).cpu(1).user(RULE, slow, &[]);
-    let findings = explain(&script, RULE, Options { longest: 1, ..Options::default() });
+    let findings = explain(&script, RULE, ExplainOptions { longest: 1, ..ExplainOptions::default() });
     let explanation = &findings.intervals[0];
     assert!(
         main(explanation).3.is_none(),
@@ -149,7 +149,7 @@ fn a_usual_wait_behind_another_thread_each_time_explains_none() {
         now += 1000 + own;
     }
     script.at(now).cpu(1).user(RULE, NPT, &[]);
-    let findings = explain(&script, RULE, Options { longest: 1, ..Options::default() });
+    let findings = explain(&script, RULE, ExplainOptions { longest: 1, ..ExplainOptions::default() });
     assert_eq!(main(&findings.intervals[0]).0, &Cause::Own, "{:?}", main(&findings.intervals[0]));
 }
 
@@ -169,7 +169,7 @@ fn what_is_usual_is_shared_by_the_parts_of_one_cause() {
         now += 1000 + own;
     }
     script.at(now).cpu(1).user(RULE, NPT, &[]);
-    let findings = explain(&script, RULE, Options { longest: 1, ..Options::default() });
+    let findings = explain(&script, RULE, ExplainOptions { longest: 1, ..ExplainOptions::default() });
     assert_eq!(main(&findings.intervals[0]).0, &Cause::Own, "{:?}", main(&findings.intervals[0]));
 }
 
@@ -179,7 +179,7 @@ fn of_intervals_that_are_alike_the_longest_few_are_ranked() {
     for number in 0..5000 {
         script.at(number * 100).cpu(1).user(RULE, NPT, &[]);
     }
-    let findings = explain(&script, RULE, Options::default());
+    let findings = explain(&script, RULE, ExplainOptions::default());
     assert!(findings.ranked <= 1001, "{} over {:?}", findings.ranked, findings.limit);
 }
 
@@ -188,7 +188,7 @@ fn of_intervals_that_are_alike_the_longest_few_are_ranked() {
 fn a_thousandth_is_no_difference() {
     let mut periods = Periods::new();
     periods.period(1, 900, 0);
-    let findings = periods.explain(Options { longest: 1, ..Options::default() });
+    let findings = periods.explain(ExplainOptions { longest: 1, ..ExplainOptions::default() });
     assert!(main(&findings.intervals[0]).3.is_none(), "{:?}", main(&findings.intervals[0]));
 }
 
@@ -198,7 +198,7 @@ fn a_shorter_sleep_does_not_make_up_for_a_longer_one() {
     let mut periods = Periods::new();
     periods.period(0, 1500, 0);
     periods.period(900, 300, 0);
-    let findings = periods.explain(Options::default());
+    let findings = periods.explain(ExplainOptions::default());
     let blocked =
         findings.ranking.iter().find(|ranked| matches!(ranked.cause, Cause::Blocked { .. })).unwrap();
     assert!(blocked.excess.0 >= 600, "{blocked:?}");

@@ -59,6 +59,6 @@ mod value;
 pub use color::COLORS;
 pub use findings::{FindingsFormat, headline, rule_arguments, write_findings, write_findings_json};
 pub use layout::{columns, fit, fold, table, tied};
-pub use listing::{Format, LISTING_VERSION, Listing};
+pub use listing::{LISTING_VERSION, Listing, ListingFormat};
 pub use page::TIE;
 pub use time::TimeFormat;

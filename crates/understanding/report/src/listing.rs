@@ -12,12 +12,12 @@ use sordino_timeline::Item;
 use std::io::{self, Write};
 use text::TextLines;
 
-/// The version of the lines in [`Format::Json`].
+/// The version of the lines in [`ListingFormat::Json`].
 pub const LISTING_VERSION: u32 = 1;
 
 /// The format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ListingFormat {
     /// Text for people: `04:41:07.123456789 cpu1 npt/10 npt:loop cycle = 7`.
     Text {
         /// The format of times.
@@ -70,11 +70,11 @@ enum Lines {
 
 impl Listing {
     /// Creates a listing of events of `classes`.
-    pub fn new(classes: &Classes, format: Format) -> Self {
+    pub fn new(classes: &Classes, format: ListingFormat) -> Self {
         let mut buffer = Vec::new();
         let lines = match format {
-            Format::Text { time, color } => Lines::Text(TextLines::new(classes, time, color)),
-            Format::Json => {
+            ListingFormat::Text { time, color } => Lines::Text(TextLines::new(classes, time, color)),
+            ListingFormat::Json => {
                 buffer.extend_from_slice(b"{\"schema\":\"sordino-events\",\"version\":");
                 decimal(LISTING_VERSION, &mut buffer);
                 buffer.extend_from_slice(b"}\n");
@@ -84,7 +84,7 @@ impl Listing {
         Self { lines, buffer }
     }
 
-    /// Continues another listing: leaves out the first line of [`Format::Json`].
+    /// Continues another listing: leaves out the first line of [`ListingFormat::Json`].
     pub fn continued(mut self) -> Self {
         self.buffer.clear();
         self
@@ -105,7 +105,7 @@ impl Listing {
         result
     }
 
-    /// Writes the first line of [`Format::Json`], if it is not written yet.
+    /// Writes the first line of [`ListingFormat::Json`], if it is not written yet.
     ///
     /// # Errors
     /// The error of `out`.

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use sordino_analyze::*;
-use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
+use sordino_event::{Cpu, LossCause, Nanos, Pid, Tid, Time};
 use sordino_report::{FindingsFormat, TimeFormat, write_findings, write_findings_json};
 use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};
@@ -130,11 +130,19 @@ fn part() -> impl Strategy<Value = Part> {
         })
 }
 
-fn lost() -> impl Strategy<Value = Lost> {
+fn lost() -> impl Strategy<Value = LossSum> {
     use LossCause::*;
     let cause = prop::sample::select(vec![RingFull, TooLarge, KernelOverrun, Discarded, Unfinished, Corrupt]);
     (cpu(), pid(), cause, count(), count(), time(), time()).prop_map(
-        |(cpu, pid, cause, count, uncounted, from, to)| Lost { cpu, pid, cause, count, uncounted, from, to },
+        |(cpu, pid, cause, count, uncounted, from, to)| LossSum {
+            cpu,
+            pid,
+            cause,
+            count,
+            uncounted,
+            from,
+            to,
+        },
     )
 }
 
@@ -222,7 +230,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         (name(), key).prop_map(|(event, key)| Point { event: event.to_string(), key })
     };
     let other = (point(), point(), count())
-        .prop_map(|(begin, end, intervals)| Other { rule: Rule { begin, end }, intervals });
+        .prop_map(|(begin, end, intervals)| Other { rule: IntervalRule { begin, end }, intervals });
     (why, vec(other, 0..4)).prop_map(|(why, others)| Choice { why, others })
 }
 

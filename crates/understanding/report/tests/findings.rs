@@ -3,7 +3,7 @@
 #[path = "../../analyze/tests/support/mod.rs"]
 mod support;
 
-use sordino_analyze::{Findings, Options};
+use sordino_analyze::{ExplainOptions, Findings};
 use sordino_event::{Nanos, Time};
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings, write_findings_json};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, WAITING, explain};
@@ -13,8 +13,8 @@ const MICRO: i64 = 1000;
 const LOW: Thread = Thread(30, "low", 120);
 const MID: Thread = Thread(31, "mid", 50);
 
-fn one() -> Options {
-    Options { longest: 1, ..Options::default() }
+fn one() -> ExplainOptions {
+    ExplainOptions { longest: 1, ..ExplainOptions::default() }
 }
 
 /// Loops of 100 us on CPU 1 up to 1 ms, where one begins that the test continues.
@@ -65,7 +65,7 @@ fn preempted() -> Script {
 fn a_preemption_with_interrupts_in_it() {
     assert_golden!(
         "preemption",
-        explain(&preempted(), "npt:loop", Options { longest: 2, ..Options::default() }),
+        explain(&preempted(), "npt:loop", ExplainOptions { longest: 2, ..ExplainOptions::default() }),
         NARROW
     );
     assert_golden!("preemption_wide", explain(&preempted(), "npt:loop", one()), WIDE);
@@ -141,7 +141,7 @@ fn a_wake_up_from_a_timer_and_a_throttled_thread() {
     script.at(2030 * MICRO).switch(NPT, RUNNABLE, IDLE);
     script.at(52_000 * MICRO).switch(IDLE, 0, NPT);
     script.at(52_070 * MICRO).user("npt:loop", NPT, &[]);
-    let two = Options { longest: 2, ..Options::default() };
+    let two = ExplainOptions { longest: 2, ..ExplainOptions::default() };
     assert_golden!("wake_up", explain(&script, "npt:loop", two), NARROW);
 }
 
@@ -168,7 +168,7 @@ fn a_trace_of_programs_alone() {
     for time in [100, 200, 300, 950, 1050] {
         script.at(time * MICRO).cpu(1).user("npt:loop", NPT, &[]);
     }
-    assert_golden!("programs_alone", explain(&script, "npt:loop", Options::default()), NARROW);
+    assert_golden!("programs_alone", explain(&script, "npt:loop", ExplainOptions::default()), NARROW);
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn nothing_to_explain() {
     let mut script = Script::new();
     script.at(100).cpu(1).user("a:begin", NPT, &[]).user("a:begin", NPT, &[]);
     script.at(100).cpu(1).user("a:end", HOG, &[]);
-    assert_golden!("no_intervals", explain(&script, "a:begin..a:end", Options::default()), NARROW);
-    let limit = Options { limit: Some(Nanos(1_000_000)), ..Options::default() };
+    assert_golden!("no_intervals", explain(&script, "a:begin..a:end", ExplainOptions::default()), NARROW);
+    let limit = ExplainOptions { limit: Some(Nanos(1_000_000)), ..ExplainOptions::default() };
     assert_golden!("none_over_limit", explain(&loops(Script::new()), "npt:loop", limit), NARROW);
 }
 

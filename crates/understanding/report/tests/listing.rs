@@ -6,14 +6,14 @@ mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sordino_event::{Base, Class, Classes, Domain, Event, Step, Tid, Time, Value};
-use sordino_report::{Format, Listing, TimeFormat};
+use sordino_report::{Listing, ListingFormat, TimeFormat};
 use sordino_timeline::SuperTrace;
 use support::{HOG, NPT, RUNNABLE, Script};
 
-const TEXT: Format = Format::Text { time: TimeFormat::Since(Time(0)), color: false };
-const COLOR: Format = Format::Text { time: TimeFormat::Since(Time(0)), color: true };
+const TEXT: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: false };
+const COLOR: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: true };
 
-fn listed(script: &Script, format: Format) -> String {
+fn listed(script: &Script, format: ListingFormat) -> String {
     let mut listing = Listing::new(&script.classes, format);
     let mut out = Vec::new();
     script.play(|item| listing.write(item, &mut out).unwrap());
@@ -22,7 +22,7 @@ fn listed(script: &Script, format: Format) -> String {
 }
 
 /// Returns the line of an event `name` with one field for each of the values that `fill` pushes.
-fn listed_event(name: &str, fields: &[&str], fill: impl Fn(&mut Event), format: Format) -> String {
+fn listed_event(name: &str, fields: &[&str], fill: impl Fn(&mut Event), format: ListingFormat) -> String {
     let mut classes = Classes::default();
     let class = classes.add(Class::new(Domain::User, name, fields.iter().copied()));
     let mut ended = false;
@@ -71,7 +71,7 @@ fn contexts_are_left_to_the_programs() {
     let listed = |fields: [&str; 2], format| listed_event("e:f", &fields, fill, format);
     assert!(listed(["a", "$ctx.flags"], TEXT).ends_with(" e:f a = 1\n"));
     assert!(listed(["$ctx.a", "$ctx.flags"], TEXT).ends_with(" e:f\n"));
-    assert!(listed(["a", "$ctx.flags"], Format::Json).contains(r#""fields":{"a":1,"$ctx.flags":2}"#));
+    assert!(listed(["a", "$ctx.flags"], ListingFormat::Json).contains(r#""fields":{"a":1,"$ctx.flags":2}"#));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn text_shows_values_of_all_kinds() {
 
 #[test]
 fn json_has_values_of_all_kinds() {
-    let lines = listed_event("a:b", &KINDS, all_kinds, Format::Json);
+    let lines = listed_event("a:b", &KINDS, all_kinds, ListingFormat::Json);
     let [schema, event] = lines.lines().collect::<Vec<_>>()[..] else { panic!("{lines}") };
     assert_eq!(schema, r#"{"schema":"sordino-events","version":1}"#);
     let read: serde_json::Value = serde_json::from_str(event).unwrap();
@@ -144,7 +144,7 @@ fn colours_tell_programs_the_kernel_and_warnings_apart() {
 
 #[test]
 fn json_tells_losses_and_disorder() {
-    let lines = listed(&script(), Format::Json);
+    let lines = listed(&script(), ListingFormat::Json);
     let read: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let expected = serde_json::json!([
@@ -159,7 +159,7 @@ fn json_tells_losses_and_disorder() {
 
 #[test]
 fn a_trace_without_events_is_still_json_of_a_schema() {
-    let lines = listed(&Script::default(), Format::Json);
+    let lines = listed(&Script::default(), ListingFormat::Json);
     assert_eq!(lines, "{\"schema\":\"sordino-events\",\"version\":1}\n");
 }
 
@@ -168,7 +168,7 @@ fn lists_in_lists_end_somewhere() {
     let deep = |event: &mut Event| (0..100_000).for_each(|_| event.push(Value::List(1)));
     let text = listed_event("a:b", &["deep"], deep, TEXT);
     assert!(text.ends_with(&format!("{}...{}\n", "[".repeat(64), "]".repeat(64))), "{text}");
-    let json = listed_event("a:b", &["deep"], deep, Format::Json);
+    let json = listed_event("a:b", &["deep"], deep, ListingFormat::Json);
     assert!(json.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{json}");
 }
 
@@ -183,7 +183,7 @@ proptest! {
         };
         let line = listed_event(&name, &[&field, "group"], fill, TEXT);
         prop_assert_eq!(line.find(char::is_control), Some(line.len() - 1), "{:?}", line);
-        let lines = listed_event(&name, &[&field, "group"], fill, Format::Json);
+        let lines = listed_event(&name, &[&field, "group"], fill, ListingFormat::Json);
         prop_assert_eq!(lines.lines().count(), 2);
         let event: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         prop_assert_eq!(&event["name"], &serde_json::Value::from(name));
@@ -198,7 +198,7 @@ proptest! {
         };
         let text = listed_event("a:b", &["list", "float"], fill, TEXT);
         prop_assert!(text.contains(&format!("list = {values:?}, ")), "{}", text);
-        let json = listed_event("a:b", &["list", "float"], fill, Format::Json);
+        let json = listed_event("a:b", &["list", "float"], fill, ListingFormat::Json);
         let event: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         prop_assert_eq!(&event["fields"]["list"], &serde_json::json!(values));
         if float.is_finite() {

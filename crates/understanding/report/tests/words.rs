@@ -1,7 +1,7 @@
 //! The words for every cause, and for every gap of a trace. The texts are in `golden/`.
 
 use sordino_analyze::*;
-use sordino_event::{Cause as LossCause, Cpu, Nanos, Pid, Tid, Time};
+use sordino_event::{Cpu, LossCause, Nanos, Pid, Tid, Time};
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
 use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};
@@ -150,8 +150,8 @@ fn findings(intervals: Vec<Explanation>) -> Findings {
     }
 }
 
-fn lost(cause: LossCause, count: u64, uncounted: u64) -> Lost {
-    Lost { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
+fn lost(cause: LossCause, count: u64, uncounted: u64) -> LossSum {
+    LossSum { cpu: None, pid: Some(Pid(9)), cause, count, uncounted, from: Time(0), to: Time(7) }
 }
 
 /// Compares `docs/causes.md` with the table: it has to have each kind of cause with its certainty and the groups of

@@ -1,7 +1,7 @@
 //! Facts about programs' threads that are recorded beside their events.
 
 use crate::counted::Counts;
-use crate::kernel::Seen;
+use crate::kernel::Observed;
 use sordino_event::{Pid, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The facts about a program's thread at one moment: the recorder's last observations, the thread's annotations, and
 /// its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Context {
+pub struct ThreadContext {
     /// The thread's name, as the kernel has it.
     pub comm: Option<Arc<str>>,
     /// The thread's id in the recorder's pid namespace, and its process's id in the thread's own.
@@ -68,10 +68,10 @@ impl fmt::Display for Scheduling {
 
 /// The contexts of all programs' threads, by the ids in their events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Contexts(HashMap<(Pid, Tid), Context>);
+pub(crate) struct Contexts(HashMap<(Pid, Tid), ThreadContext>);
 
 impl Contexts {
-    pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&Context> {
+    pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&ThreadContext> {
         self.0.get(&(pid, tid))
     }
 
@@ -84,20 +84,20 @@ impl Contexts {
         }
     }
 
-    pub(crate) fn learn(&mut self, pid: Pid, tid: Tid, seen: Seen<'_>) {
-        if let Seen::End = seen {
+    pub(crate) fn learn(&mut self, pid: Pid, tid: Tid, seen: Observed<'_>) {
+        if let Observed::End = seen {
             self.0.remove(&(pid, tid));
             return;
         }
         let context = self.0.entry((pid, tid)).or_default();
         match seen {
-            Seen::Ids { tid, vpid } => context.ids = Some((tid, vpid)),
-            Seen::Comm(comm) => context.comm = Some(text(comm)),
-            Seen::Scheduling(scheduling) => context.scheduling = Some(scheduling),
-            Seen::Cgroup(path) => context.cgroup = Some(text(path)),
-            Seen::Value { name, text: b"" } => _ = context.values.remove(&text(name)),
-            Seen::Value { name, text: value } => _ = context.values.insert(text(name), text(value)),
-            Seen::End => {}
+            Observed::Ids { tid, vpid } => context.ids = Some((tid, vpid)),
+            Observed::Comm(comm) => context.comm = Some(text(comm)),
+            Observed::Scheduling(scheduling) => context.scheduling = Some(scheduling),
+            Observed::Cgroup(path) => context.cgroup = Some(text(path)),
+            Observed::Value { name, text: b"" } => _ = context.values.remove(&text(name)),
+            Observed::Value { name, text: value } => _ = context.values.insert(text(name), text(value)),
+            Observed::End => {}
         }
     }
 }
@@ -114,8 +114,8 @@ mod tests {
     fn the_last_that_was_seen_holds_until_the_thread_ends() {
         let (pid, tid) = (Pid(1), Tid(2));
         let mut contexts = Contexts::default();
-        let value = |text| Seen::Value { name: b"request", text };
-        for seen in [Seen::Comm(b"a"), value(b"7"), Seen::Comm(b"b"), value(b"8")] {
+        let value = |text| Observed::Value { name: b"request", text };
+        for seen in [Observed::Comm(b"a"), value(b"7"), Observed::Comm(b"b"), value(b"8")] {
             contexts.learn(pid, tid, seen);
         }
         let context = contexts.of(pid, tid).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(contexts.of(pid, Tid(3)), None);
         contexts.learn(pid, tid, value(b""));
         assert!(contexts.of(pid, tid).unwrap().values.is_empty());
-        contexts.learn(pid, tid, Seen::End);
+        contexts.learn(pid, tid, Observed::End);
         assert_eq!(contexts.of(pid, tid), None);
     }
 

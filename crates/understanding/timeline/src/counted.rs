@@ -94,7 +94,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_event::{Cause, ClassId};
+    use sordino_event::{ClassId, LossCause};
 
     const PID: Pid = Pid(1);
     const TID: Tid = Tid(2);
@@ -112,7 +112,7 @@ mod tests {
 
     fn loss(from: i64, to: i64) -> Loss {
         let (from, to) = (Time(from), Time(to));
-        Loss { from, to, cpu: Some(Cpu(0)), pid: Some(PID), count: Some(1), cause: Cause::RingFull }
+        Loss { from, to, cpu: Some(Cpu(0)), pid: Some(PID), count: Some(1), cause: LossCause::RingFull }
     }
 
     /// Returns the values that an event at 20, of tracepoint 7 on CPU 0, gets.

@@ -199,13 +199,13 @@ pub enum Kernel<'a> {
         tid: Tid,
     },
     /// An observation of the recorder about a program's thread.
-    Context {
+    ThreadContext {
         /// The program's process id.
         pid: Pid,
         /// The thread, as the program's events name it.
         tid: Tid,
         /// The observation about the thread.
-        seen: Seen<'a>,
+        seen: Observed<'a>,
     },
 }
 
@@ -232,7 +232,7 @@ pub enum Sent {
 
 /// An observation of the recorder about a thread, besides the thread's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum Observed<'a> {
     /// The thread's id in the recorder's pid namespace, and its process's id in the thread's own.
     Ids {
         /// The id of the thread.

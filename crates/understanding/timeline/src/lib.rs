@@ -44,7 +44,7 @@ mod system;
 mod task;
 mod vocabulary;
 
-pub use context::{Context, Scheduling};
+pub use context::{Scheduling, ThreadContext};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};
 pub use source::Source;

@@ -1,6 +1,6 @@
 //! The merged trace, each event with its CPU, process and thread.
 
-use crate::context::Context;
+use crate::context::ThreadContext;
 use crate::kernel::Kernel;
 use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary};
 use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Tid};
@@ -140,7 +140,7 @@ impl Moment<'_> {
     }
 
     /// Returns the other facts about the thread, if the event is a program's and the recording has them.
-    pub fn context(&self) -> Option<&Context> {
+    pub fn context(&self) -> Option<&ThreadContext> {
         match self.domain {
             Domain::User => self.system.context(self.event.pid?, self.event.tid?),
             Domain::Kernel => None,

@@ -1,9 +1,9 @@
 //! The state of the machine by the kernel's events so far: the running threads, and the identities of all threads.
 
 use crate::Priority;
-use crate::context::{Context, Contexts};
+use crate::context::{Contexts, ThreadContext};
 use crate::counted::{Count, Waiting};
-use crate::kernel::{Born, Kernel, Process, Seen, Task};
+use crate::kernel::{Born, Kernel, Observed, Process, Task};
 use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl System {
                 self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
             Kernel::Recorder { tid } => _ = self.recorder.insert(tid),
-            Kernel::Context { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
+            Kernel::ThreadContext { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
             Kernel::Gone { tid } => {
                 self.met = None;
                 // The id belongs to another thread from now on.
@@ -167,13 +167,13 @@ impl System {
     }
 
     /// Returns the other facts about a program's thread, by the ids in its events.
-    pub fn context(&self, pid: Pid, tid: Tid) -> Option<&Context> {
+    pub fn context(&self, pid: Pid, tid: Tid) -> Option<&ThreadContext> {
         self.contexts.of(pid, tid)
     }
 
     /// Sets an annotation of a program's thread.
     pub(crate) fn hear(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
-        self.contexts.learn(pid, tid, Seen::Value { name, text });
+        self.contexts.learn(pid, tid, Observed::Value { name, text });
     }
 
     /// Applies a program's event to its thread's counters.

@@ -1,7 +1,7 @@
 //! The order of the merged trace.
 
 use proptest::prelude::*;
-use sordino_event::{Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Nanos, Step, Time, Value};
+use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, LossCause, Nanos, Step, Time, Value};
 use sordino_timeline::{Disorder, Merge, Merged};
 
 fn classes() -> (Classes, ClassId, ClassId) {
@@ -33,7 +33,7 @@ fn source(entries: Vec<Entry>) -> impl FnMut(&mut Event) -> Result<Step, &'stati
             cpu: None,
             pid: None,
             count: None,
-            cause: Cause::RingFull,
+            cause: LossCause::RingFull,
         })),
         Some(Entry::Fails) => Err("torn"),
         None => Ok(Step::End),

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::commands::explain::{explain, format};
 use crate::trace::Recording;
-use sordino_analyze::{Key, Options, Point, Rule, Thread};
+use sordino_analyze::{ExplainOptions, IntervalRule, Key, Point, Thread};
 use sordino_check::Explained;
 use sordino_event::Nanos;
 use sordino_report::{FindingsFormat, headline, write_findings};
@@ -20,9 +20,9 @@ fn is_measuring(thread: &Thread) -> bool {
 pub(super) fn longest(trace: &Path) -> Result<Option<(Nanos, Explained)>, Failure> {
     let point =
         |event: &str, field: &str| Point { event: event.to_owned(), key: Key::Field(field.to_owned()) };
-    let rule = Rule { begin: point("sched_waking", "tid"), end: point("sched_switch", "next_tid") };
+    let rule = IntervalRule { begin: point("sched_waking", "tid"), end: point("sched_switch", "next_tid") };
     let mut recording = Recording::open(Some(trace))?;
-    let wanted = Options { longest: 1, ..Options::default() };
+    let wanted = ExplainOptions { longest: 1, ..ExplainOptions::default() };
     let findings = explain(&mut recording, rule, wanted, Some(Box::new(is_measuring)))?;
     let Some(longest) = findings.intervals.first() else { return Ok(None) };
     let format = FindingsFormat { color: false, width: 100, ..format(&recording) };

@@ -7,7 +7,7 @@ use crate::commands::guard;
 use crate::commands::shield::Switches;
 use crate::privilege::is_root;
 use sordino_check::tracers::Tracer;
-use sordino_check::{Interrupter, Measurement, Samples, Step};
+use sordino_check::{CheckStep, InterruptionSource, Measurement, Samples};
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy, Right, set_policy};
 use std::cmp::Reverse;
@@ -22,8 +22,8 @@ const PRIORITY: u8 = 90;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes the step `npt`, a loop under load.
-pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
-    let mut step = Step::new("npt", "Longest interruption of a busy thread (npt)");
+pub(super) fn npt(run: &mut Run) -> Result<CheckStep, Failure> {
+    let mut step = CheckStep::new("npt", "Longest interruption of a busy thread (npt)");
     let policy = policy();
     if policy == Policy::Other {
         step.notes.push(format!("no right to real-time priority: an ordinary thread was measured, which waits for all others ({}, or raise ulimit -r)", Right::Schedule.remedy()));
@@ -48,8 +48,8 @@ pub(super) fn npt(run: &mut Run) -> Result<Step, Failure> {
 }
 
 /// Makes the step `hardware`, by the kernel's hwlat tracer if it can be used, or else by a loop of our own.
-pub(super) fn hardware(run: &mut Run) -> Result<Step, Failure> {
-    let mut step = Step::new("hardware", "Time taken by the hardware or a hypervisor");
+pub(super) fn hardware(run: &mut Run) -> Result<CheckStep, Failure> {
+    let mut step = CheckStep::new("hardware", "Time taken by the hardware or a hypervisor");
     match tracers::hardware(run, step.clone()) {
         Ok(step) => return Ok(step),
         Err(reason) => step.notes.push(format!("the kernel's hwlat tracer can't be used: {reason}")),
@@ -76,7 +76,7 @@ pub(super) fn hardware_takes(run: &Run) -> Duration {
 
 /// Measures with a loop on each CPU of the group at once, and records which threads and interrupts took the CPUs from
 /// the loops.
-fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> Result<(), Failure> {
+fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut CheckStep) -> Result<(), Failure> {
     run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
     let mut guardian = guard::start()?;
     let switches = Switches::watch(group, &mut guardian);
@@ -99,7 +99,7 @@ fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut Step) -> R
         step.measurements.push(Measurement {
             interrupters: who
                 .into_iter()
-                .map(|who| Interrupter { name: who.name, count: who.count })
+                .map(|who| InterruptionSource { name: who.name, count: who.count })
                 .collect(),
             stolen_ms: after.stolen_since(&before, cpu).map(|stolen| stolen.as_millis() as u64),
             ..Measurement::new(format!("CPU {cpu}"), samples)

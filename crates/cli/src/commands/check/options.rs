@@ -8,7 +8,7 @@ use crate::failure::UNUSABLE;
 use crate::quantities::duration;
 use clap::{Args, ValueEnum};
 use sordino_check::loads::Load;
-use sordino_check::{Limit, Limits};
+use sordino_check::{Limits, TimeLimit};
 use sordino_sched::{CpuList, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -157,7 +157,7 @@ impl Options {
         let mut limits = self.thresholds.as_deref().map(thresholds).transpose()?.unwrap_or_default();
         for (_, time, steps) in self.given_limits() {
             for step in steps.iter().filter(|step| self.has(step)) {
-                time.into_iter().for_each(|time| limits.add(step, Limit { percent: 100.0, time }));
+                time.into_iter().for_each(|time| limits.add(step, TimeLimit { percent: 100.0, time }));
             }
         }
         limits.required.extend(self.require.iter().cloned());

@@ -5,7 +5,7 @@ use super::tracing::{Knob, Tracing};
 use crate::Failure;
 use humantime::format_duration;
 use sordino_check::tracers::Tracer;
-use sordino_check::{Step, Verdict};
+use sordino_check::{CheckStep, Verdict};
 use std::time::Duration;
 
 /// hwlatdetect's defaults: the shortest gap that counts, and the part of a window during which it looks.
@@ -28,7 +28,7 @@ fn us(time: Duration) -> String {
 ///
 /// # Errors
 /// The reason why the tracer can't make it.
-pub(super) fn hardware(run: &mut Run, mut step: Step) -> Result<Step, String> {
+pub(super) fn hardware(run: &mut Run, mut step: CheckStep) -> Result<CheckStep, String> {
     let tracing = Tracing::find(Tracer::Hwlat).map_err(|(reason, _)| reason)?;
     let gap = shortest_gap(run.hardware_limit);
     let knobs = [
@@ -72,9 +72,9 @@ fn without_gaps(limit: Option<Duration>, gap: Duration) -> (Verdict, String) {
 }
 
 /// Makes the step `osnoise` by the kernel's tracer of that name.
-pub(super) fn osnoise(run: &mut Run) -> Result<Step, Failure> {
+pub(super) fn osnoise(run: &mut Run) -> Result<CheckStep, Failure> {
     let step =
-        Step::new("osnoise", "Interruptions of a busy thread and their sources (the kernel's osnoise)");
+        CheckStep::new("osnoise", "Interruptions of a busy thread and their sources (the kernel's osnoise)");
     let knobs = [
         ("tracing_thresh", us(NOISE)),
         ("osnoise/runtime_us", "1".to_owned()),
@@ -93,8 +93,8 @@ pub(super) fn osnoise(run: &mut Run) -> Result<Step, Failure> {
 }
 
 /// Makes the step `timerlat` by the kernel's tracer of that name.
-pub(super) fn timerlat(run: &mut Run) -> Result<Step, Failure> {
-    let step = Step::new(
+pub(super) fn timerlat(run: &mut Run) -> Result<CheckStep, Failure> {
+    let step = CheckStep::new(
         "timerlat",
         "Latency of a timer's interrupt and of the thread it wakes (the kernel's timerlat)",
     );
@@ -117,9 +117,9 @@ fn under_load(
     run: &mut Run,
     tracer: Tracer,
     knobs: &[Knob],
-    mut step: Step,
+    mut step: CheckStep,
     what: &str,
-) -> Result<Step, Failure> {
+) -> Result<CheckStep, Failure> {
     let tracing = match Tracing::find(tracer) {
         Ok(tracing) => tracing,
         Err((reason, next)) => return Ok(step.not_measured(reason, next)),
@@ -143,7 +143,7 @@ fn under_load(
 }
 
 /// Returns the step as not measured if lines were lost: no limit can be judged then.
-fn unless_lost(step: Step, loss: Option<String>) -> Step {
+fn unless_lost(step: CheckStep, loss: Option<String>) -> CheckStep {
     match loss {
         Some(reason) => step.not_measured(reason, Some("measure fewer CPUs at once (--cpus)".to_owned())),
         None => step,

@@ -4,12 +4,12 @@ use super::Run;
 use crate::Failure;
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
-use sordino_check::Step;
+use sordino_check::CheckStep;
 use sordino_check::tracers::{Reading, Tracer};
 use sordino_event::Cpu;
 use sordino_sched::CpuList;
 use sordino_tracefs::{Instance, Lines, Tracefs, mount_point};
-use sordino_undo::{Guardian, Step as Undo};
+use sordino_undo::{Guardian, UndoStep as Undo};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ impl Tracing {
         run: &mut Run,
         cpus: &CpuList,
         knobs: &[Knob],
-        step: &mut Step,
+        step: &mut CheckStep,
     ) -> Result<Option<String>, Failure> {
         run.watch
             .begin(format!("{}: the kernel's {}, CPU {cpus}", step.name, self.tracer.name()), run.duration);

@@ -6,7 +6,7 @@ use super::tool::{self, Ended};
 use crate::Failure;
 use crate::privilege::is_root;
 use sordino_check::peers::{cyclictest, pi_stress};
-use sordino_check::{Explained, Measurement, Step, Verdict, preemption, time};
+use sordino_check::{CheckStep, Explained, Measurement, Verdict, preemption, time};
 use sordino_sched::{CpuList, Right};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,10 +29,12 @@ fn no_priority() -> String {
 }
 
 /// Makes the step `wake-up` or, while the kernel is traced, `wake-up-traced`.
-pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<Step, Failure> {
+pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<CheckStep, Failure> {
     let mut step = match is_traced {
-        false => Step::new("wake-up", "Wake-up latency under load (cyclictest)"),
-        true => Step::new("wake-up-traced", "Wake-up latency while sordino traces the kernel (cyclictest)"),
+        false => CheckStep::new("wake-up", "Wake-up latency under load (cyclictest)"),
+        true => {
+            CheckStep::new("wake-up-traced", "Wake-up latency while sordino traces the kernel (cyclictest)")
+        }
     };
     if let Some((reason, next)) = tool::missing("cyclictest", "rt-tests") {
         return Ok(step.not_measured(reason, next));
@@ -92,7 +94,7 @@ fn can_run(program: &str) -> bool {
 }
 
 /// Measures one group of CPUs. Returns false if measuring another one makes no sense.
-fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -> Result<bool, Failure> {
+fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut CheckStep) -> Result<bool, Failure> {
     let directory = tool::scratch()?;
     let json = directory.path().join("cyclictest.json");
     let name = format!("{}-cpu{group}", step.name);
@@ -126,7 +128,7 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut Step) -
             Ok(true)
         }
         Err(reason) => {
-            *step = fail(std::mem::replace(step, Step::new("", "")), &ended, reason);
+            *step = fail(std::mem::replace(step, CheckStep::new("", "")), &ended, reason);
             Ok(false)
         }
     }
@@ -138,7 +140,7 @@ fn explain(
     kept: Option<String>,
     limit: Option<Duration>,
     measurements: &[Measurement],
-    step: &mut Step,
+    step: &mut CheckStep,
 ) {
     let maximum = |all: &[Measurement]| all.iter().map(|one| one.times.maximum_ns).fold(0.0, f64::max);
     let is_longest = maximum(measurements) >= maximum(&step.measurements);
@@ -191,7 +193,7 @@ fn cyclictest_command(
 }
 
 /// Returns a step as not measured because its program failed.
-fn fail(step: Step, ended: &Ended, reason: String) -> Step {
+fn fail(step: CheckStep, ended: &Ended, reason: String) -> CheckStep {
     let reason = if ended.was_stuck { format!("it did not end by itself; {reason}") } else { reason };
     step.not_measured(reason, None)
 }
@@ -202,8 +204,9 @@ pub(super) fn preempt_takes(run: &Run) -> Duration {
 }
 
 /// Makes the step `preemption`, the preempt-test on each CPU.
-pub(super) fn preempt(run: &mut Run) -> Result<Step, Failure> {
-    let mut step = Step::new("preemption", "Preemption of lower priorities by higher ones (preempt-test)");
+pub(super) fn preempt(run: &mut Run) -> Result<CheckStep, Failure> {
+    let mut step =
+        CheckStep::new("preemption", "Preemption of lower priorities by higher ones (preempt-test)");
     let (mut rounds, mut out_of_order) = (0, 0);
     let duration = run.duration;
     for cpu in run.cpus.as_slice().to_vec() {
@@ -255,8 +258,9 @@ pub(super) fn inherit_takes(run: &Run) -> Duration {
 }
 
 /// Makes the step `priority-inheritance` by pi_stress.
-pub(super) fn inherit(run: &mut Run) -> Result<Step, Failure> {
-    let mut step = Step::new("priority-inheritance", "Priority inheritance of a mutex's holder (pi_stress)");
+pub(super) fn inherit(run: &mut Run) -> Result<CheckStep, Failure> {
+    let mut step =
+        CheckStep::new("priority-inheritance", "Priority inheritance of a mutex's holder (pi_stress)");
     if let Some((reason, next)) = tool::missing("pi_stress", "rt-tests") {
         return Ok(step.not_measured(reason, next));
     }

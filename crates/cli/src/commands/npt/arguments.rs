@@ -6,8 +6,8 @@ use crate::commands::shield;
 use crate::failure::UNUSABLE;
 use crate::quantities::size;
 use sordino_npt::{Body, Plan};
-use sordino_peers::provider::Kind;
-use sordino_sched::{CpuList, Lock, Policy, Right};
+use sordino_peers::provider::ProviderKind;
+use sordino_sched::{CpuList, MemoryLock, Policy, Right};
 use std::path::PathBuf;
 
 /// A part of the work of each loop.
@@ -43,19 +43,21 @@ pub(super) enum Sink {
     Sordino,
     TraceMarker(Option<PathBuf>),
     /// Another tracer's tracepoint, in this library, or in one that is built if none is given.
-    Provider(Kind, Option<PathBuf>),
+    Provider(ProviderKind, Option<PathBuf>),
 }
 
 pub(super) fn sink(text: &str) -> Result<Sink, String> {
     match text.split_once('=') {
         None if text == "sordino" => Ok(Sink::Sordino),
         None if text == "trace_marker" => Ok(Sink::TraceMarker(None)),
-        None if text == "lttng" => Ok(Sink::Provider(Kind::Lttng, None)),
-        None if text == "usdt" => Ok(Sink::Provider(Kind::Usdt, None)),
+        None if text == "lttng" => Ok(Sink::Provider(ProviderKind::Lttng, None)),
+        None if text == "usdt" => Ok(Sink::Provider(ProviderKind::Usdt, None)),
         Some(("trace_marker", file)) if !file.is_empty() => Ok(Sink::TraceMarker(Some(file.into()))),
         // --compare builds the library once and passes its path.
-        Some(("lttng", file)) if !file.is_empty() => Ok(Sink::Provider(Kind::Lttng, Some(file.into()))),
-        Some(("usdt", file)) if !file.is_empty() => Ok(Sink::Provider(Kind::Usdt, Some(file.into()))),
+        Some(("lttng", file)) if !file.is_empty() => {
+            Ok(Sink::Provider(ProviderKind::Lttng, Some(file.into())))
+        }
+        Some(("usdt", file)) if !file.is_empty() => Ok(Sink::Provider(ProviderKind::Usdt, Some(file.into()))),
         _ => Err("expected sordino, lttng, usdt, trace_marker or trace_marker=FILE".to_owned()),
     }
 }
@@ -151,7 +153,7 @@ fn policy(priority: u8) -> Policy {
 
 /// Locks this process's memory, and returns true if that is permitted.
 fn may_lock_memory() -> bool {
-    let result = sordino_sched::lock_memory(Lock::All);
+    let result = sordino_sched::lock_memory(MemoryLock::All);
     if let Err(error) = &result {
         message!(
             "sordino: memory stays unlocked, page faults may show: {error} ({}, or raise ulimit -l)",

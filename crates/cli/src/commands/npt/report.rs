@@ -3,7 +3,7 @@
 use crate::terminal::layout_columns;
 use serde_json::{Value, json};
 use sordino_event::text::{count, printable};
-use sordino_npt::{Frequency, Interrupter, Measured, Plan, ROW_TITLES, Statistics, Unit};
+use sordino_npt::{Frequency, GapStatistics, Interrupter, Measured, Plan, ROW_TITLES, Unit};
 use sordino_npt::{histogram_text, row, statistics_text};
 use sordino_report::table;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(super) struct Report {
 pub(super) struct OfCpu {
     pub(super) cpu: u32,
     pub(super) measured: Measured,
-    pub(super) statistics: Statistics,
+    pub(super) statistics: GapStatistics,
     /// The interrupts and threads that interrupted the loop; `None` if they are not known.
     pub(super) interrupters: Option<Vec<Interrupter>>,
     pub(super) stolen: Option<Duration>,
@@ -95,10 +95,10 @@ impl Report {
     }
 
     /// All CPUs as one sample.
-    fn all(&self) -> Option<(Measured, Statistics)> {
+    fn all(&self) -> Option<(Measured, GapStatistics)> {
         let all: Vec<Measured> = self.cpus.iter().map(|of_cpu| of_cpu.measured.clone()).collect();
         let all = Measured::combined(&all)?;
-        let statistics = Statistics::of(&all);
+        let statistics = GapStatistics::of(&all);
         Some((all, statistics))
     }
 

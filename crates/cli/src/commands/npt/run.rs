@@ -13,9 +13,9 @@ use crate::terminal::has_terminal_for_errors;
 use crate::throttle::{self, THROTTLE, Throttle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_npt::{
-    Counts, Error, Frequency, Measured, Monitor, Plan, Statistics, hit, run_on, run_without_interrupts,
+    Counts, Error, Frequency, GapStatistics, Measured, Monitor, Plan, hit, run_on, run_without_interrupts,
 };
-use sordino_peers::provider::{Built, Kind, Provider};
+use sordino_peers::provider::{Built, Provider, ProviderKind};
 use sordino_sched::{CpuList, Policy, affinity, set_policy};
 use sordino_undo::Guardian;
 use std::os::fd::OwnedFd;
@@ -49,7 +49,7 @@ pub(super) fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<
         let counts = counts.as_ref().ok();
         OfCpu {
             cpu,
-            statistics: Statistics::of(&measured),
+            statistics: GapStatistics::of(&measured),
             measured,
             interrupters: counts.map(|(before, after)| after.since(before, cpu)),
             stolen: counts.and_then(|(before, after)| after.stolen_since(before, cpu)),
@@ -90,7 +90,7 @@ fn with_sink(sink: &Sink, cpus: &CpuList, plan: &Plan, stop: &OwnedFd) -> Result
                 None => Some(Built::new(*kind, &scratch.directory(&std::env::temp_dir())?)?),
             };
             let built = built.as_ref().map(Built::file);
-            if let Some(file) = built.filter(|_| *kind == Kind::Usdt) {
+            if let Some(file) = built.filter(|_| *kind == ProviderKind::Usdt) {
                 message!("sordino: the tracepoint is usdt:{}:npt:loop", file.display());
             }
             let provider = Provider::load(file.as_deref().or(built).unwrap_or(Path::new("")))?;

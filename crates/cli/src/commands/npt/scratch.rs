@@ -6,7 +6,7 @@ use crate::failure::UNUSABLE;
 use crate::temporary;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_dirfd::Dir;
-use sordino_undo::{Guardian, Step};
+use sordino_undo::{Guardian, UndoStep};
 use std::path::{Path, PathBuf};
 
 /// A set of temporary directories; dropping it removes them.
@@ -26,7 +26,7 @@ impl Scratch {
         getrandom(&mut random, GetRandomFlags::empty())?;
         let name = format!("sordino-npt-{}-{:032x}", std::process::id(), u128::from_ne_bytes(random));
         let directory = std::path::absolute(parent)?.join(&name);
-        let change = self.0.add(Step::RemoveDirectory { directory: directory.clone() })?;
+        let change = self.0.add(UndoStep::RemoveDirectory { directory: directory.clone() })?;
         if let Err(error) = Dir::open(parent).and_then(|parent| parent.make_new(&name)) {
             // The existing directory is another user's.
             self.0.forget(change)?;

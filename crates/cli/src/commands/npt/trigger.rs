@@ -11,7 +11,7 @@ use crate::privilege::is_root;
 use crate::terminal::{print, show};
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
-use sordino_analyze::{Options as Wanted, Rule};
+use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
 use sordino_event::Nanos;
 use sordino_report::{write_findings, write_findings_json};
 use std::ffi::OsString;
@@ -36,7 +36,7 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
     let mut recording = Recording::open(Some(&output))?;
     let limit = Nanos(i64::try_from(gap.as_nanos()).unwrap_or(i64::MAX));
     let wanted = Wanted { longest: 1, limit: Some(limit), ..Wanted::default() };
-    let findings = explain(&mut recording, Rule::between("npt:loop"), wanted, None)?;
+    let findings = explain(&mut recording, IntervalRule::between("npt:loop"), wanted, None)?;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;

@@ -11,7 +11,7 @@ use crate::quantities::{duration, pid};
 use crate::terminal::{answer, show};
 use clap::Args;
 use serde_json::json;
-use sordino_collect::{Kind, Missing, Shortfall};
+use sordino_collect::{Kind, Shortfall, UnwrittenData};
 use sordino_event::text::printable;
 use sordino_report::tied;
 use sordino_session::{Reply, Request};
@@ -147,7 +147,7 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
 }
 
 /// Returns exit status 1 if something could not be written.
-fn verdict(missing: &Missing) -> ExitCode {
+fn verdict(missing: &UnwrittenData) -> ExitCode {
     if missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS }
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
 
 /// Ends the recorder and waits until everything is written. Returns the data that could not be written, and the
 /// shortfall of the session.
-fn end(place: &Place, snapshot: bool) -> Result<(Missing, Shortfall), Failure> {
+fn end(place: &Place, snapshot: bool) -> Result<(UnwrittenData, Shortfall), Failure> {
     place.ask(&Request::Status)?;
     let mut progress = Progress::new(true);
     progress.doing("completing the recordings");
@@ -223,7 +223,7 @@ pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
     let place = Place::of(&options.name)?;
     let missing = match place.life()? {
         Life::Running => end(&place, !options.no_snapshot)?.0,
-        _ => Missing::default(),
+        _ => UnwrittenData::default(),
     };
     let Some(_lock) = place.lock()? else {
         return Err(Failure::new(UNUSABLE, format!("session '{}' was started again meanwhile", place.name)));

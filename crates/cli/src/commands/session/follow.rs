@@ -9,7 +9,7 @@ use sordino_collect::{Directory, Summary};
 use sordino_ctf::read::Stream;
 use sordino_dirfd::Dir;
 use sordino_event::{Event, Step, Time};
-use sordino_report::{Format, Listing};
+use sordino_report::{Listing, ListingFormat};
 use sordino_session::{Reply, Request};
 use sordino_timeline::Item;
 use std::cell::Cell;
@@ -31,7 +31,7 @@ type Shown = Rc<Cell<(Time, usize)>>;
 /// Prints a session's events in order of time until it ends, at most some 300 ms after they happened.
 pub(crate) fn follow(
     name: &str,
-    mut format: impl FnMut(Time) -> Format,
+    mut format: impl FnMut(Time) -> ListingFormat,
     wanted: &Wanted,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
@@ -121,7 +121,7 @@ impl Follower {
     fn take(
         &mut self,
         path: &Path,
-        format: &mut impl FnMut(Time) -> Format,
+        format: &mut impl FnMut(Time) -> ListingFormat,
         wanted: &Wanted,
     ) -> Result<(), Failure> {
         let recording = Recording::open(Some(path))?;

@@ -5,8 +5,8 @@ use crate::Failure;
 use crate::commands::guard;
 use crate::failure::UNUSABLE;
 use crate::quantities::{duration, size};
+use crate::record_options::RecordOptions;
 use crate::terminal::show;
-use crate::what::What;
 use crate::words::without_color;
 use clap::Args;
 use sordino_collect::{
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: RecordOptions,
     /// Record in the foreground, until SIGTERM or 'sordino stop NAME', as a service: notifies the service manager
     /// (sd_notify) when recording begins, and logs to standard error
     #[arg(long)]

@@ -4,7 +4,7 @@ use super::switches::Switches;
 use crate::Failure;
 use crate::commands::{guard, npt};
 use serde::Serialize;
-use sordino_npt::{Counts, Interrupter, Measured, Monitor, Plan, Statistics, hit, run_on};
+use sordino_npt::{Counts, GapStatistics, Interrupter, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct OfCpu {
     /// Duration of the loop, in seconds.
     pub(super) seconds: f64,
     /// The gaps between two rounds of the loop.
-    pub(super) gaps: Statistics,
+    pub(super) gaps: GapStatistics,
     /// The counts of interrupts, and of switches to other threads.
     pub(super) interrupters: Vec<Interrupter>,
 }
@@ -48,7 +48,7 @@ pub(super) fn measure(cpus: &CpuList, time: Duration) -> Result<Measurement, Fai
     let of_cpu = |(cpu, measured): (u32, Measured)| {
         let mut interrupters = after.since(&before, cpu);
         interrupters.extend(switches.remove(&cpu).unwrap_or_default());
-        OfCpu { cpu, seconds: measured.seconds(), gaps: Statistics::of(&measured), interrupters }
+        OfCpu { cpu, seconds: measured.seconds(), gaps: GapStatistics::of(&measured), interrupters }
     };
     Ok(Measurement { cpus: measured.into_iter().map(of_cpu).collect(), switches_unknown })
 }

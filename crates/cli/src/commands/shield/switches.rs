@@ -8,7 +8,7 @@ use sordino_event::Cpu;
 use sordino_npt::{Interrupter, Measured};
 use sordino_sched::CpuList;
 use sordino_tracefs::{CLOCK_TSC, Damage, Drain, EventName, Format, Instance, Page, PageLayout, Tracefs};
-use sordino_undo::{Guardian, Step};
+use sordino_undo::{Guardian, UndoStep};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -35,7 +35,7 @@ impl Switches {
     fn prepare(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, Failure> {
         let tracefs = Tracefs::open()?;
         let name = format!("sordino-{}", std::process::id());
-        guardian.add(Step::RemoveInstance { name: name.clone() })?;
+        guardian.add(UndoStep::RemoveInstance { name: name.clone() })?;
         let mut instance = Instance::create(&tracefs, &name)?;
         instance.set_tracing(false)?;
         instance.set_clock(CLOCK_TSC)?;

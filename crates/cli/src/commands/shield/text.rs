@@ -3,9 +3,10 @@
 use super::Advice;
 use super::measure::{Measurement, OfCpu};
 use sordino_event::text::{count, printable};
-use sordino_shield::boot::{Parameter, State};
+use sordino_shield::boot::{Parameter, ParameterState};
 use sordino_shield::{
-    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, Request, Status, Unfinished,
+    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, ShieldStatus,
+    Unfinished,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -33,7 +34,7 @@ fn shown(verbose: bool) -> usize {
 
 pub(super) fn plan(
     machine: &Machine,
-    request: &Request,
+    request: &ShieldRequest,
     planned: &[Planned],
     parameters: &[Parameter],
     advice: &Advice,
@@ -93,15 +94,15 @@ fn boot(parameters: &[Parameter]) -> String {
     let mut text = String::from("\nOnly possible on the kernel's command line\n");
     for Parameter { text: parameter, why, state } in parameters {
         let state = match state {
-            State::InForce => "in force",
-            State::Absent => "not in force",
-            State::NotBuilt(option) => &format!("this kernel can't: it is built without {option}"),
+            ParameterState::InForce => "in force",
+            ParameterState::Absent => "not in force",
+            ParameterState::NotBuilt(option) => &format!("this kernel can't: it is built without {option}"),
         };
         let _ = writeln!(text, "  {parameter:<28} {why}: {state}");
     }
     let absent: Vec<&str> = parameters
         .iter()
-        .filter(|parameter| parameter.state == State::Absent)
+        .filter(|parameter| parameter.state == ParameterState::Absent)
         .map(|parameter| parameter.text.as_str())
         .collect();
     if !absent.is_empty() {
@@ -121,7 +122,7 @@ pub(super) fn raised(
 ) -> String {
     let mut text = headline(&raised.shield);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let held = |done: &&Done| done.outcome == sordino_shield::Outcome::Held;
+    let held = |done: &&Done| done.outcome == sordino_shield::ChangeOutcome::Held;
     for done in raised.done.iter().filter(held) {
         *counts.entry(done.knob).or_default() += 1;
     }
@@ -191,7 +192,7 @@ fn microseconds(nanoseconds: f64) -> String {
     format!("{:.1} us", nanoseconds / 1e3)
 }
 
-pub(super) fn status(status: &Status, rivals: &[String], verbose: bool) -> String {
+pub(super) fn status(status: &ShieldStatus, rivals: &[String], verbose: bool) -> String {
     let Some(shield) = &status.shield else {
         let none = "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
         return status.unfinished.as_ref().map_or(none, unfinished).to_owned();

@@ -106,7 +106,7 @@ fn what_is_refused_is_named_and_its_neighbours_are_read() {
         let Read { tracepoints, refused, consumed } = read(text.as_bytes());
         let ids: Vec<u16> = tracepoints.iter().map(|(id, _)| *id).collect();
         assert_eq!((ids, consumed), (vec![0, 2], text.len()), "{bad}");
-        assert_eq!(refused.iter().map(Refused::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(refused.iter().map(RejectedTracepoint::to_string).collect::<Vec<_>>(), [expected]);
     }
     let long = format!("event\t1\t6\tp\t{}\t\t0\nend\n", "\u{202e}".repeat(90_000));
     let refused = &read(long.as_bytes()).refused[0];

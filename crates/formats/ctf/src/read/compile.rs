@@ -6,7 +6,7 @@ use super::metadata::{self, Metadata};
 use super::program::{Context, EventProgram, LossPlace, Op, Program, Register, StreamProgram};
 use super::types::{Integer, Kind, Member, Type, plain};
 use crate::clock::Conversion;
-use sordino_event::{Cause, Class, Classes, Domain};
+use sordino_event::{Class, Classes, Domain, LossCause};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -235,13 +235,13 @@ fn loss_place(stream: &metadata::Stream) -> LossPlace {
         ty.as_deref().is_some_and(|ty| members(ty).iter().any(test))
     };
     if has(&stream.packet_context, |member| member.name == "unanswered") {
-        LossPlace::Packet(Cause::Unanswered)
+        LossPlace::IndexedPacket(LossCause::Unanswered)
     } else if has(&stream.event_header, is_lost) {
         LossPlace::Event
     } else if has(&stream.event_context, |member| plain(&member.name) == "preempt_count") {
-        LossPlace::Packet(Cause::KernelOverrun)
+        LossPlace::IndexedPacket(LossCause::KernelOverrun)
     } else {
-        LossPlace::Packet(Cause::Discarded)
+        LossPlace::IndexedPacket(LossCause::Discarded)
     }
 }
 

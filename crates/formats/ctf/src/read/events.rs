@@ -1,12 +1,12 @@
 //! The reader of a stream's events, with the losses between them.
 
-use super::index::{self, Packet};
+use super::index::{self, IndexedPacket};
 use super::machine::{Corrupt, Machine, Mark};
 use super::program::{EventProgram, LossPlace, Register};
 use super::source::Open;
 use super::trace::Content;
 use crate::Error;
-use sordino_event::{Cause, Event, Loss, Pid, Step, Tid, Time};
+use sordino_event::{Event, Loss, LossCause, Pid, Step, Tid, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -166,8 +166,8 @@ impl Events {
             // Before the lost records, there may be no event that has a time.
             self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
             let cause = match stream.program.streams[packet.class].loss {
-                LossPlace::Packet(Cause::Unanswered) => Cause::Unanswered,
-                _ => Cause::Discarded,
+                LossPlace::IndexedPacket(LossCause::Unanswered) => LossCause::Unanswered,
+                _ => LossCause::Discarded,
             };
             self.push(packet.begin, None, cause);
         }
@@ -187,7 +187,7 @@ impl Events {
     }
 
     /// Loads the first window of `packet`.
-    fn load(&mut self, packet: &Packet) -> Result<(), Error> {
+    fn load(&mut self, packet: &IndexedPacket) -> Result<(), Error> {
         let stream = Arc::clone(&self.stream);
         let open = self.open(packet.file)?;
         let reader = open.reader(&stream.sources[packet.file]);
@@ -232,7 +232,7 @@ impl Events {
     }
 
     /// Processes the packet's `count` of lost records.
-    fn count_lost(&mut self, current: &mut Current, count: u64, packet: &Packet) {
+    fn count_lost(&mut self, current: &mut Current, count: u64, packet: &IndexedPacket) {
         let class = &self.stream.program.streams[packet.class];
         let (loss, mask) = (class.loss, u64::MAX >> (64 - class.discarded_bits));
         let missing = count.wrapping_sub(self.discarded) & mask;
@@ -240,10 +240,10 @@ impl Events {
         (self.discarded, self.too_large) = (count, packet.too_large.unwrap_or(0));
         match loss {
             // A count that went back is corrupt.
-            _ if missing > mask / 2 => self.push(packet.end, None, Cause::Corrupt),
+            _ if missing > mask / 2 => self.push(packet.end, None, LossCause::Corrupt),
             LossPlace::Event => (current.unplaced, current.too_large) = (missing, too_large.min(missing)),
-            LossPlace::Packet(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
-            LossPlace::Packet(_) => {}
+            LossPlace::IndexedPacket(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
+            LossPlace::IndexedPacket(_) => {}
         }
     }
 
@@ -332,7 +332,7 @@ impl Events {
 
     /// Reports `missing` records, `too_large` of which were larger than a sub-buffer.
     fn push_lost(&mut self, to: Option<Time>, missing: u64, too_large: u64) {
-        for (count, cause) in [(too_large, Cause::TooLarge), (missing - too_large, Cause::RingFull)] {
+        for (count, cause) in [(too_large, LossCause::TooLarge), (missing - too_large, LossCause::RingFull)] {
             if count > 0 {
                 self.push(to, Some(count), cause);
             }
@@ -340,7 +340,7 @@ impl Events {
     }
 
     /// Reports a loss after the last item and before `to`.
-    fn push(&mut self, to: Option<Time>, count: Option<u64>, cause: Cause) {
+    fn push(&mut self, to: Option<Time>, count: Option<u64>, cause: LossCause) {
         let begin = match (self.stream.begin_of(self.next - 1), self.stream.begin_of(self.next)) {
             (Some(begin), Some(limit)) => Some(begin.min(limit)),
             (begin, _) => begin,
@@ -356,7 +356,7 @@ impl Events {
     fn push_corrupt(&mut self) {
         let packet = &self.stream.packets[self.next - 1];
         let end = packet.end.filter(|_| packet.content_bits > 0);
-        self.push(self.stream.begin_of(self.next).or(end), None, Cause::Corrupt);
+        self.push(self.stream.begin_of(self.next).or(end), None, LossCause::Corrupt);
     }
 }
 

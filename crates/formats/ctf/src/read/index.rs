@@ -26,7 +26,7 @@ const PACKETS_MAX: usize = 1 << 24;
 
 /// A packet of a stream, as its header describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct IndexedPacket {
     /// The time of the packet's begin, if the trace has it.
     pub begin: Option<Time>,
     /// The time of the packet's end, if the trace has it.
@@ -59,7 +59,7 @@ pub(super) fn packets(
     reader: Reader<'_>,
     program: &Program,
     uuid: Option<Uuid>,
-) -> Result<Vec<Packet>, Error> {
+) -> Result<Vec<IndexedPacket>, Error> {
     let mut indexer =
         Indexer { reader, length: reader.length()?, program, uuid, machine: Machine::new(program.slots) };
     let mut packets = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn packets(
     Ok(packets)
 }
 
-impl Packet {
+impl IndexedPacket {
     /// Returns the same packet, limited to `bytes`.
     fn cut(self, bytes: u64) -> Self {
         let content_bits = self.content_bits.min(bytes * 8);
@@ -86,8 +86,8 @@ impl Packet {
     }
 }
 
-fn unreadable(offset: u64, bytes: u64) -> Packet {
-    Packet {
+fn unreadable(offset: u64, bytes: u64) -> IndexedPacket {
+    IndexedPacket {
         begin: None,
         end: None,
         cpu: None,
@@ -114,7 +114,7 @@ struct Indexer<'a> {
 
 impl Indexer<'_> {
     /// Returns the packet at `offset`; `None` if its header is invalid and even its size unknown.
-    fn packet(&mut self, offset: u64) -> Result<Option<Packet>, Error> {
+    fn packet(&mut self, offset: u64) -> Result<Option<IndexedPacket>, Error> {
         let left = self.length - offset;
         let mut room = HEADER_READ.min(left);
         loop {
@@ -130,7 +130,7 @@ impl Indexer<'_> {
     }
 
     /// Returns the packet that the header in the registers describes.
-    fn describe(&self, class: usize, offset: u64, left: u64) -> Option<Packet> {
+    fn describe(&self, class: usize, offset: u64, left: u64) -> Option<IndexedPacket> {
         let stream = self.program.streams.get(class)?;
         let registers = self.machine.registers();
         let get = |register| registers.get(register);
@@ -152,7 +152,7 @@ impl Indexer<'_> {
         let end = end.filter(|end| *end != 0 || begin == Some(0));
         let ordered = begin.zip(end).is_none_or(|(begin, end)| begin <= end);
         let time = |ticks: Option<u64>| Some(stream.clock.as_ref()?.time(ticks?));
-        Some(Packet {
+        Some(IndexedPacket {
             begin: time(begin),
             end: time(end),
             cpu: get(Register::PacketCpu).and_then(cpu),

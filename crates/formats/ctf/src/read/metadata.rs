@@ -3,7 +3,7 @@
 use super::lex::{At, Result};
 use super::parse::{Block, Entry, Value, parse};
 use super::types::{Order, Path, Type};
-use crate::{Clock, Environment, Problem, Setting, Uuid};
+use crate::{ClockDescription, Environment, Problem, Setting, Uuid};
 use sordino_event::Level;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct Metadata {
     pub(super) packet_header: Option<Arc<Type>>,
     pub(super) environment: Environment,
     /// The clocks by their names.
-    pub(super) clocks: BTreeMap<String, Clock>,
+    pub(super) clocks: BTreeMap<String, ClockDescription>,
     pub(super) streams: Vec<Stream>,
 }
 
@@ -108,7 +108,7 @@ impl Metadata {
     }
 
     /// Returns the clock that `path`, written `clock.NAME.value`, refers to.
-    pub(super) fn clock(&self, path: &Path) -> Result<&Clock> {
+    pub(super) fn clock(&self, path: &Path) -> Result<&ClockDescription> {
         let found = match path.words.as_slice() {
             [clock, name, value] if clock == "clock" && value == "value" => self.clocks.get(name),
             _ => None,
@@ -141,12 +141,12 @@ fn event(block: &Block) -> Result<Event> {
     })
 }
 
-fn clock(block: &Block) -> Result<Clock> {
+fn clock(block: &Block) -> Result<ClockDescription> {
     let text = |name: &'static str| -> Result<Option<String>> {
         let Some(entry) = block.entry(name)? else { return Ok(None) };
         Ok(Some(dotted(entry).ok_or_else(|| entry.bad())?))
     };
-    let mut clock = Clock::new(text("name")?.ok_or_else(|| block.missing("name"))?);
+    let mut clock = ClockDescription::new(text("name")?.ok_or_else(|| block.missing("name"))?);
     clock.uuid = block.uuid()?;
     clock.description = text("description")?.unwrap_or_default();
     clock.absolute = false;

@@ -3,7 +3,7 @@
 
 use super::types::Enumeration;
 use crate::clock::Conversion;
-use sordino_event::{Base, Cause, ClassId};
+use sordino_event::{Base, ClassId, LossCause};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(super) struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LossPlace {
     /// The packets' counts only.
-    Packet(Cause),
+    IndexedPacket(LossCause),
     /// The packets' counts and every event, which has the low 16 bits of the count: sordino's user streams.
     Event,
 }

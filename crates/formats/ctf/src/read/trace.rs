@@ -3,7 +3,7 @@
 use super::compile::compile;
 use super::events::Events;
 use super::find::stream_files;
-use super::index::{Packet, packets};
+use super::index::{IndexedPacket, packets};
 use super::lex::position;
 use super::metadata::Metadata;
 use super::program::Program;
@@ -11,7 +11,7 @@ use super::regular;
 use super::source::Source;
 use super::types::Order;
 use super::unpack;
-use crate::{Clock, Environment, Error, Uuid};
+use crate::{ClockDescription, Environment, Error, Uuid};
 use sordino_event::{Classes, Pid, Time};
 use std::collections::HashMap;
 use std::io::Read;
@@ -28,7 +28,7 @@ pub struct Trace {
     uuid: Option<Uuid>,
     order: Order,
     environment: Environment,
-    clocks: Vec<Clock>,
+    clocks: Vec<ClockDescription>,
     streams: Vec<Stream>,
 }
 
@@ -42,7 +42,7 @@ pub struct Stream(pub(super) Arc<Content>);
 pub(super) struct Content {
     pub(super) program: Arc<Program>,
     pub(super) sources: Vec<Source>,
-    pub(super) packets: Vec<Packet>,
+    pub(super) packets: Vec<IndexedPacket>,
     pub(super) pid: Option<Pid>,
     pub(super) uuid: Option<Uuid>,
 }
@@ -130,7 +130,7 @@ impl Trace {
     }
 
     /// Returns the trace's clocks; nearly always one.
-    pub fn clocks(&self) -> &[Clock] {
+    pub fn clocks(&self) -> &[ClockDescription] {
         &self.clocks
     }
 
@@ -147,7 +147,7 @@ impl Stream {
     }
 
     /// Returns the stream's packets, in the order in which they are read.
-    pub fn packets(&self) -> &[Packet] {
+    pub fn packets(&self) -> &[IndexedPacket] {
         &self.0.packets
     }
 
@@ -184,7 +184,7 @@ fn group(
     pid: Option<Pid>,
     uuid: Option<Uuid>,
 ) -> Result<Vec<Stream>, Error> {
-    let mut groups: Vec<Vec<(Source, Vec<Packet>)>> = Vec::new();
+    let mut groups: Vec<Vec<(Source, Vec<IndexedPacket>)>> = Vec::new();
     let mut known = HashMap::new();
     for source in sources {
         let packets = packets(source.open()?.reader(&source), &program, uuid)?;
@@ -200,12 +200,12 @@ fn group(
         }
         groups[place].push((source, packets));
     }
-    let stream = |mut parts: Vec<(Source, Vec<Packet>)>| {
+    let stream = |mut parts: Vec<(Source, Vec<IndexedPacket>)>| {
         parts.sort_by_key(|(_, packets)| packets.iter().find_map(|packet| packet.begin));
         let (mut sources, mut packets) = (Vec::new(), Vec::new());
         for (file, (source, part)) in parts.into_iter().enumerate() {
             sources.push(source);
-            packets.extend(part.into_iter().map(|packet| Packet { file, ..packet }));
+            packets.extend(part.into_iter().map(|packet| IndexedPacket { file, ..packet }));
         }
         Stream(Arc::new(Content { program: Arc::clone(&program), sources, packets, pid, uuid }))
     };

@@ -1,7 +1,7 @@
 //! The text of a trace's metadata.
 
 use super::packet::FIRST_EVENT;
-use crate::{Clock, Environment, Error, Setting, Uuid};
+use crate::{ClockDescription, Environment, Error, Setting, Uuid};
 use sordino_event::{Base, ByteOrder, Enumeration, FloatWidth, Integer, Scalar, Schema, Type};
 use std::fmt::Write;
 
@@ -103,7 +103,7 @@ const fn number(mut text: &[u8]) -> usize {
 ///
 /// # Errors
 /// If the name of the clock or of an entry of `environment` is no C identifier, or if the clock's frequency is 0.
-pub fn preamble(uuid: Uuid, environment: &Environment, clock: &Clock) -> Result<String, Error> {
+pub fn preamble(uuid: Uuid, environment: &Environment, clock: &ClockDescription) -> Result<String, Error> {
     identifier("clock", &clock.name)?;
     if clock.frequency == 0 {
         return Err(Error::Frequency { name: clock.name.clone() });
@@ -131,7 +131,7 @@ pub fn preamble(uuid: Uuid, environment: &Environment, clock: &Clock) -> Result<
             Setting::Text(value) => text += &format!("\t{name} = {};\n", quoted(value)),
         }
     }
-    let Clock { name, frequency, offset_seconds, offset_ticks, .. } = clock;
+    let ClockDescription { name, frequency, offset_seconds, offset_ticks, .. } = clock;
     text += &format!("}};\n\nclock {{\n\tname = \"{name}\";\n");
     if let Some(uuid) = clock.uuid {
         text += &format!("\tuuid = \"{uuid}\";\n");
@@ -328,13 +328,13 @@ mod tests {
     fn metadata(classes: [StreamClass; 2], name: &str, schema: &Schema) -> String {
         let mut environment = Environment::default();
         environment.set("domain", "ust").set("procname", "a \"b\"").set("vpid", 4711);
-        let clock = Clock {
+        let clock = ClockDescription {
             uuid: Some(Uuid([0xc1; 16])),
             frequency: 2_596_136_000,
             description: "time stamp counter".into(),
             offset_seconds: 1_700_000_000,
             offset_ticks: 12,
-            ..Clock::new("tsc")
+            ..ClockDescription::new("tsc")
         };
         let mut text = preamble(Uuid([0x51; 16]), &environment, &clock).unwrap();
         for class in classes {

@@ -2,8 +2,8 @@
 
 use sordino_ctf::read::Trace;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass, event_class, preamble, stream_class};
-use sordino_ctf::{Clock, Environment, Uuid};
-use sordino_event::{Cause, Classes, Cpu, Event, Field, Level, Loss, Schema, Step, Time};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
+use sordino_event::{Classes, Cpu, Event, Field, Level, Loss, LossCause, Schema, Step, Time};
 
 pub(crate) const UUID: Uuid = Uuid([0xab; 16]);
 
@@ -14,7 +14,7 @@ pub(crate) fn metadata() -> String {
         Schema { provider: "t".into(), name: "e".into(), level: Level::Info, location: None, fields };
     let mut environment = Environment::default();
     environment.set("domain", "ust").set("vpid", 42);
-    let mut text = preamble(UUID, &environment, &Clock::new("tsc")).unwrap();
+    let mut text = preamble(UUID, &environment, &ClockDescription::new("tsc")).unwrap();
     for class in [StreamClass::Cpu, StreamClass::Shared] {
         text += &stream_class(class);
         text += &event_class(class, 3, "t:e", &schema).unwrap();
@@ -24,14 +24,14 @@ pub(crate) fn metadata() -> String {
 
 /// A packet of [`StreamClass::Cpu`] that spans `span`, with the counts of records, and of too large ones among them,
 /// that were lost by its end. Its events are times and low counts of lost records.
-pub(crate) struct Packet<'a> {
+pub(crate) struct IndexedPacket<'a> {
     pub(crate) sequence: u64,
     pub(crate) span: (u64, u64),
     pub(crate) lost: (u64, u32),
     pub(crate) events: &'a [(u64, u16)],
 }
 
-impl Packet<'_> {
+impl IndexedPacket<'_> {
     pub(crate) fn header(&self, content_bytes: usize) -> PacketHeader {
         PacketHeader {
             uuid: UUID,
@@ -65,22 +65,22 @@ impl Packet<'_> {
 
 /// An item of a stream, in short form.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum Read {
     Event(i64),
-    Loss(i64, i64, Option<u64>, Cause),
+    Loss(i64, i64, Option<u64>, LossCause),
 }
 
 /// Returns all items of the only stream of `file`.
-pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<Seen> {
+pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<Read> {
     let mut classes = Classes::default();
     let trace = Trace::from_memory(metadata.as_bytes(), [("file".into(), file)], &mut classes).unwrap();
     let Some(stream) = trace.streams().first() else { return Vec::new() };
     let (mut events, mut event, mut seen) = (stream.events(), Event::default(), Vec::new());
     loop {
         match events.next(&mut event).unwrap() {
-            Step::Event => seen.push(Seen::Event(event.time.0)),
+            Step::Event => seen.push(Read::Event(event.time.0)),
             Step::Loss(Loss { from: Time(from), to: Time(to), count, cause, .. }) => {
-                seen.push(Seen::Loss(from, to, count, cause));
+                seen.push(Read::Loss(from, to, count, cause));
             }
             Step::End => return seen,
         }

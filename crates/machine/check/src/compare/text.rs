@@ -1,10 +1,10 @@
 //! Formats a comparison for a terminal.
 
-use super::{Change, Comparison, Row};
+use super::{Comparison, Row, Trend};
 use sordino_event::text::printable;
 use std::fmt::{self, Write};
 
-impl fmt::Display for Change {
+impl fmt::Display for Trend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Same => "same",

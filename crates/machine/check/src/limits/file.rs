@@ -1,7 +1,7 @@
 //! The file format of limits.
 
-use super::{Limit, Limits};
-use crate::Percentile;
+use super::{Limits, TimeLimit};
+use crate::DistributionPercentile;
 use std::time::Duration;
 
 /// Error in a file of limits.
@@ -12,7 +12,7 @@ pub enum BadLimits {
     Syntax(String),
     /// The file names a step that does not exist.
     #[error("there is no step '{name}'; there are {}", known.join(", "))]
-    Step {
+    CheckStep {
         /// The unknown step's name.
         name: String,
         /// Names of all steps.
@@ -58,7 +58,7 @@ impl Limits {
     /// [`BadLimits`] names the step and the key.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadLimits> {
         let mut file: toml::Table = text.parse().map_err(|error| BadLimits::Syntax(format!("{error}")))?;
-        let (mut limits, kept) = (Self::default(), Percentile::kept());
+        let (mut limits, kept) = (Self::default(), DistributionPercentile::kept());
         let bad = |step: &str, key: &str, what: &str| BadLimits::Value {
             step: step.to_owned(),
             key: key.to_owned(),
@@ -71,7 +71,7 @@ impl Limits {
         let names = limits.required.iter().chain(file.keys());
         if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
             let known = known.iter().map(ToString::to_string).collect();
-            return Err(BadLimits::Step { name: name.clone(), known });
+            return Err(BadLimits::CheckStep { name: name.clone(), known });
         }
         for (step, keys) in file {
             let keys = keys.as_table().ok_or_else(|| bad(&step, "", "it is a table of limits"))?;
@@ -90,7 +90,7 @@ impl Limits {
                 let text =
                     value.as_str().ok_or_else(|| bad(&step, key, "a time is a text, such as \"100us\""))?;
                 let time = duration(text).map_err(|what| bad(&step, key, &what))?;
-                limits.add(&step, Limit { percent, time });
+                limits.add(&step, TimeLimit { percent, time });
             }
         }
         Ok(limits)

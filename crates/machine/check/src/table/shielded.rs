@@ -4,7 +4,7 @@ use super::{Line, Subject};
 use crate::Verdict;
 use sordino_event::text::count;
 use sordino_sched::CpuList;
-use sordino_shield::{Asked, Change, KNOBS, Knob, Level, Request, advice, boot};
+use sordino_shield::{Asked, Change, KNOBS, Knob, Level, ShieldRequest, advice, boot};
 
 pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
     let mut lines = vec![shield(subject)];
@@ -24,13 +24,13 @@ pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
 
 /// Request for a shield of the measured CPUs. One CPU has to be left for other work: if all are measured, it is the
 /// first.
-fn request(subject: &Subject<'_>) -> Option<Request> {
+fn request(subject: &Subject<'_>) -> Option<ShieldRequest> {
     let online = &subject.machine.online;
     let cpus = match online.without(subject.cpus).is_empty() {
         true => CpuList::new(online.as_slice().iter().copied().skip(1)),
         false => subject.cpus.intersection(online),
     };
-    (!cpus.is_empty()).then_some(Request { cpus, level: Level::Full, hotplug: false })
+    (!cpus.is_empty()).then_some(ShieldRequest { cpus, level: Level::Full, hotplug: false })
 }
 
 /// Returns the command that raises the shield.
@@ -46,7 +46,7 @@ fn shield(subject: &Subject<'_>) -> Line {
         Ok(status) => match &status.shield {
             None => Line::new(name, "none", Verdict::Warn, why).remedy(remedy(subject, true)),
             Some(shield) if status.drift.is_empty() => {
-                let Request { cpus, level, .. } = &shield.request;
+                let ShieldRequest { cpus, level, .. } = &shield.request;
                 Line::new(name, format!("CPU {cpus}, level {level}; it holds"), Verdict::Pass, why)
             }
             Some(shield) => {
@@ -64,7 +64,7 @@ fn shield(subject: &Subject<'_>) -> Line {
 /// Number of changes that a line lists.
 const TOLD: usize = 2;
 
-fn line(subject: &Subject<'_>, knob: &Knob, request: &Request) -> Line {
+fn line(subject: &Subject<'_>, knob: &Knob, request: &ShieldRequest) -> Line {
     let wants = match knob.plan(subject.machine, request) {
         Ok(wants) => wants,
         Err(error) => return Line::unknown(knob.name, error.to_string(), knob.why),
@@ -94,7 +94,7 @@ fn abridged(texts: &[String]) -> String {
 }
 
 /// Lines on services that work against a shield, and on shared cores.
-fn rivals(subject: &Subject<'_>, request: &Request) -> Vec<Line> {
+fn rivals(subject: &Subject<'_>, request: &ShieldRequest) -> Vec<Line> {
     let texts =
         [advice::rivals(subject.machine, request), advice::siblings(subject.machine, request)].concat();
     let line = |text: String| {
@@ -109,12 +109,12 @@ fn rivals(subject: &Subject<'_>, request: &Request) -> Vec<Line> {
 fn parameter(parameter: &boot::Parameter) -> Line {
     let boot::Parameter { text, why, state } = parameter;
     match state {
-        boot::State::InForce => {
+        boot::ParameterState::InForce => {
             Line::new("boot parameter", format!("{text} is in force"), Verdict::Pass, why)
         }
-        boot::State::Absent => Line::new("boot parameter", format!("no {text}"), Verdict::Warn, why)
+        boot::ParameterState::Absent => Line::new("boot parameter", format!("no {text}"), Verdict::Warn, why)
             .remedy(format!("add {text} to the kernel's command line")),
-        boot::State::NotBuilt(option) => {
+        boot::ParameterState::NotBuilt(option) => {
             Line::new("boot parameter", format!("no {text}"), Verdict::Info, why)
                 .remedy(format!("a kernel with {option}"))
         }
@@ -128,7 +128,7 @@ mod tests {
     use sordino_shield::{Cpusets, Machine};
     use std::path::Path;
 
-    fn subject<'a>(machine: &'a Machine, kernel: &'a boot::Kernel, cpus: &'a CpuList) -> Subject<'a> {
+    fn subject<'a>(machine: &'a Machine, kernel: &'a boot::KernelConfig, cpus: &'a CpuList) -> Subject<'a> {
         Subject { machine, kernel, shield: Err("a test".to_owned()), cpus, tracers: Ok(Vec::new()) }
     }
 
@@ -152,7 +152,7 @@ mod tests {
             ],
         );
         let (machine, kernel, cpus) =
-            (machine(directory.path(), "0-3"), boot::Kernel::default(), "2-3".parse().unwrap());
+            (machine(directory.path(), "0-3"), boot::KernelConfig::default(), "2-3".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
         assert_eq!(
             told(&lines, "throttling"),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn of_all_cpus_the_first_is_left_and_of_one_none_can_be_given() {
         let directory = tempfile::tempdir().unwrap();
-        let kernel = boot::Kernel::default();
+        let kernel = boot::KernelConfig::default();
         let (four, all) = (machine(directory.path(), "0-3"), "0-3".parse().unwrap());
         assert_eq!(request(&subject(&four, &kernel, &all)).unwrap().cpus.to_string(), "1-3");
         let (one, only) = (machine(directory.path(), "0"), "0".parse().unwrap());
@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn boot_parameters_are_told_one_by_one() {
         let directory = tempfile::tempdir().unwrap();
-        let kernel = boot::Kernel { nohz_full: Some("1".parse().unwrap()), ..boot::Kernel::default() };
+        let kernel =
+            boot::KernelConfig { nohz_full: Some("1".parse().unwrap()), ..boot::KernelConfig::default() };
         let (machine, cpus) = (machine(directory.path(), "0-1"), "1".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
         let told: Vec<String> = lines

@@ -1,9 +1,9 @@
 //! Parser for `timerlat` (`Documentation/trace/timerlat-tracer.rst`).
 
-use super::Seen;
+use super::Sample;
 
 /// Parses the latency of the timer's interrupt, or of the thread that it woke; both count from the timer's expiry.
-pub(super) fn read(text: &str) -> Option<Seen> {
+pub(super) fn read(text: &str) -> Option<Sample> {
     let (context, latency) = text.split_once("context")?.1.split_once("timer_latency")?;
     let of = match context.trim() {
         "irq" => ", interrupt",
@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Option<Seen> {
         _ => return None,
     };
     let time_ns = latency.trim().strip_suffix(" ns")?.parse().ok()?;
-    Some(Seen { of, time_ns, ..Seen::default() })
+    Some(Sample { of, time_ns, ..Sample::default() })
 }
 
 #[cfg(test)]

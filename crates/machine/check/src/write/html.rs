@@ -2,7 +2,7 @@
 
 use super::{escape, plot};
 use crate::limits::time;
-use crate::{Line, Report, Step, Verdict};
+use crate::{CheckStep, Line, Report, Verdict};
 use sordino_event::text::count;
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ fn overview(report: &Report, page: &mut String) {
     page.push_str("</table>\n");
 }
 
-fn section(step: &Step, limit: Option<f64>, page: &mut String) {
+fn section(step: &CheckStep, limit: Option<f64>, page: &mut String) {
     let _ = writeln!(
         page,
         "<section id=\"{}\"><h2>{} {}</h2>",
@@ -146,7 +146,7 @@ fn rows(lines: &[&Line], page: &mut String) {
 /// Number of interrupters that are listed for a CPU.
 const INTERRUPTERS: usize = 6;
 
-fn figures(step: &Step, page: &mut String) {
+fn figures(step: &CheckStep, page: &mut String) {
     let Some(first) = step.measurements.first() else { return };
     // The measurement with the most samples has the most percentiles.
     let most = step

@@ -1,17 +1,17 @@
 //! Writes JUnit's XML, for continuous integration.
 
 use super::escape;
-use crate::{Report, Step, Verdict};
+use crate::{CheckStep, Report, Verdict};
 use std::fmt::Write;
 
 /// Writes one test case for each step. A step that could not be measured is skipped, or failed if it is required.
 pub fn junit(report: &Report) -> String {
     let required = &report.settings.required;
-    let fails = |step: &Step| {
+    let fails = |step: &CheckStep| {
         step.verdict == Verdict::Fail
             || (step.verdict == Verdict::NotMeasured && required.contains(&step.name))
     };
-    let skipped = |step: &Step| step.verdict == Verdict::NotMeasured && !fails(step);
+    let skipped = |step: &CheckStep| step.verdict == Verdict::NotMeasured && !fails(step);
     // A required step that was never made gets a test case of its own.
     let never: Vec<&String> =
         required.iter().filter(|name| !report.steps.iter().any(|step| step.name == **name)).collect();

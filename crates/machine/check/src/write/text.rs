@@ -1,12 +1,12 @@
 //! Formats a report for a terminal.
 
 use crate::limits::time;
-use crate::{Line, Report, Step, Verdict};
+use crate::{CheckStep, Line, Report, Verdict};
 use sordino_event::text::printable;
 use std::fmt::Write;
 
 /// Formats one step. Of its lines, only those with WARN or FAIL are listed, unless `is_verbose`.
-pub fn step(step: &Step, is_verbose: bool) -> String {
+pub fn step(step: &CheckStep, is_verbose: bool) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, printable(&step.name), printable(&step.reason));
     let is_told = |line: &&Line| is_verbose || matches!(line.verdict, Verdict::Warn | Verdict::Fail);
@@ -49,7 +49,7 @@ pub fn step(step: &Step, is_verbose: bool) -> String {
 /// Number of interrupters that are listed for a CPU.
 const INTERRUPTERS: usize = 4;
 
-fn measurements(step: &Step, text: &mut String) {
+fn measurements(step: &CheckStep, text: &mut String) {
     if step.measurements.is_empty() {
         return;
     }
@@ -117,7 +117,7 @@ pub fn summary(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::{report, step as a_step};
-    use crate::{Interrupter, Measurement, Samples};
+    use crate::{InterruptionSource, Measurement, Samples};
 
     #[test]
     fn what_passes_is_not_told_one_by_one_and_the_rest_with_its_remedy() {
@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn figures_come_with_who_interrupted() {
         let mut npt = a_step("npt", Verdict::Info);
-        let interrupters = (0..6).map(|n| Interrupter { name: format!("irq {n}"), count: 9 - n }).collect();
+        let interrupters =
+            (0..6).map(|n| InterruptionSource { name: format!("irq {n}"), count: 9 - n }).collect();
         let times = Samples::of(1..=2000);
         npt.measurements.push(Measurement {
             interrupters,

@@ -1,7 +1,7 @@
 //! Control groups whose threads the kernel restricts to CPUs.
 
 use crate::machine::{Cpusets, KTHREADD, SHIELD, SYSTEM};
-use crate::{Error, Knob, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
 use sordino_sched::CpuList;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub(crate) const CPUSET: Knob = Knob {
     ..Knob::basic("cpuset", "threads run elsewhere, and the scheduler balances nothing onto the CPUs", wants)
 };
 
-fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
     match &machine.cpusets {
         Cpusets::V2(mount) => Ok(partition(machine, request, mount)),
         Cpusets::V1(mount) => sets(machine, request, mount),
@@ -26,7 +26,7 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
 
 /// Creates an isolated partition: `Documentation/admin-guide/cgroup-v2.rst`, "Cpuset Interface Files". All other groups
 /// lose its CPUs thereby.
-fn partition(machine: &Machine, request: &Request, mount: &Path) -> Wants {
+fn partition(machine: &Machine, request: &ShieldRequest, mount: &Path) -> Wants {
     let mut wants = Wants::default();
     keep_affinities(machine, &mut wants);
     let directory = mount.join(SHIELD);
@@ -47,7 +47,7 @@ fn partition(machine: &Machine, request: &Request, mount: &Path) -> Wants {
 
 /// Creates two disjoint sets, and disables load balancing between them:
 /// `Documentation/admin-guide/cgroup-v1/cpusets.rst`.
-fn sets(machine: &Machine, request: &Request, mount: &Path) -> Result<Wants, Error> {
+fn sets(machine: &Machine, request: &ShieldRequest, mount: &Path) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     keep_affinities(machine, &mut wants);
     for (directory, cpus) in others(mount) {
@@ -93,7 +93,7 @@ fn group(wants: &mut Wants, mount: &Path, name: &str, cpus: &CpuList, memory: &s
 }
 
 /// Returns true for threads of the root set, except for those that the kernel keeps there.
-pub(crate) fn may_move(task: &crate::Task) -> bool {
+pub(crate) fn may_move(task: &crate::RunningThread) -> bool {
     task.group == "/" && !task.bound && task.thread.tid != KTHREADD
 }
 

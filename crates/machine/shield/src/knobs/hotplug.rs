@@ -2,7 +2,7 @@
 
 use super::cpuset::{keep_affinities, others};
 use crate::machine::Cpusets;
-use crate::{Asked, Change, Error, Knob, Machine, Place, Request, Wants};
+use crate::{Asked, Change, Error, Knob, Machine, Place, ShieldRequest, Wants};
 
 pub(crate) const HOTPLUG: Knob = Knob {
     asked: Asked::Hotplug,
@@ -13,7 +13,7 @@ pub(crate) const HOTPLUG: Knob = Knob {
     )
 };
 
-fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     keep_affinities(machine, &mut wants);
     for directory in machine.entries("proc/irq") {

@@ -1,6 +1,6 @@
 //! Interrupts of devices: moves them to other CPUs.
 
-use crate::{Error, Knob, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
 use sordino_sched::CpuList;
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 pub(crate) const INTERRUPTS: Knob =
     Knob::basic("interrupts", "devices interrupt other CPUs, now and when new ones come", wants);
 
-fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     let others = |place: &Place| -> Option<String> {
         let cpus: CpuList = place.read().ok()?.parse().ok()?;

@@ -1,6 +1,6 @@
 //! Idle states and frequencies of CPUs.
 
-use crate::{Error, Knob, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
 
 /// Limits the exit latency of each CPU. `/dev/cpu_dma_latency` would limit all CPUs, and only as long as a process
 /// keeps it open: `Documentation/admin-guide/pm/cpuidle.rst`.
@@ -25,7 +25,7 @@ pub(crate) const FREQUENCY: Knob =
 /// Sets one file of each CPU.
 fn each(
     machine: &Machine,
-    request: &Request,
+    request: &ShieldRequest,
     what: impl Fn(u32) -> String,
     file: &str,
     value: &str,

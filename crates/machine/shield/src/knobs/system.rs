@@ -1,6 +1,6 @@
 //! Settings in single files of the kernel, most of which the whole machine shares.
 
-use crate::{Error, Knob, Machine, Place, Request, Wants};
+use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
 use std::path::PathBuf;
 
 /// Masks of the work queues for work that is bound to no CPU.
@@ -56,7 +56,7 @@ pub(crate) const NETWORK: Knob =
     });
 
 /// Removes the shield's CPUs from a set of CPUs.
-fn without(machine: &Machine, request: &Request, wants: &mut Wants, what: &str, place: Place) {
+fn without(machine: &Machine, request: &ShieldRequest, wants: &mut Wants, what: &str, place: Place) {
     let cpus = place.read().unwrap_or_default().parse().unwrap_or_default();
     wants.set(what, place, request.leave(machine, &cpus).to_string());
 }

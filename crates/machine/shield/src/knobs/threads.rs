@@ -1,18 +1,19 @@
 //! Threads that no control group has moved: restricts their affinities.
 
 use super::cpuset::may_move;
-use crate::machine::{Cpusets, Task};
-use crate::{Error, Knob, Machine, Place, Request, Wants};
+use crate::machine::{Cpusets, RunningThread};
+use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
 
 pub(crate) const THREADS: Knob =
     Knob::basic("threads", "threads that no control group has taken away run elsewhere, too", wants);
 
-fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
+fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     // With version 1, threads of the root set have been moved by their group, and those of other sets follow their
     // sets.
-    let taken =
-        |task: &Task| matches!(machine.cpusets, Cpusets::V1(_)) && (may_move(task) || task.group != "/");
+    let taken = |task: &RunningThread| {
+        matches!(machine.cpusets, Cpusets::V1(_)) && (may_move(task) || task.group != "/")
+    };
     let there =
         machine.tasks.iter().filter(|task| task.affinity.overlaps(&request.cpus) && !task.is_shielded());
     let mut bound = Vec::new();
@@ -29,7 +30,8 @@ fn wants(machine: &Machine, request: &Request) -> Result<Wants, Error> {
     }
     // Threads that are bound to these CPUs alone come first: others may move away by themselves.
     bound.sort_by_key(|task| (!task.affinity.without(&request.cpus).is_empty(), task.thread.tid));
-    let label = |task: &Task| format!("{} is bound to CPU {} by the kernel", task.label(), task.affinity);
+    let label =
+        |task: &RunningThread| format!("{} is bound to CPU {} by the kernel", task.label(), task.affinity);
     wants.stays.extend(bound.into_iter().map(label));
     Ok(wants)
 }

@@ -11,7 +11,7 @@ type Key = (ThreadIds, u8, String);
 #[derive(Debug, Default)]
 pub(super) struct History {
     known: BTreeMap<Key, Observation>,
-    told: Vec<Observation>,
+    observations: Vec<Observation>,
 }
 
 /// Maximum number of retained observations. At the limit the older half is dropped, except those that are current.
@@ -19,13 +19,13 @@ const MOST: usize = 100_000;
 
 impl History {
     /// Adds an observation if it differs from the current one.
-    pub(super) fn take(&mut self, told: Observation) {
-        let key = key(&told);
-        if self.known.get(&key).is_some_and(|known| known.what == told.what) {
+    pub(super) fn take(&mut self, observation: Observation) {
+        let key = key(&observation);
+        if self.known.get(&key).is_some_and(|known| known.attribute == observation.attribute) {
             return;
         }
-        self.known.insert(key, told.clone());
-        self.tell(told);
+        self.known.insert(key, observation.clone());
+        self.add(observation);
     }
 
     /// Records the end of all known threads that are not in `threads`.
@@ -34,44 +34,46 @@ impl History {
         let ended: BTreeSet<_> =
             self.known.keys().map(|(thread, ..)| *thread).filter(|thread| !there.contains(thread)).collect();
         self.known.retain(|(thread, ..), _| !ended.contains(thread));
-        ended.into_iter().for_each(|thread| self.tell(Observation { at, thread, what: Attribute::End }));
+        ended.into_iter().for_each(|thread| self.add(Observation { at, thread, attribute: Attribute::End }));
     }
 
-    fn tell(&mut self, told: Observation) {
-        if self.told.len() >= MOST {
-            let newer = self.told.split_off(MOST / 2);
+    fn add(&mut self, observation: Observation) {
+        if self.observations.len() >= MOST {
+            let newer = self.observations.split_off(MOST / 2);
             let known = &self.known;
-            self.told.retain(|old| known.get(&key(old)) == Some(old));
-            self.told.extend(newer);
+            self.observations.retain(|old| known.get(&key(old)) == Some(old));
+            self.observations.extend(newer);
         }
-        self.told.push(told);
+        self.observations.push(observation);
     }
 
     /// Returns the observations since the last call. Current ones are kept, with their original timestamps, for the
     /// next chunk.
     pub(super) fn rotate(&mut self) -> Vec<Observation> {
-        std::mem::replace(&mut self.told, self.known.values().cloned().collect())
+        std::mem::replace(&mut self.observations, self.known.values().cloned().collect())
     }
 
     /// Returns the attributes that were current at `timestamp`, and all later observations.
     pub(super) fn since(&self, timestamp: u64) -> Vec<Observation> {
         let mut held = BTreeMap::new();
         let mut newer = Vec::new();
-        for told in &self.told {
-            match told {
-                told if told.at > timestamp => newer.push(told.clone()),
-                Observation { what: Attribute::End, thread, .. } => {
+        for observation in &self.observations {
+            match observation {
+                observation if observation.at > timestamp => newer.push(observation.clone()),
+                Observation { attribute: Attribute::End, thread, .. } => {
                     held.retain(|(of, ..): &Key, _| of != thread)
                 }
-                told => _ = held.insert(key(told), Observation { at: timestamp, ..told.clone() }),
+                observation => {
+                    _ = held.insert(key(observation), Observation { at: timestamp, ..observation.clone() })
+                }
             }
         }
         held.into_values().chain(newer).collect()
     }
 }
 
-fn key(told: &Observation) -> Key {
-    let (kind, name) = match &told.what {
+fn key(observation: &Observation) -> Key {
+    let (kind, name) = match &observation.attribute {
         Attribute::Ids { .. } => (0, ""),
         Attribute::Comm(_) => (1, ""),
         Attribute::Priority { .. } => (2, ""),
@@ -79,7 +81,7 @@ fn key(told: &Observation) -> Key {
         Attribute::Value { name, .. } => (4, name.as_str()),
         Attribute::End => (5, ""),
     };
-    (told.thread, kind, name.to_owned())
+    (observation.thread, kind, name.to_owned())
 }
 
 #[cfg(test)]
@@ -90,19 +92,19 @@ mod tests {
     const TWO: ThreadIds = ThreadIds { pid: 1, tid: 2, vtid: 2 };
 
     fn named(at: u64, thread: ThreadIds, name: &str) -> Observation {
-        Observation { at, thread, what: Attribute::Comm(name.to_owned()) }
+        Observation { at, thread, attribute: Attribute::Comm(name.to_owned()) }
     }
 
     #[test]
     fn only_changes_are_told_and_a_new_chunk_begins_with_what_holds() {
         let mut history = History::default();
-        for told in [named(1, ONE, "a"), named(2, ONE, "a"), named(3, TWO, "b"), named(4, ONE, "c")] {
-            history.take(told);
+        for observation in [named(1, ONE, "a"), named(2, ONE, "a"), named(3, TWO, "b"), named(4, ONE, "c")] {
+            history.take(observation);
         }
         assert_eq!(history.rotate(), [named(1, ONE, "a"), named(3, TWO, "b"), named(4, ONE, "c")]);
         assert_eq!(history.rotate(), [named(4, ONE, "c"), named(3, TWO, "b")]);
         history.end_others(&[TWO], 11);
-        let end = Observation { at: 11, thread: ONE, what: Attribute::End };
+        let end = Observation { at: 11, thread: ONE, attribute: Attribute::End };
         assert_eq!(history.rotate(), [named(4, ONE, "c"), named(3, TWO, "b"), end]);
         assert_eq!(history.rotate(), [named(3, TWO, "b")]);
     }
@@ -110,14 +112,14 @@ mod tests {
     #[test]
     fn a_snapshot_has_what_held_when_it_begins() {
         let mut history = History::default();
-        for told in [named(1, ONE, "a"), named(2, TWO, "b"), named(5, ONE, "c")] {
-            history.take(told);
+        for observation in [named(1, ONE, "a"), named(2, TWO, "b"), named(5, ONE, "c")] {
+            history.take(observation);
         }
         history.end_others(&[ONE], 6);
-        let end = Observation { at: 6, thread: TWO, what: Attribute::End };
+        let end = Observation { at: 6, thread: TWO, attribute: Attribute::End };
         assert_eq!(history.since(3), [named(3, ONE, "a"), named(3, TWO, "b"), named(5, ONE, "c"), end]);
         assert_eq!(history.since(7), [named(7, ONE, "c")]);
-        assert_eq!(history.since(0), history.told);
+        assert_eq!(history.since(0), history.observations);
     }
 
     #[test]
@@ -127,8 +129,8 @@ mod tests {
         for at in 1..=2 * MOST as u64 {
             history.take(named(at, ONE, &at.to_string()));
         }
-        assert!(history.told.len() <= MOST);
-        assert!(history.told.contains(&named(0, TWO, "stays")));
-        assert_eq!(history.told.last(), history.known.get(&key(&named(0, ONE, ""))));
+        assert!(history.observations.len() <= MOST);
+        assert!(history.observations.contains(&named(0, TWO, "stays")));
+        assert_eq!(history.observations.last(), history.known.get(&key(&named(0, ONE, ""))));
     }
 }

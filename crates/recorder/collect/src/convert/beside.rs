@@ -43,12 +43,16 @@ impl KernelTrace {
     }
 
     /// Writes the observed attributes of threads.
-    pub(crate) fn write_contexts(&self, directory: &Directory, told: &[Observation]) -> Result<(), Error> {
-        if told.is_empty() {
+    pub(crate) fn write_contexts(
+        &self,
+        directory: &Directory,
+        observations: &[Observation],
+    ) -> Result<(), Error> {
+        if observations.is_empty() {
             return Ok(());
         }
         write_whole(directory, "contexts", |file| {
-            dump::write_contexts(told, file, self.uuid, self.begin_ticks)
+            dump::write_contexts(observations, file, self.uuid, self.begin_ticks)
         })
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     output: Option<Output>,
     state: StreamState,
     /// Copies of written packets for live readers.
-    kept: LiveCopies,
+    retained: LiveCopies,
     /// The ring's position at the last check.
     position: Option<u64>,
     /// The first time at which a full sub-buffer was waiting.
@@ -34,7 +34,7 @@ impl Stream {
     /// Creates the stream of a ring that is written to `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
         let position = reader.position().ok();
-        Self { reader, output, state, kept: LiveCopies::default(), position, first_waited: None }
+        Self { reader, output, state, retained: LiveCopies::default(), position, first_waited: None }
     }
 
     /// Returns true if the ring's pager is to be called.
@@ -53,8 +53,8 @@ impl Stream {
     }
 
     /// Drops all copies: there is no live reader.
-    pub(super) fn forget_kept(&mut self) {
-        self.kept = LiveCopies::default();
+    pub(super) fn forget_retained(&mut self) {
+        self.retained = LiveCopies::default();
     }
 }
 
@@ -148,7 +148,10 @@ impl StreamCopy {
     /// Returns the first timestamp of the packets that end at `since` or later.
     pub fn first_since(&self, since: u64) -> Option<u64> {
         let contents = self.packets.iter().map(|packet| &packet.content);
-        contents.filter(|content| content.last_stamp >= since).map(|content| content.first_stamp).min()
+        contents
+            .filter(|content| content.last_timestamp >= since)
+            .map(|content| content.first_timestamp)
+            .min()
     }
 }
 
@@ -187,7 +190,7 @@ impl Stream {
             let count = match self.reader.take_run(most.min(geometry.count - taken)) {
                 Ok(mut run) => {
                     if let Some(room) = room {
-                        run.iter().for_each(|taken| self.kept.keep(taken.content, || taken.copy(), room));
+                        run.iter().for_each(|taken| self.retained.keep(taken.content, || taken.copy(), room));
                     }
                     self.state.write_run(self.output.as_mut(), &mut run);
                     run.len() as u32
@@ -260,7 +263,7 @@ impl Stream {
             Ok(Some(mut part)) => {
                 let lost = part.content.lost;
                 if let Some(room) = room {
-                    self.kept.keep(part.content, || part.bytes.clone(), room);
+                    self.retained.keep(part.content, || part.bytes.clone(), room);
                 }
                 self.write_packet(&mut part);
                 lost
@@ -312,11 +315,11 @@ impl Stream {
 
     /// Returns the kept copies, and copies of the ring's records from this timestamp on.
     pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
-        let kept = std::mem::take(&mut self.kept);
+        let retained = std::mem::take(&mut self.retained);
         let mut copy = self.copy(since, now);
-        copy.gap = kept.packets.len();
-        copy.packets.splice(0..0, kept.packets);
-        copy.left_out = kept.left_out;
+        copy.gap = retained.packets.len();
+        copy.packets.splice(0..0, retained.packets);
+        copy.left_out = retained.left_out;
         copy
     }
 
@@ -429,7 +432,7 @@ mod tests {
 
     #[test]
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
-        let corrupt = Some(Corrupt { head: 1, turn: 2 });
+        let corrupt = Some(Corrupt { head: 1, seqno: 2 });
         let failure = Some(io::ErrorKind::StorageFull.into());
         let problem = Some("full".to_owned());
         let mut state = StreamState { corrupt, failure, problem, ..StreamState::new(true) };

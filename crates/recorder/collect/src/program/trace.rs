@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
 use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, preamble, stream_class};
-use sordino_ctf::{Clock, Environment, Uuid};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::Pid;
 use sordino_filter::condition::{Condition, Context};
@@ -55,7 +55,7 @@ pub(super) struct TracePlace {
     name: String,
     uuid: Uuid,
     /// The clock as it is in the metadata.
-    clock: Clock,
+    clock: ClockDescription,
 }
 
 impl TracePlace {
@@ -127,8 +127,8 @@ impl ProgramTrace {
             self.append(&stream_class(StreamClass::Unanswered))?;
         }
         let name = format!("{}/{UNANSWERED}", place.name);
-        let told = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
-        told.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
+        let reported = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
+        reported.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
     }
 
     /// Returns the unanswered hits that the trace lacks.
@@ -193,7 +193,12 @@ impl ProgramTrace {
     }
 
     /// Returns the beginning of the metadata: the program, the host and the clock.
-    fn preamble(&self, place: &TracePlace, hostname: &str, clock: &Clock) -> Result<String, Error> {
+    fn preamble(
+        &self,
+        place: &TracePlace,
+        hostname: &str,
+        clock: &ClockDescription,
+    ) -> Result<String, Error> {
         let mut environment = Environment::default();
         environment
             .set("domain", "ust")

@@ -2,7 +2,7 @@
 
 use super::{Session, Sink};
 use sordino_collect::program::{Traced, unanswered_of};
-use sordino_collect::unanswered::{Unanswered, Unrecorded};
+use sordino_collect::unanswered::{Unanswered, UnrecordedPrograms};
 use sordino_inspect::discover::{glance, identity};
 use sordino_intake::Candidate;
 use sordino_ring::control::FileId;
@@ -96,7 +96,7 @@ pub(super) struct Misses {
     /// Unrecorded programs, each with the time at which it was counted, in ticks of the trace's clock.
     newest: VecDeque<(u64, Option<Unanswered>)>,
     /// The sum of earlier ones, and the time of the last of these in ticks.
-    older: Unrecorded,
+    older: UnrecordedPrograms,
     until: u64,
     /// The last time at which programs may have started unnoticed.
     unseen: Option<u64>,
@@ -118,8 +118,8 @@ impl Misses {
 
     /// Returns the programs counted at this time or later. If there are many, it may include some that were counted
     /// earlier.
-    pub(super) fn since(&self, ticks: u64) -> Unrecorded {
-        let mut sum = if self.until >= ticks { self.older } else { Unrecorded::default() };
+    pub(super) fn since(&self, ticks: u64) -> UnrecordedPrograms {
+        let mut sum = if self.until >= ticks { self.older } else { UnrecordedPrograms::default() };
         self.newest.iter().filter(|(at, _)| *at >= ticks).for_each(|(_, unanswered)| sum.add(*unanswered));
         sum.unseen = self.unseen.is_some_and(|at| at >= ticks);
         sum
@@ -133,15 +133,18 @@ mod tests {
     #[test]
     fn a_snapshot_tells_of_the_programs_of_its_own_time() {
         let mut misses = Misses::default();
-        assert_eq!(misses.since(0), Unrecorded::default());
+        assert_eq!(misses.since(0), UnrecordedPrograms::default());
         for at in 1..=Misses::MOST as u64 {
             misses.add(at, Some(Unanswered { hits: 2, uncounted: false }));
         }
-        let of = |programs| Unrecorded { programs, hits: 2 * programs, uncounted: 0, unseen: false };
+        let of = |programs| UnrecordedPrograms { programs, hits: 2 * programs, uncounted: 0, unseen: false };
         assert_eq!([1, 901, 1001].map(|since| misses.since(since)), [of(1000), of(100), of(0)]);
         misses.add(2000, None);
         misses.add(2001, None);
-        assert_eq!(misses.since(2001), Unrecorded { programs: 1, hits: 0, uncounted: 1, unseen: false });
+        assert_eq!(
+            misses.since(2001),
+            UnrecordedPrograms { programs: 1, hits: 0, uncounted: 1, unseen: false }
+        );
         misses.unseen = Some(2001);
         assert!(misses.since(2001).unseen && !misses.since(2002).unseen);
         // Two have lost their own times, and count with the later of these.

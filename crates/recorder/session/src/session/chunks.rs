@@ -14,7 +14,7 @@ use sordino_collect::convert::raw_bytes;
 use sordino_collect::directory::page_file;
 use sordino_collect::directory::{Directory, RAW, USER};
 use sordino_collect::history::PageFiles;
-use sordino_collect::missing::Missing;
+use sordino_collect::missing::UnwrittenData;
 use sordino_collect::options::{Options, Worst};
 use sordino_collect::recover::recover;
 use sordino_collect::series::{Ground, Kind, Series};
@@ -59,7 +59,7 @@ impl Outlet {
             writer,
             control,
             notes: Vec::new(),
-            missing: Missing::default(),
+            missing: UnwrittenData::default(),
             triggers: 0,
             taken: 0,
             triggered: None,
@@ -142,7 +142,7 @@ impl Outlet {
         last: Option<&Result<(Directory, Summary), Error>>,
         shortfall: &Shortfall,
         options: &Options,
-    ) -> (Vec<String>, Missing) {
+    ) -> (Vec<String>, UnwrittenData) {
         self.notes.clear();
         let done = self.writer.finish();
         self.take(done, options);

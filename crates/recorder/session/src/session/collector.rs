@@ -92,13 +92,13 @@ impl Collector {
     }
 
     /// Returns the packets written since the last call, and the rings' records from this timestamp on.
-    pub(super) fn live(&self, whose: Addressees, since: u64) -> Vec<ProgramCopy> {
-        self.ask(|answer| Order::Live { whose, since, answer })
+    pub(super) fn live(&self, owner: Addressees, since: u64) -> Vec<ProgramCopy> {
+        self.ask(|answer| Order::Live { owner, since, answer })
     }
 
     /// Makes the thread check for programs that request snapshots, and waits until it has reported them.
     pub(super) fn look(&self) {
-        self.ask(Order::Look);
+        self.ask(Order::Sync);
     }
 
     /// Returns the fill level of the rings.

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
 use sordino_collect::Error;
-use sordino_collect::missing::Missing;
+use sordino_collect::missing::UnwrittenData;
 use sordino_collect::shortfall::{RuleProblem, Shortfall};
 use sordino_dirfd::Dir;
 use sordino_inspect::threads;
@@ -84,7 +84,7 @@ pub enum Reply {
         directory: PathBuf,
         /// The data that could not be written.
         #[serde(default)]
-        missing: Missing,
+        missing: UnwrittenData,
     },
     /// The request is carried out, or will be in a moment.
     Done,
@@ -96,8 +96,8 @@ pub enum Reply {
     /// The session has ended.
     Ended {
         /// The data that could not be written.
-        missing: Missing,
-        /// Missing events, with the reasons.
+        missing: UnwrittenData,
+        /// UnwrittenData events, with the reasons.
         shortfall: Shortfall,
     },
     /// The request can't be carried out.

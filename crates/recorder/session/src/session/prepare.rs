@@ -28,7 +28,7 @@ use sordino_intake::Listener;
 use sordino_intake::Supply;
 use sordino_intake::limits;
 use sordino_intake::{Intake, IntakeLimits, Wishes};
-use sordino_ring::write::Clock;
+use sordino_ring::write::TimestampClock;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -166,7 +166,7 @@ fn work(options: &Options, clock: &TraceClock) -> Work {
 }
 
 /// Returns the options that apply to every program.
-fn wishes(options: &Options, clock: Clock) -> Wishes {
+fn wishes(options: &Options, clock: TimestampClock) -> Wishes {
     Wishes {
         name: options.name.clone(),
         geometry: options.geometry,

@@ -37,7 +37,7 @@ impl Session<'_> {
     /// `None` for a session that records the kernel, because events are counted only when a recording is complete.
     fn no_events(&self) -> Option<NoEvents> {
         let has_kernel = self.options.session.is_some() && !self.options.kernel.is_empty();
-        if self.has_events || has_kernel || !self.user.wants_any() {
+        if self.has_events || has_kernel || !self.user.includes_any() {
             return None;
         }
         let (processes, more_processes) = self.sightings.processes();

@@ -71,7 +71,7 @@ impl Running {
     /// Returns true if there is any record from this timestamp on.
     fn has_any_since(&self, since: u64) -> bool {
         let mut packets = self.copy.streams.iter().flat_map(|stream| &stream.packets);
-        packets.any(|packet| packet.content.last_stamp >= since)
+        packets.any(|packet| packet.content.last_timestamp >= since)
     }
 }
 
@@ -327,7 +327,7 @@ impl Contents {
 
 /// Writes the copied packets of a ring that are not older than `since`.
 fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
-    let is_selected = |packet: &&Packet| packet.content.last_stamp >= since;
+    let is_selected = |packet: &&Packet| packet.content.last_timestamp >= since;
     // Records lost before the first packet are not missing from the snapshot.
     let before = stream.packets.iter().find(is_selected).map_or(stream.lost, Packet::lost_before);
     let mut output = trace.output(stream.cpu)?.after(before);

@@ -4,13 +4,13 @@ use super::{Session, Sink};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use sordino_collect::drain::{ProgramFill, StreamFill};
-use sordino_collect::missing::Missing;
+use sordino_collect::missing::UnwrittenData;
 use sordino_collect::placement::RecorderCpus;
 use sordino_collect::program::Traced;
 use sordino_collect::rank::Rank;
 use sordino_collect::shortfall::Shortfall;
 use sordino_collect::summary::{ProgramSummary, Summary};
-use sordino_collect::unanswered::{Unanswered, Unrecorded};
+use sordino_collect::unanswered::{Unanswered, UnrecordedPrograms};
 use sordino_inspect::threads::cpu_seconds;
 use sordino_intake::Memory;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Status {
     pub duration_ns: u64,
     /// The data that could not be written so far.
     #[serde(default)]
-    pub missing: Missing,
+    pub missing: UnwrittenData,
     /// True for a flight recorder: its buffers overwrite, and snapshots are taken. Otherwise the session writes to
     /// disk.
     pub overwrite: bool,
@@ -51,7 +51,7 @@ pub struct Status {
     pub unanswered: Unanswered,
     /// Programs that registered and could not be recorded.
     #[serde(default)]
-    pub unrecorded: Unrecorded,
+    pub unrecorded: UnrecordedPrograms,
     /// The number of ended programs whose records are kept for snapshots.
     pub ended: usize,
     /// The number of ended programs whose records are no longer kept.
@@ -67,7 +67,7 @@ pub struct Status {
     /// The memory of the programs' rings.
     #[serde(default)]
     pub memory: MemoryStatus,
-    /// Missing events so far, with the reasons.
+    /// UnwrittenData events so far, with the reasons.
     #[serde(default)]
     pub shortfall: Shortfall,
     /// Further notes for the user.
@@ -156,20 +156,20 @@ const MOST: usize = 100;
 
 impl Session<'_> {
     /// Returns the data of the present chunk that could not be written.
-    fn missing(&self, fills: &[ProgramFill]) -> Missing {
-        let Sink::Chunk(chunk) = &self.sink else { return Missing::default() };
+    fn missing(&self, fills: &[ProgramFill]) -> UnwrittenData {
+        let Sink::Chunk(chunk) = &self.sink else { return UnwrittenData::default() };
         let mut missing = chunk.summary.missing();
         for stream in
             fills.iter().flat_map(|fill| &fill.streams).filter(|stream| stream.unwritten.packets > 0)
         {
-            missing.add(Missing {
+            missing.add(UnwrittenData {
                 sub_buffers: stream.unwritten.packets,
                 bytes: stream.unwritten.bytes,
                 reason: stream.problem.clone(),
-                ..Missing::default()
+                ..UnwrittenData::default()
             });
         }
-        missing.add(Missing { kernel_events: self.kernel_lost, ..Missing::default() });
+        missing.add(UnwrittenData { kernel_events: self.kernel_lost, ..UnwrittenData::default() });
         missing
     }
 

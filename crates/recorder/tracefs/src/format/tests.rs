@@ -67,10 +67,10 @@ fn every_shape_of_field_gets_its_type() {
             "p [u64]",
         ]
     );
-    assert_eq!(format.fields[7].kind, Kind::Dynamic { relative: true });
+    assert_eq!(format.fields[7].kind, FieldKind::Dynamic { relative: true });
     assert_eq!(
         (format.fields[3].ty.as_str(), format.fields[11].kind),
-        ("const char *const *", Kind::Array { element: 8 })
+        ("const char *const *", FieldKind::Array { element: 8 })
     );
 }
 

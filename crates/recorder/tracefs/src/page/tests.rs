@@ -123,7 +123,7 @@ fn pages_of_32_bit_kernels_are_read() {
     bytes.resize(4096, 0);
     let page = Page::parse(&bytes, &layout).unwrap();
     assert_eq!(page.missed, Missed::Count(5));
-    assert_eq!(page.records().next(), Some(Ok(Record { ticks: 1_002, bytes: b"word" })));
+    assert_eq!(page.records().next(), Some(Ok(KernelRecord { ticks: 1_002, bytes: b"word" })));
 }
 
 #[test]

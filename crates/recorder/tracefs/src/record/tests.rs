@@ -16,7 +16,7 @@ fn format(name: &str, id: u16, fields: &[(&str, u32, u32)], print: &str) -> Form
     Format::parse(system, &format!("name: {name}\nID: {id}\n{COMMON}{fields}print fmt: {print}")).unwrap()
 }
 
-fn converter(format: &Format, mapping: impl Fn(&sordino_event::Schema) -> Mapping) -> Converter {
+fn converter(format: &Format, mapping: impl Fn(&sordino_event::Schema) -> EventConversion) -> Converter {
     Converter::new([(format, &mapping(&format.schema()))]).unwrap()
 }
 
@@ -32,9 +32,9 @@ fn payload(converter: &Converter, record: &[u8]) -> Result<Vec<u8>, Damage> {
 
 #[test]
 fn the_header_is_read() {
-    let converter = converter(&format("e", 9, &[], "\"\""), Mapping::unchanged);
+    let converter = converter(&format("e", 9, &[], "\"\""), EventConversion::unchanged);
     let header = converter.convert(&record(&[]), &mut Vec::new()).unwrap();
-    assert_eq!(header, Header { event: 0, tid: Tid(77), flags: 3, preempt_count: 0x12 });
+    assert_eq!(header, RecordHeader { event: 0, tid: Tid(77), flags: 3, preempt_count: 0x12 });
 }
 
 #[test]
@@ -42,11 +42,14 @@ fn aligned_fields_are_packed() {
     let fields = [("u8 a", 8, 1), ("u32 b", 12, 4), ("u32 c", 16, 4), ("char d[3]", 20, 3)];
     let format = format("e", 9, &fields, "\"\"");
     assert_eq!(
-        Plan::new(&format, &Mapping::unchanged(&format.schema())).0,
+        Plan::new(&format, &EventConversion::unchanged(&format.schema())).0,
         [Step::Copy { from: 8, to: 9 }, Step::Copy { from: 12, to: 23 }]
     );
     let record = record(&[&[1, 0xff, 0xff, 0xff], b"bbbb", b"cccc", b"ddd", &[0xff]]);
-    assert_eq!(payload(&converter(&format, Mapping::unchanged), &record).unwrap(), b"\x01bbbbccccddd");
+    assert_eq!(
+        payload(&converter(&format, EventConversion::unchanged), &record).unwrap(),
+        b"\x01bbbbccccddd"
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn content_elsewhere_in_the_record_is_found() {
         ("__data_loc u16[] c", 16, 4),
         ("unsigned long d[]", 20, 0),
     ];
-    let converter = converter(&format("e", 9, &fields, "\"\""), Mapping::unchanged);
+    let converter = converter(&format("e", 9, &fields, "\"\""), EventConversion::unchanged);
     let location = |at: u32, length: u32| (length << 16 | at).to_ne_bytes();
     let [text, more, words] = [location(20, 4), location(24 - 16, 3), location(28, 5)];
     // The last field extends from byte 20 to the end: one element, and three bytes that make none.
@@ -70,7 +73,7 @@ fn content_elsewhere_in_the_record_is_found() {
 #[test]
 fn content_that_lies_outside_is_damage_and_leaves_nothing() {
     let format = format("e", 9, &[("int a", 8, 4), ("__data_loc char[] b", 12, 4)], "\"\"");
-    let converter = converter(&format, Mapping::unchanged);
+    let converter = converter(&format, EventConversion::unchanged);
     for location in [20 | 1 << 16, 16 | 5 << 16, 0xffff_ffff, 21] {
         let record = record(&[b"aaaa", &u32::to_ne_bytes(location), b"text"]);
         let mut payload = b"before".to_vec();
@@ -125,7 +128,7 @@ fn events_whose_common_fields_differ_are_refused() {
     let plain = format("e", 9, &[], "\"\"");
     let mut moved = format("f", 10, &[], "\"\"");
     moved.common[3].offset = 8;
-    let mapping = Mapping::unchanged(&plain.schema());
+    let mapping = EventConversion::unchanged(&plain.schema());
     assert!(matches!(Converter::new([(&plain, &mapping), (&moved, &mapping)]), Err(Error::Format { .. })));
     moved.common.pop();
     assert!(matches!(Converter::new([(&moved, &mapping)]), Err(Error::Format { .. })));
@@ -147,7 +150,7 @@ proptest! {
             ("__data_loc char[] b", offset, 4),
             ("__rel_loc u64[] c", 8, 4),
         ], "\"\"");
-        for mapping in [Mapping::unchanged, lttng] {
+        for mapping in [EventConversion::unchanged, lttng] {
             let _ = payload(&converter(&format, mapping), &record(&[&bytes]));
             let _ = payload(&converter(&format, mapping), &bytes);
         }

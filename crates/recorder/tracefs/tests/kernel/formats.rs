@@ -2,7 +2,7 @@
 
 use super::*;
 use sordino_event::{Field, Schema, catalogue};
-use sordino_tracefs::{Kind, lttng};
+use sordino_tracefs::{FieldKind, lttng};
 
 fn formats(tracefs: &Tracefs) -> Vec<Format> {
     let events = tracefs.events().unwrap();
@@ -17,14 +17,14 @@ fn every_format_of_this_kernel_is_understood() {
     for format in &formats {
         let schema = format.schema();
         for (field, Field { ty, .. }) in format.fields.iter().zip(&schema.fields) {
-            let fixed = matches!(field.kind, Kind::Single | Kind::Array { .. });
+            let fixed = matches!(field.kind, FieldKind::Single | FieldKind::Array { .. });
             assert_eq!(ty.bytes(), fixed.then_some(field.size), "{} {}", format.event, field.name);
         }
         let mapping = lttng(&schema);
         assert_eq!(mapping.schema.fields.len(), mapping.sources.len());
         assert!(mapping.sources.iter().all(|source| source.field < format.fields.len()), "{}", format.event);
     }
-    let mappings: Vec<Mapping> = formats.iter().map(|format| lttng(&format.schema())).collect();
+    let mappings: Vec<EventConversion> = formats.iter().map(|format| lttng(&format.schema())).collect();
     Converter::new(formats.iter().zip(&mappings)).unwrap();
 }
 

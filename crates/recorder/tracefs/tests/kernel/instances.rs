@@ -2,7 +2,7 @@
 
 use super::*;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use sordino_undo::{Guardian, Step, guard};
+use sordino_undo::{Guardian, UndoStep, guard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn exists(tracefs: &Tracefs, name: &str) -> bool {
@@ -137,7 +137,7 @@ fn recorder() -> Drain {
 #[ignore = "a role, started by the other tests"]
 fn as_guarded_recorder() {
     let mut guardian = Guardian::start(&mut role("instances::as_guardian", &directory())).unwrap();
-    guardian.add(Step::RemoveInstance { name: std::env::var("INSTANCE").unwrap() }).unwrap();
+    guardian.add(UndoStep::RemoveInstance { name: std::env::var("INSTANCE").unwrap() }).unwrap();
     let drain = recorder();
     // The guardian also ignores signals that are sent to the process group.
     let id = Pid::from_raw(guardian.id().try_into().unwrap()).unwrap();
@@ -150,8 +150,8 @@ fn as_guarded_recorder() {
 #[test]
 #[ignore = "a role, started by the other tests"]
 fn as_guardian() {
-    let carry_out = |step: &Step| match step {
-        Step::RemoveInstance { name } => {
+    let carry_out = |step: &UndoStep| match step {
+        UndoStep::RemoveInstance { name } => {
             let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
             Instance::remove_by_name(&tracefs, name).map_err(|error| error.to_string())
         }

@@ -12,8 +12,8 @@ mod tracers;
 use rustix::thread::CpuSet;
 use sordino_event::{Cpu, Tid};
 use sordino_tracefs::{
-    Converter, Drain, Drained, Error, EventName, Format, Header, Instance, Mapping, Missed, PREFIX, Page,
-    Tracefs,
+    Converter, Drain, Drained, Error, EventConversion, EventName, Format, Instance, Missed, PREFIX, Page,
+    RecordHeader, Tracefs,
 };
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -185,14 +185,15 @@ impl Recording {
 #[derive(Debug, Default)]
 struct Content {
     /// Time, header and payload of each record.
-    records: Vec<(u64, Header, Vec<u8>)>,
+    records: Vec<(u64, RecordHeader, Vec<u8>)>,
     /// Number of records that are missing according to the pages; `None` if a page does not contain the number.
     missed: Option<u64>,
 }
 
 /// Converts recorded pages of these events to the kernel's own payloads.
 fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Content {
-    let mappings: Vec<Mapping> = formats.iter().map(|format| Mapping::unchanged(&format.schema())).collect();
+    let mappings: Vec<EventConversion> =
+        formats.iter().map(|format| EventConversion::unchanged(&format.schema())).collect();
     let converter = Converter::new(formats.iter().zip(&mappings)).unwrap();
     let layout = sordino_tracefs::PageLayout::of_size(page_size as u32).unwrap();
     let mut content = Content { missed: Some(0), ..Content::default() };

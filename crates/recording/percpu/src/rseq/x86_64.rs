@@ -10,7 +10,7 @@ mod words;
 pub(crate) use words::*;
 
 use super::abi::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{Bytes, Commit, Leave, Outcome, Words};
+use super::{Bytes, Commit, Outcome, SwitchWords, Words};
 use core::arch::{asm, global_asm, naked_asm};
 
 // Hidden symbols are reached without the global offset table, from every module that this is linked into. That saves a
@@ -154,7 +154,7 @@ macro_rules! attack {
     (compared) => {
         attack!()
     };
-    (stamped) => {
+    (timestamped) => {
         attack!()
     };
     (copied) => {
@@ -184,8 +184,8 @@ macro_rules! attack {
 ///     thread.rseq_cs = &description               // 93: { start: 91, length: 92 - 91, abort: 94 }
 /// 91: if thread.cpu_id != cpu     goto 94
 ///     if *head != expected        goto 94
-///     first                                       // a sub-buffer switch: leave[0..3] = stamp, expected, lost
-///     to[0] = stamp; to[1] = tag
+///     first                                       // a sub-buffer switch: switch[0..3] = timestamp, expected, lost
+///     to[0] = timestamp; to[1] = tag
 ///     copy                                        // to[2..] = payload
 ///     *head = new                                 // the commit: the section's last store
 /// 92: thread.rseq_cs = 0;         return Committed
@@ -212,9 +212,9 @@ macro_rules! section {
             "jne 94f",
             attack!(compared),
             $($first,)*
-            "mov qword ptr [{to}], {stamp}",
+            "mov qword ptr [{to}], {timestamp}",
             "mov qword ptr [{to} + 8], {tag}",
-            attack!(stamped),
+            attack!(timestamped),
             $($copy,)*
             attack!(copied),
             "mov qword ptr [{head}], {new}",
@@ -235,7 +235,7 @@ macro_rules! section {
             expected = in(reg) $commit.expected,
             new = in(reg) $commit.new,
             to = in(reg) $commit.destination,
-            stamp = in(reg) $commit.stamp,
+            timestamp = in(reg) $commit.timestamp,
             tag = in(reg) $commit.tag,
             t = out(reg) _,
             CPU_ID = const CPU_ID,
@@ -287,20 +287,20 @@ macro_rules! words_section {
     };
 }
 
-/// The section `$section` which, if there are words to `leave`, stores these first.
-macro_rules! leaving {
-    ($section:ident, $area:ident, $commit:ident, $leave:ident) => {
-        match $leave {
+/// The section `$section` which, if there are words to `switch`, stores these first.
+macro_rules! switching {
+    ($section:ident, $area:ident, $commit:ident, $switch:ident) => {
+        match $switch {
             None => $section!($area, $commit, [],),
-            Some(Leave { destination, lost }) => $section!(
+            Some(SwitchWords { destination, lost }) => $section!(
                 $area,
                 $commit,
                 [
-                    "mov qword ptr [{leave}], {stamp}",
-                    "mov qword ptr [{leave} + 8], {expected}",
-                    "mov qword ptr [{leave} + 16], {lost}"
+                    "mov qword ptr [{switch}], {timestamp}",
+                    "mov qword ptr [{switch} + 8], {expected}",
+                    "mov qword ptr [{switch} + 16], {lost}"
                 ],
-                leave = in(reg) destination,
+                switch = in(reg) destination,
                 lost = in(reg) lost,
             ),
         }
@@ -309,21 +309,29 @@ macro_rules! leaving {
 
 /// Publishes a payload that lies in memory, as [`super::publish`] specifies.
 #[inline(always)]
-pub(super) unsafe fn publish(area: isize, commit: &Commit<'_, Bytes>, leave: Option<Leave>) -> Outcome {
-    // SAFETY: the caller guarantees all that `super::publish_leaving` requires. The section writes the record, the
-    // words of `leave` and the head, changes the flags and the registers that it names, and clears `rseq_cs` on every
+pub(super) unsafe fn publish(
+    area: isize,
+    commit: &Commit<'_, Bytes>,
+    switch: Option<SwitchWords>,
+) -> Outcome {
+    // SAFETY: the caller guarantees all that `super::publish_switching` requires. The section writes the record, the
+    // words of `switch` and the head, changes the flags and the registers that it names, and clears `rseq_cs` on every
     // way out. No call, no stack access.
-    unsafe { leaving!(copying_section, area, commit, leave) };
+    unsafe { switching!(copying_section, area, commit, switch) };
     Outcome::Committed
 }
 
 /// Publishes a payload of two words in registers, as [`super::publish`] specifies.
 #[inline(always)]
-pub(super) unsafe fn publish_words(area: isize, commit: &Commit<'_, Words>, leave: Option<Leave>) -> Outcome {
-    // SAFETY: the caller guarantees all that `super::publish_leaving` requires. The section writes the record, the
-    // words of `leave` and the head, changes the flags and the registers that it names, and clears `rseq_cs` on every
+pub(super) unsafe fn publish_words(
+    area: isize,
+    commit: &Commit<'_, Words>,
+    switch: Option<SwitchWords>,
+) -> Outcome {
+    // SAFETY: the caller guarantees all that `super::publish_switching` requires. The section writes the record, the
+    // words of `switch` and the head, changes the flags and the registers that it names, and clears `rseq_cs` on every
     // way out. No call, no stack access.
-    unsafe { leaving!(words_section, area, commit, leave) };
+    unsafe { switching!(words_section, area, commit, switch) };
     Outcome::Committed
 }
 

@@ -94,7 +94,7 @@ struct sordino_label {
 struct sordino_field {
     const char *name;
     const char *scalar;
-    uint32_t shape; /* 0: one value, 1: array, 2: sequence, 3: string */
+    uint32_t container; /* 0: one value, 1: array, 2: sequence, 3: string */
     uint32_t length;
     const struct sordino_label *labels;
     size_t label_count;
@@ -108,7 +108,7 @@ struct sordino_description {
 };
 
 struct sordino_tracepoint {
-    const uint64_t *wanted;
+    const uint64_t *enabled;
     uint64_t id;
     const struct sordino_description *description;
 };
@@ -118,12 +118,12 @@ extern struct sordino_tracepoint sordino_mark_point SORDINO_NAMED("sordino_mark_
 extern struct sordino_tracepoint sordino_snapshot_point SORDINO_NAMED("sordino_snapshot_point");
 void sordino_register(struct sordino_tracepoint *point) SORDINO_NAMED("sordino_register");
 void sordino_ready(void) SORDINO_NAMED("sordino_ready");
-void sordino_emit(const struct sordino_tracepoint *point, uint64_t wanted, const void *payload, uint64_t shape)
+void sordino_emit(const struct sordino_tracepoint *point, uint64_t enabled, const void *payload, uint64_t encoded_length)
     SORDINO_NAMED("sordino_emit");
-void sordino_emit_pair(const struct sordino_tracepoint *point, uint64_t wanted, uint64_t first, uint64_t second)
+void sordino_emit_pair(const struct sordino_tracepoint *point, uint64_t enabled, uint64_t first, uint64_t second)
     SORDINO_NAMED("sordino_emit_pair");
 void sordino_emit_scalars(
-    const struct sordino_tracepoint *point, uint64_t wanted, uint64_t layout, uint64_t first, uint64_t second, uint64_t third)
+    const struct sordino_tracepoint *point, uint64_t enabled, uint64_t layout, uint64_t first, uint64_t second, uint64_t third)
     SORDINO_NAMED("sordino_emit_scalars");
 void sordino_say(const char *name, const char *text) SORDINO_NAMED("sordino_say");
 
@@ -158,47 +158,47 @@ __attribute__((unused)) static void sordino_register_points(void)
 }
 
 /* The value of a tracepoint's enable word, which contains the sessions that enabled it; 0 if none has. */
-#define SORDINO_WANTED(point) \
-    __atomic_load_n(__atomic_load_n(&(point).wanted, __ATOMIC_RELAXED), __ATOMIC_ACQUIRE)
+#define SORDINO_ENABLED(point) \
+    __atomic_load_n(__atomic_load_n(&(point).enabled, __ATOMIC_RELAXED), __ATOMIC_ACQUIRE)
 
 /* The inline filter: the condition, a single comparison, of the one session that enabled a tracepoint, if bit 1 of the
- * enable word is set. This is struct Gate in crates/recording/ring/src/layout.rs. The enable word's bits from 8 on are the
+ * enable word is set. This is struct InlineFilter in crates/recording/ring/src/layout.rs. The enable word's bits from 8 on are the
  * distance in bytes from the word to the filter. */
-struct sordino_gate {
+struct sordino_inline_filter {
     uint64_t low, span;
     uint32_t field, unused;
 };
-#define SORDINO_GATED 2
+#define SORDINO_INLINE_FILTER 2
 
 /* Returns true if the inline filter rejects a hit with these values, one word for each of 'count' fields, with any
  * value for a field that is no integer. */
 static inline __attribute__((always_inline)) bool sordino_is_rejected(
-    const struct sordino_tracepoint *point, uint64_t wanted, const uint64_t *values, size_t count)
+    const struct sordino_tracepoint *point, uint64_t enabled, const uint64_t *values, size_t count)
 {
-    const uint64_t *const word = __atomic_load_n(&point->wanted, __ATOMIC_RELAXED);
-    const struct sordino_gate *const gate =
-        (const struct sordino_gate *)(const void *)((const unsigned char *)word + (wanted >> 8));
-    const uint32_t field = __atomic_load_n(&gate->field, __ATOMIC_RELAXED);
+    const uint64_t *const word = __atomic_load_n(&point->enabled, __ATOMIC_RELAXED);
+    const struct sordino_inline_filter *const filter =
+        (const struct sordino_inline_filter *)(const void *)((const unsigned char *)word + (enabled >> 8));
+    const uint32_t field = __atomic_load_n(&filter->field, __ATOMIC_RELAXED);
     const uint64_t value = field < count ? values[field] : 0;
-    return value - __atomic_load_n(&gate->low, __ATOMIC_RELAXED) > __atomic_load_n(&gate->span, __ATOMIC_RELAXED);
+    return value - __atomic_load_n(&filter->low, __ATOMIC_RELAXED) > __atomic_load_n(&filter->span, __ATOMIC_RELAXED);
 }
 
 /* The size of a record with so many bytes of payload, and the bytes that are copied: see Shape in
  * crates/recording/ring/src/position.rs. */
-#define SORDINO_SHAPE(length) \
+#define SORDINO_ENCODED_LENGTH(length) \
     ((16 + (uint64_t)(length) + 2 * (-(uint64_t)(length) & 7)) | (((uint64_t)(length) + 7) & ~(uint64_t)7) << 32)
 
 /* Emits a staged payload of fixed length. Passes two words in registers, so that the compiler removes the stage, unless
  * there is an inline filter, which the caller has tested. */
 static inline __attribute__((always_inline)) void sordino_emit_fixed(
-    const struct sordino_tracepoint *point, uint64_t wanted, const unsigned char *stage, size_t length)
+    const struct sordino_tracepoint *point, uint64_t enabled, const unsigned char *stage, size_t length)
 {
-    if (length == 16 && !(wanted & SORDINO_GATED)) {
+    if (length == 16 && !(enabled & SORDINO_INLINE_FILTER)) {
         uint64_t words[2];
         memcpy(words, stage, sizeof words);
-        sordino_emit_pair(point, wanted, words[0], words[1]);
+        sordino_emit_pair(point, enabled, words[0], words[1]);
     } else {
-        sordino_emit(point, wanted, stage, SORDINO_SHAPE(length));
+        sordino_emit(point, enabled, stage, SORDINO_ENCODED_LENGTH(length));
     }
 }
 
@@ -234,22 +234,22 @@ static inline __attribute__((always_inline)) uint64_t sordino_bits_f64(double va
     return bits;
 }
 
-/* The layout of a payload of up to three scalars of these sizes (0: no such scalar): SORDINO_SHAPE, of which both parts
+/* The layout of a payload of up to three scalars of these sizes (0: no such scalar): SORDINO_ENCODED_LENGTH, of which both parts
  * fit into a byte here, and the offsets in the payload of the second scalar (bits 8 to 15), of the third (bits 16 to
  * 23) and of the payload's end (bits 24 to 31). */
 #define SORDINO_LAYOUT(first, second, third) \
-    (SORDINO_SHAPE((first) + (second) + (third)) | (uint64_t)(first) << 8 | (uint64_t)((first) + (second)) << 16 \
+    (SORDINO_ENCODED_LENGTH((first) + (second) + (third)) | (uint64_t)(first) << 8 | (uint64_t)((first) + (second)) << 16 \
         | (uint64_t)((first) + (second) + (third)) << 24)
 
 /* Stages the payload of sordino_emit_text on the stack, and emits it. */
-__attribute__((unused, noinline)) static void sordino_stage_text(const struct sordino_tracepoint *point, uint64_t wanted,
+__attribute__((unused, noinline)) static void sordino_stage_text(const struct sordino_tracepoint *point, uint64_t enabled,
     uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
     const size_t before = layout & 255, m = layout >> 8 & 255, n = layout >> 16 & 255;
     text = sordino_text(text);
     const size_t size = strlen(text) + 1, length = m + n + size;
     if (length > SORDINO_MAX_PAYLOAD) {
-        sordino_emit(point, wanted, NULL, SORDINO_SHAPE((uint64_t)1 << 30));
+        sordino_emit(point, enabled, NULL, SORDINO_ENCODED_LENGTH((uint64_t)1 << 30));
         return;
     }
     unsigned char *const stage = (unsigned char *)__builtin_alloca(length + 8), *to = stage;
@@ -265,34 +265,34 @@ __attribute__((unused, noinline)) static void sordino_stage_text(const struct so
     if (before == 2)
         to = sordino_put_text(to, text, size);
     memset(to, 0, 8);
-    sordino_emit(point, wanted, stage, SORDINO_SHAPE(length));
+    sordino_emit(point, enabled, stage, SORDINO_ENCODED_LENGTH(length));
 }
 
 /* Emits a text and up to two scalars, if no inline filter rejects them; a missing scalar is 0, and so is its size. The
  * layout contains the number of scalars before the text (bits 0 to 7) and the sizes of both (bits 8 to 15 and 16 to
  * 23). */
-__attribute__((unused, noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point, uint64_t wanted,
+__attribute__((unused, noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point, uint64_t enabled,
     uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
-    if (wanted & SORDINO_GATED) {
+    if (enabled & SORDINO_INLINE_FILTER) {
         const uint64_t values[] = {first, (layout & 255) == 0 ? first : second, second};
-        if (sordino_is_rejected(point, wanted, values, 3))
+        if (sordino_is_rejected(point, enabled, values, 3))
             return;
     }
-    sordino_stage_text(point, wanted, layout, text, first, second);
+    sordino_stage_text(point, enabled, layout, text, first, second);
 }
 
 /* Emits a line of text that is formatted on the stack, as by printf, and cut after 1,023 bytes. Leaves errno as it
  * was. */
 __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_line(
-    const struct sordino_tracepoint *point, uint64_t wanted, const char *format, va_list arguments)
+    const struct sordino_tracepoint *point, uint64_t enabled, const char *format, va_list arguments)
 {
     __attribute__((aligned(8))) unsigned char text[1024];
     const int error = errno, length = vsnprintf((char *)text, sizeof text, format, arguments);
     errno = error;
     if (length >= 0) {
         size_t size = (size_t)length < sizeof text ? (size_t)length + 1 : sizeof text;
-        sordino_emit(point, wanted, text, SORDINO_SHAPE(size));
+        sordino_emit(point, enabled, text, SORDINO_ENCODED_LENGTH(size));
     }
 }
 
@@ -300,11 +300,11 @@ __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_li
  * enabled the event, on the stack, and is cut after 1,023 bytes. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
 {
-    const uint64_t wanted = SORDINO_WANTED(sordino_mark_point);
-    if (__builtin_expect(wanted != 0, 0)) {
+    const uint64_t enabled = SORDINO_ENABLED(sordino_mark_point);
+    if (__builtin_expect(enabled != 0, 0)) {
         va_list arguments;
         va_start(arguments, format);
-        sordino_emit_line(&sordino_mark_point, wanted, format, arguments);
+        sordino_emit_line(&sordino_mark_point, enabled, format, arguments);
         va_end(arguments);
     }
 }
@@ -314,11 +314,11 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(co
  * takes no snapshots only records the event. The text is formatted as that of sordino_mark. Leaves errno as it was. */
 __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapshot(const char *why, ...)
 {
-    const uint64_t wanted = SORDINO_WANTED(sordino_snapshot_point);
-    if (__builtin_expect(wanted != 0, 0)) {
+    const uint64_t enabled = SORDINO_ENABLED(sordino_snapshot_point);
+    if (__builtin_expect(enabled != 0, 0)) {
         va_list arguments;
         va_start(arguments, why);
-        sordino_emit_line(&sordino_snapshot_point, wanted, why, arguments);
+        sordino_emit_line(&sordino_snapshot_point, enabled, why, arguments);
         va_end(arguments);
     }
 }
@@ -462,15 +462,15 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
         SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
         SORDINO_EACH(count, SORDINO_LOCAL, __VA_ARGS__) \
-        const size_t sordino_length = 0 SORDINO_EACH(count, SORDINO_EXTENT, __VA_ARGS__); \
+        const size_t sordino_length = 0 SORDINO_EACH(count, SORDINO_LENGTH, __VA_ARGS__); \
         if (sordino_length <= SORDINO_MAX_PAYLOAD) { \
             unsigned char *const sordino_stage = (unsigned char *)__builtin_alloca(sordino_length + 8); \
             __attribute__((unused)) unsigned char *sordino_to = sordino_stage; \
             memset(sordino_stage + (sordino_length & ~(size_t)7), 0, 8); \
             SORDINO_EACH(count, SORDINO_PUT, __VA_ARGS__) \
-            sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_SHAPE(sordino_length)); \
+            sordino_emit(&sordino_point_##id, sordino_w, sordino_stage, SORDINO_ENCODED_LENGTH(sordino_length)); \
         } else { \
-            sordino_emit(&sordino_point_##id, sordino_w, NULL, SORDINO_SHAPE((uint64_t)1 << 30)); \
+            sordino_emit(&sordino_point_##id, sordino_w, NULL, SORDINO_ENCODED_LENGTH((uint64_t)1 << 30)); \
         } \
     } \
     __attribute__((unused)) static inline void sordino_hit_##id( \
@@ -478,9 +478,9 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     { \
         enum { \
             sordino_fixed = 1 SORDINO_EACH(count, SORDINO_IS_FIXED, __VA_ARGS__), \
-            sordino_size = sordino_fixed ? 0 SORDINO_EACH(count, SORDINO_FIXED_EXTENT, __VA_ARGS__) : 0 \
+            sordino_size = sordino_fixed ? 0 SORDINO_EACH(count, SORDINO_FIXED_LENGTH, __VA_ARGS__) : 0 \
         }; \
-        if (sordino_w & SORDINO_GATED) { \
+        if (sordino_w & SORDINO_INLINE_FILTER) { \
             const uint64_t sordino_values[] = {SORDINO_EACH(count, SORDINO_COMPARED, __VA_ARGS__) 0}; \
             if (sordino_is_rejected(&sordino_point_##id, sordino_w, sordino_values, count)) \
                 return; \
@@ -501,13 +501,13 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define sordino_tracepoint(provider, ...) SORDINO_HIT(provider, __VA_ARGS__, sordino_w)
 #define SORDINO_HIT(provider, name, ...) \
     do { \
-        const uint64_t sordino_w = SORDINO_WANTED(sordino_point_##provider##_##name); \
+        const uint64_t sordino_w = SORDINO_ENABLED(sordino_point_##provider##_##name); \
         if (__builtin_expect(sordino_w != 0, 0)) \
             sordino_hit_##provider##_##name(__VA_ARGS__); \
     } while (0)
 
 /* True if a session has enabled a tracepoint: for values that are expensive to compute. */
-#define sordino_enabled(provider, name) (SORDINO_WANTED(sordino_point_##provider##_##name) != 0)
+#define sordino_enabled(provider, name) (SORDINO_ENABLED(sordino_point_##provider##_##name) != 0)
 
 /* The code that each class of field adds to the parts of a tracepoint. */
 
@@ -563,16 +563,16 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 #define SORDINO_IS_FIXED_blob *0
 
 /* The number of bytes, as a summand, of a field whose values have the same length. */
-#define SORDINO_FIXED_EXTENT(kind, ...) SORDINO_OF(SORDINO_FIXED_EXTENT_, kind)(kind, __VA_ARGS__)
-#define SORDINO_FIXED_EXTENT_scalar(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
-#define SORDINO_FIXED_EXTENT_real(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
-#define SORDINO_FIXED_EXTENT_network(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
-#define SORDINO_FIXED_EXTENT_boolean(kind, name) +1
-#define SORDINO_FIXED_EXTENT_enumeration(kind, labels, scalar, name) +(int)sizeof(SORDINO_TYPE_##scalar)
-#define SORDINO_FIXED_EXTENT_array(kind, scalar, name, length) +(int)(sizeof(SORDINO_TYPE_##scalar) * (length))
-#define SORDINO_FIXED_EXTENT_string(kind, name)
-#define SORDINO_FIXED_EXTENT_sequence(kind, scalar, name)
-#define SORDINO_FIXED_EXTENT_blob(kind, name)
+#define SORDINO_FIXED_LENGTH(kind, ...) SORDINO_OF(SORDINO_FIXED_LENGTH_, kind)(kind, __VA_ARGS__)
+#define SORDINO_FIXED_LENGTH_scalar(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_FIXED_LENGTH_real(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_FIXED_LENGTH_network(kind, name) +(int)sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_FIXED_LENGTH_boolean(kind, name) +1
+#define SORDINO_FIXED_LENGTH_enumeration(kind, labels, scalar, name) +(int)sizeof(SORDINO_TYPE_##scalar)
+#define SORDINO_FIXED_LENGTH_array(kind, scalar, name, length) +(int)(sizeof(SORDINO_TYPE_##scalar) * (length))
+#define SORDINO_FIXED_LENGTH_string(kind, name)
+#define SORDINO_FIXED_LENGTH_sequence(kind, scalar, name)
+#define SORDINO_FIXED_LENGTH_blob(kind, name)
 
 /* A scalar's value in a word, in which inline filters compare an integer; 0 for other fields. */
 #define SORDINO_WORD(kind, ...) SORDINO_OF(SORDINO_WORD_, kind)(kind, __VA_ARGS__)
@@ -642,17 +642,17 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 
 /* The number of bytes of a field's value, as a summand. A length above the limit of a record is reduced, to one that is
  * still above the limit, so that the sum does not overflow. */
-#define SORDINO_EXTENT(kind, ...) SORDINO_OF(SORDINO_EXTENT_, kind)(kind, __VA_ARGS__)
-#define SORDINO_EXTENT_scalar(kind, name) +sizeof(SORDINO_TYPE_##kind)
-#define SORDINO_EXTENT_real(kind, name) +sizeof(SORDINO_TYPE_##kind)
-#define SORDINO_EXTENT_network(kind, name) +sizeof(SORDINO_TYPE_##kind)
-#define SORDINO_EXTENT_boolean(kind, name) +1
-#define SORDINO_EXTENT_enumeration(kind, labels, scalar, name) +sizeof(SORDINO_TYPE_##scalar)
-#define SORDINO_EXTENT_array(kind, scalar, name, length) +sizeof(SORDINO_TYPE_##scalar) * (length)
-#define SORDINO_EXTENT_string(kind, name) +SORDINO_AT_MOST(sordino_n_##name)
-#define SORDINO_EXTENT_sequence(kind, scalar, name) \
+#define SORDINO_LENGTH(kind, ...) SORDINO_OF(SORDINO_LENGTH_, kind)(kind, __VA_ARGS__)
+#define SORDINO_LENGTH_scalar(kind, name) +sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_LENGTH_real(kind, name) +sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_LENGTH_network(kind, name) +sizeof(SORDINO_TYPE_##kind)
+#define SORDINO_LENGTH_boolean(kind, name) +1
+#define SORDINO_LENGTH_enumeration(kind, labels, scalar, name) +sizeof(SORDINO_TYPE_##scalar)
+#define SORDINO_LENGTH_array(kind, scalar, name, length) +sizeof(SORDINO_TYPE_##scalar) * (length)
+#define SORDINO_LENGTH_string(kind, name) +SORDINO_AT_MOST(sordino_n_##name)
+#define SORDINO_LENGTH_sequence(kind, scalar, name) \
     +2 + sizeof(SORDINO_TYPE_##scalar) * SORDINO_AT_MOST(sordino_n_##name)
-#define SORDINO_EXTENT_blob(kind, name) +2 + SORDINO_AT_MOST(sordino_n_##name)
+#define SORDINO_LENGTH_blob(kind, name) +2 + SORDINO_AT_MOST(sordino_n_##name)
 #define SORDINO_AT_MOST(n) ((n) < 65536 ? (n) : (size_t)65536)
 
 /* Stages a field of fixed size; the code for other fields is never reached. */

@@ -48,7 +48,7 @@ impl Events {
     }
 
     /// Closes the open events, and gives the place back.
-    pub(super) fn leave(&self) {
+    pub(super) fn vacate(&self) {
         for event in self.each() {
             // SAFETY: `add` mapped this page, or it is null; the only thread that reads it is this one.
             unsafe { kernel::unmap(event.page.load(Relaxed)) };
@@ -99,9 +99,9 @@ impl Events {
 
     /// Reads the events that have counted all the time, and stores their numbers and values; returns their count.
     pub(super) fn read(&self, numbers: &mut [u8; MOST], values: &mut [u64; MOST]) -> usize {
-        let told = self.each().filter_map(|event| Some((event.number.load(Relaxed), event.count()?)));
-        let places = numbers.iter_mut().zip(values);
-        places.zip(told).map(|((number, value), told)| (*number, *value) = told).count()
+        let counts = self.each().filter_map(|event| Some((event.number.load(Relaxed), event.count()?)));
+        let pairs = numbers.iter_mut().zip(values);
+        pairs.zip(counts).map(|((number, value), counts)| (*number, *value) = counts).count()
     }
 }
 
@@ -151,7 +151,7 @@ impl Event {
         // SAFETY: `page::count` calls this only if the event's page has `cap_user_rdpmc` set, so the kernel lets this
         // process read it.
         let read = |number| unsafe { read_performance_counter(number) };
-        // SAFETY: `add` mapped the page, and only this thread unmaps it, in `leave`.
+        // SAFETY: `add` mapped the page, and only this thread unmaps it, in `vacate`.
         unsafe { page::count(page, read) }
     }
 

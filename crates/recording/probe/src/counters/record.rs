@@ -2,9 +2,9 @@
 
 use super::kind::{LABELS, MOST};
 use crate::emit::Staged;
-use crate::point::{Description, Field, Tracepoint};
+use crate::point::{Description, FieldDescription, Tracepoint};
 use sordino_event::Level;
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 
 /// The tracepoint of `sordino:counters`.
 pub(super) static POINT: Tracepoint = Tracepoint::new(&DESCRIPTION);
@@ -18,15 +18,15 @@ static DESCRIPTION: Description = Description {
     field_count: FIELDS.len(),
 };
 /// The number of the event's tracepoint, the numbers of the counters, and their values.
-static FIELDS: [Field; 3] = [
-    Field::of::<u16>("tracepoint\0"),
-    Field {
+static FIELDS: [FieldDescription; 3] = [
+    FieldDescription::of::<u16>("tracepoint\0"),
+    FieldDescription {
         scalar: c"enum:u8".as_ptr(),
         labels: LABELS.as_ptr(),
         label_count: LABELS.len(),
-        ..Field::of::<&[u8]>("counters\0")
+        ..FieldDescription::of::<&[u8]>("counters\0")
     },
-    Field::of::<&[u64]>("values\0"),
+    FieldDescription::of::<&[u64]>("values\0"),
 ];
 
 /// A payload of `sordino:counters`.
@@ -57,7 +57,7 @@ impl Payload {
     }
 
     pub(crate) fn staged(&self) -> Staged {
-        Staged { from: self.bytes.as_ptr(), shape: Shape::of(self.length) }
+        Staged { from: self.bytes.as_ptr(), encoded_length: EncodedLength::of(self.length) }
     }
 }
 

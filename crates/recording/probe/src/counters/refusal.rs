@@ -66,8 +66,8 @@ impl fmt::Display for NoCounters {
         match self {
             Self::Unknown(name) => {
                 write!(f, "there is no counter '{name}': there are")?;
-                names().enumerate().try_for_each(|(place, name)| {
-                    write!(f, "{} {name}", if place == 0 { "" } else { "," })
+                names().enumerate().try_for_each(|(index, name)| {
+                    write!(f, "{} {name}", if index == 0 { "" } else { "," })
                 })?;
                 f.write_str("; ':u' behind what is not the kernel's alone leaves out what the kernel does")
             }

@@ -1,15 +1,17 @@
 //! A session's slot and rings in a program: made by an attachment, closed and given back by a detachment.
 
 use super::pager::Pager;
-use super::plan::{Plan, RingPlan, Wanted};
-use super::{Conditions, Program, Refusal, Want};
-use crate::layout::{self, ATTACH_LOCK, GATES, Gate, Header, PAGE, RingHeader, SLOTS, Slot, TableEntry};
+use super::plan::{AttachOptions, Placement, RingPlan};
+use super::{Conditions, EnableMode, Program, Refusal};
+use crate::enable::EnableMask;
+use crate::layout::{
+    self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, SLOTS, Slot, TableEntry,
+};
 use crate::map::{self, Mapping};
 use crate::position::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};
 use crate::table::{Entry, Spare};
-use crate::want::Wants;
-use crate::write::Clock;
+use crate::write::TimestampClock;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
 use std::io;
 use std::os::fd::AsFd;
@@ -58,10 +60,10 @@ impl Program {
     /// # Errors
     /// A [`Refusal`] if there is no slot or no room, or the program does not let its threads wait; nothing stays
     /// changed then.
-    pub fn attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+    pub fn attach(&self, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
         let end = Instant::now() + PATIENCE;
         loop {
-            match self.try_attach(wanted) {
+            match self.try_attach(options) {
                 Err(Refusal::Locked) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
                 attached => return attached,
             }
@@ -73,31 +75,31 @@ impl Program {
     ///
     /// # Errors
     /// [`Refusal::Locked`] if another process holds the lock now; all errors of [`attach`](Self::attach).
-    pub fn try_attach(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
-        if wanted.block.is_some() && !self.allows_blocking() {
+    pub fn try_attach(&self, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
+        if options.block.is_some() && !self.allows_blocking() {
             return Err(Refusal::NoBlocking);
         }
         if !map::try_lock(&self.file, ATTACH_LOCK)? {
             return Err(Refusal::Locked);
         }
-        let attached = self.attach_locked(wanted);
+        let attached = self.attach_locked(options);
         map::unlock(&self.file, ATTACH_LOCK)?;
         attached
     }
 
     /// Bytes of memory that a session with this request takes at first.
-    pub fn size_of(&self, wanted: &Wanted<'_>) -> u64 {
-        let parts = self.plan(wanted).parts(wanted);
+    pub fn size_of(&self, options: &AttachOptions<'_>) -> u64 {
+        let parts = self.plan(options).parts(options);
         parts.iter().map(|(_, length)| length).sum()
     }
 
-    fn plan(&self, wanted: &Wanted<'_>) -> Plan {
-        Plan::of(wanted, self.capacity, self.registered())
+    fn plan(&self, options: &AttachOptions<'_>) -> Placement {
+        Placement::of(options, self.capacity, self.registered())
     }
 
-    fn attach_locked(&self, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
+    fn attach_locked(&self, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
         let slot = self.take_slot()?;
-        let made = self.make_rings(slot, wanted);
+        let made = self.make_rings(slot, options);
         if made.is_err() {
             map::unlock(&self.file, slot as u64)?;
         }
@@ -142,10 +144,10 @@ impl Program {
         if is_region { self.change(|| map::punch(&self.file, offset, end - offset)) } else { Ok(()) }
     }
 
-    fn make_rings(&self, slot: usize, wanted: &Wanted<'_>) -> Result<Attached, Refusal> {
-        let plan = self.plan(wanted);
+    fn make_rings(&self, slot: usize, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
+        let plan = self.plan(options);
         let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
-        let parts = plan.parts(wanted);
+        let parts = plan.parts(options);
         let size = map::size(&self.file)?;
         self.change(|| {
             if size < offset + length {
@@ -161,19 +163,19 @@ impl Program {
         })
         .map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
-        self.announce(slot, wanted, offset, length, plan.conditions);
-        let others = if wanted.leave_out_others { layout::LEFT_OUT } else { layout::UNKNOWN_CPU };
+        self.announce(slot, options, offset, length, plan.conditions);
+        let others = if options.leave_out_others { layout::LEFT_OUT } else { layout::UNKNOWN_CPU };
         (0..self.cpus()).for_each(|index| self.ring(slot, index).cpu.store(others, Relaxed));
         let readers: Vec<Reader> =
-            plan.rings.iter().map(|ring| self.make_ring(slot, wanted, ring, &region, offset)).collect();
-        let is_sparse = wanted.portion().is_some();
+            plan.rings.iter().map(|ring| self.make_ring(slot, options, ring, &region, offset)).collect();
+        let is_sparse = options.portion().is_some();
         let pagers = readers.iter().filter(|_| is_sparse).map(|reader| Pager::of(reader, offset)).collect();
         let conditions =
             Conditions::new(region, plan.conditions, Arc::clone(&self.control), self.capacity, slot);
         let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
         let headers = (self.cpus() as usize + 1) * size_of::<RingHeader>();
         let way = [
-            there(conditions.first_gate, GATES * size_of::<Gate>()),
+            there(conditions.first_inline_filter, INLINE_FILTERS * size_of::<InlineFilter>()),
             there(self.ring(slot, 0).offset, headers),
         ];
         let region = (self.address + offset, length);
@@ -206,7 +208,14 @@ impl Program {
         Err(Refusal::NoRoom { needed, left: largest })
     }
 
-    fn announce(&self, slot: usize, wanted: &Wanted<'_>, offset: u64, length: u64, conditions: usize) {
+    fn announce(
+        &self,
+        slot: usize,
+        options: &AttachOptions<'_>,
+        offset: u64,
+        length: u64,
+        conditions: usize,
+    ) {
         let slot = &self.header().slots[slot];
         slot.collector.store(std::process::id(), Relaxed);
         slot.region[0].store(offset, Relaxed);
@@ -214,22 +223,22 @@ impl Program {
         slot.conditions.store(offset + conditions as u64, Relaxed);
         slot.triggered.store(0, Relaxed);
         slot.trigger_point.store(0, Relaxed);
-        let name = wanted.name.bytes().chain(std::iter::repeat(0));
+        let name = options.name.bytes().chain(std::iter::repeat(0));
         slot.name.iter().zip(name).for_each(|(to, byte)| to.store(byte, Relaxed));
     }
 
     fn make_ring(
         &self,
         slot: usize,
-        wanted: &Wanted<'_>,
+        options: &AttachOptions<'_>,
         plan: &RingPlan,
         region: &Arc<Mapping>,
         region_offset: u64,
     ) -> Reader {
         let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus()));
         let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
-        let geometry = wanted.geometry;
-        let first = wanted.first_turn;
+        let geometry = options.geometry;
+        let first = options.first_seqno;
         let exchange = plan.table.map(|table| {
             make_table(region, table, geometry.count, first);
             let spare = Spare { number: geometry.count, uses: 0 };
@@ -240,25 +249,25 @@ impl Program {
         header.table.store(plan.table.map_or(0, relative), Relaxed);
         header.commits.store(plan.commits.map_or(0, relative), Relaxed);
         header.bits.store(geometry.bits, Relaxed);
-        header.clock.store(wanted.clock as u32, Relaxed);
+        header.clock.store(options.clock as u32, Relaxed);
         header.overwrite.store(u32::from(geometry.overwrite), Relaxed);
-        header.block.store(wanted.microseconds(), Relaxed);
+        header.block.store(options.microseconds(), Relaxed);
         header.lost.store(0, Relaxed);
         header.too_large.store(0, Relaxed);
         header.latest.store(0, Relaxed);
-        let room = Room::new(header.clone(), geometry.count, first, wanted.present(plan.cpu));
+        let room = Room::new(header.clone(), geometry.count, first, options.present(plan.cpu));
         let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
-        header.wake.store(if wanted.wake { wake as u32 } else { 0 }, Relaxed);
+        header.wake.store(if options.wake { wake as u32 } else { 0 }, Relaxed);
         // Closed once more: a section that was under way when the ring was closed may have stored its head since.
         header.head.store(Head::CLOSED.0, Relaxed);
         // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
         // head, then it sees all stores above.
         header.count.store(geometry.count, Release);
-        let place = (wanted.first_turn & (geometry.count - 1)) << geometry.bits;
-        header.head.store(Head::entering(wanted.first_turn, place).0, Release);
-        // ORDER(control:F) pairs with write:E: the fast path opens last. The shared ring has none, and neither has a
+        let offset = (options.first_seqno & (geometry.count - 1)) << geometry.bits;
+        header.head.store(Head::entering(options.first_seqno, offset).0, Release);
+        // ORDER(control:F) pairs with write:E: if a load sees the fast path open, then it sees the head above. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.
-        let short = plan.commits.is_none() && wanted.clock == Clock::Cycles;
+        let short = plan.commits.is_none() && options.clock == TimestampClock::Cycles;
         header.other_bits.store(if short { geometry.other_bits() } else { u64::MAX }, Release);
         Reader {
             header,
@@ -267,8 +276,8 @@ impl Program {
             region: Arc::clone(region),
             geometry,
             room,
-            first_turn: first,
-            turn: first,
+            first_seqno: first,
+            seqno: first,
             handed_out: HandedOut::default(),
             exchange,
             cpu: plan.cpu,
@@ -330,8 +339,8 @@ impl Program {
         let cpus = self.cpus();
         // Only registered events can be enabled. Reading the other words would make their pages.
         for id in 0..self.registered() {
-            if Wants(self.point(id as usize).load(Relaxed)).sessions(cpus).all >> slot & 1 != 0 {
-                self.enable(slot, id as u16, Want::No);
+            if EnableMask(self.point(id as usize).load(Relaxed)).sessions(cpus).all >> slot & 1 != 0 {
+                self.enable(slot, id as u16, EnableMode::No);
             }
         }
         for index in 0..=cpus {
@@ -346,7 +355,7 @@ impl Program {
 
     /// Returns true if a writer may still touch the region of `slot`, whose rings are closed or in use.
     fn has_writers(&self, slot: usize) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads. If it misses a
+        // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads: if it misses a
         // writer, then that writer sees the ring closed, or is gone and all that it wrote is seen.
         fence(SeqCst);
         self.ring(slot, self.cpus()).writers.load(Acquire) != 0
@@ -355,10 +364,10 @@ impl Program {
 
 /// Writes the table of a ring whose first sub-buffer sequence number is `first`, the only one that is claimed yet.
 fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
-    for turn in (0..count).map(|step| first.wrapping_add(step)) {
-        let number = turn & (count - 1);
-        let before = Entry::of(turn.wrapping_sub(count), Spare { number, uses: 0 });
-        let entry = if turn == first { before.claimed(turn) } else { before };
+    for seqno in (0..count).map(|step| first.wrapping_add(step)) {
+        let number = seqno & (count - 1);
+        let before = Entry::of(seqno.wrapping_sub(count), Spare { number, uses: 0 });
+        let entry = if seqno == first { before.claimed(seqno) } else { before };
         let word = region.at(table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
         // SAFETY: the plan has `count` entries at this offset of the region, which is mapped; all are atomics.
         unsafe { &*word }.store(entry.0, Relaxed);

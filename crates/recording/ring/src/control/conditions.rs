@@ -1,8 +1,8 @@
 //! The collector's side of conditions: it writes their code and their inline filters.
 
-use super::Want;
-use crate::condition::{Code, MAX_CODE, Place, When};
-use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, GATES, Gate};
+use super::EnableMode;
+use crate::condition::{Code, CodeRange, MAX_CODE, When};
+use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, INLINE_FILTERS, InlineFilter};
 use crate::map::Mapping;
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::collections::HashMap;
@@ -18,15 +18,15 @@ pub struct Conditions {
     /// Bytes of the pool that are in use.
     used: usize,
     /// The code in the pool and its places: this side never reads it from memory that the program can write to.
-    known: HashMap<[When<Vec<u8>>; 2], Place>,
+    known: HashMap<[When<Vec<u8>>; 2], CodeRange>,
     /// The area's control part, which has the inline filters.
     control: Arc<Mapping>,
     /// The numbers that decide the offsets of the control part.
     capacity: Capacity,
     /// The number of the session's first inline filter.
-    pub(super) first_gate: usize,
+    pub(super) first_inline_filter: usize,
     /// The inline filters in use, by field, least value and span, with their numbers.
-    gates: HashMap<(u32, u64, u64), usize>,
+    inline_filters: HashMap<(u32, u64, u64), usize>,
 }
 
 /// The pool has no room for a condition's code.
@@ -59,9 +59,10 @@ impl Conditions {
         capacity: Capacity,
         slot: usize,
     ) -> Self {
-        let first_gate = capacity.gates_offset() + slot * GATES * size_of::<Gate>();
-        let (known, gates) = (HashMap::new(), HashMap::new());
-        Self { region, pool, used: 0, known, control, capacity, first_gate, gates }
+        let first_inline_filter =
+            capacity.inline_filters_offset() + slot * INLINE_FILTERS * size_of::<InlineFilter>();
+        let (known, inline_filters) = (HashMap::new(), HashMap::new());
+        Self { region, pool, used: 0, known, control, capacity, first_inline_filter, inline_filters }
     }
 
     /// # Panics
@@ -71,7 +72,7 @@ impl Conditions {
     }
 
     /// Chooses how to enable tracepoint `id`, if its [code](Self::set) only requires that the field with this number
-    /// lies in an interval: [through](Want::Through) a [`Gate`], an inline filter, or like any other code if all are in
+    /// lies in an interval: [through](EnableMode::Through) a [`InlineFilter`], an inline filter, or like any other code if all are in
     /// use.
     ///
     /// An inline filter is never changed while the session lasts, whatever happens to its tracepoints: so a slow hit
@@ -80,31 +81,31 @@ impl Conditions {
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
-    pub fn gate(&mut self, id: u16, field: u32, low: u64, span: u64) -> Want {
+    pub fn inline_filter(&mut self, id: u16, field: u32, low: u64, span: u64) -> EnableMode {
         self.check(id);
-        let (key, next) = ((field, low, span), self.gates.len());
-        let at = |number| self.first_gate + number * size_of::<Gate>();
-        let at = match self.gates.get(&key) {
+        let (key, next) = ((field, low, span), self.inline_filters.len());
+        let at = |number| self.first_inline_filter + number * size_of::<InlineFilter>();
+        let at = match self.inline_filters.get(&key) {
             Some(number) => at(*number),
-            None if next == GATES => return Want::If,
+            None if next == INLINE_FILTERS => return EnableMode::If,
             None => {
                 // SAFETY: the session's filters lie inside the control part, which is mapped as long as `control`; all
                 // fields are atomics.
-                let gate = unsafe { &*self.control.at(at(next)).cast::<Gate>() };
+                let inline_filter = unsafe { &*self.control.at(at(next)).cast::<InlineFilter>() };
                 // If a load sees the enable word that leads here, then it sees these stores, by control:A.
-                gate.low.store(low, Relaxed);
-                gate.span.store(span, Relaxed);
-                gate.field.store(field, Relaxed);
-                self.gates.insert(key, next);
+                inline_filter.low.store(low, Relaxed);
+                inline_filter.span.store(span, Relaxed);
+                inline_filter.field.store(field, Relaxed);
+                self.inline_filters.insert(key, next);
                 at(next)
             }
         };
         let word = self.capacity.points_offset() + usize::from(id) * size_of::<EnableWord>();
-        Want::Through((at - word) as u32)
+        EnableMode::Through((at - word) as u32)
     }
 
     /// Makes `code` decide about the hits of tracepoint `id` from now on, if the session enabled it
-    /// [conditionally](super::Want::If). The code that decided before keeps its room; the same code takes room once.
+    /// [conditionally](super::EnableMode::If). The code that decided before keeps its room; the same code takes room once.
     ///
     /// # Errors
     /// [`NoRoom`], and the condition stays as it was.
@@ -114,12 +115,12 @@ impl Conditions {
     pub fn set(&mut self, id: u16, code: &Code<'_>) -> Result<(), NoRoom> {
         self.check(id);
         let key = [code.filter, code.trigger].map(owned);
-        let place = match self.known.get(&key) {
-            Some(place) => *place,
+        let range = match self.known.get(&key) {
+            Some(range) => *range,
             None => {
-                let place = self.append(&key)?;
-                self.known.insert(key, place);
-                place
+                let range = self.append(&key)?;
+                self.known.insert(key, range);
+                range
             }
         };
         let table = self.region.at(self.pool + CONDITION_POOL).cast::<ConditionEntry>();
@@ -128,19 +129,19 @@ impl Conditions {
         // atomic.
         let entry = unsafe { &*entry };
         // ORDER(control:H) pairs with slots:B: if the load sees the word, then it sees the code.
-        entry.store(place.0, Release);
+        entry.store(range.0, Release);
         Ok(())
     }
 
     /// Appends the code to the pool.
-    fn append(&mut self, [filter, trigger]: &[When<Vec<u8>>; 2]) -> Result<Place, NoRoom> {
+    fn append(&mut self, [filter, trigger]: &[When<Vec<u8>>; 2]) -> Result<CodeRange, NoRoom> {
         // In whole words, because the program reads whole words.
         let mut bytes = Vec::new();
         for code in [filter, trigger].into_iter().filter_map(code_of) {
             bytes.extend_from_slice(code);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         }
-        let needed = bytes.len().next_multiple_of(Place::UNIT);
+        let needed = bytes.len().next_multiple_of(CodeRange::UNIT);
         let left = CONDITION_POOL - self.used;
         if needed > left {
             return Err(NoRoom { needed, left });
@@ -151,7 +152,7 @@ impl Conditions {
         // yet; the source is this process's own.
         unsafe { plain::copy_in(to, bytes.as_ptr(), bytes.len()) };
         self.used += needed;
-        Ok(Place::of(start, length(filter), length(trigger)))
+        Ok(CodeRange::of(start, length(filter), length(trigger)))
     }
 }
 

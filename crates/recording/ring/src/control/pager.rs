@@ -97,7 +97,7 @@ impl Pager {
 
     /// Bytes of the sub-buffers that have pages.
     pub fn present(&self) -> u64 {
-        let (_, top, low) = self.extent();
+        let (_, top, low) = self.limits();
         u64::from(top.wrapping_sub(low)) << self.geometry.bits
     }
 
@@ -105,8 +105,8 @@ impl Pager {
     pub fn look(&self) -> Option<Use> {
         let bounds = self.room.bounds();
         let head = Head(self.room.header().head.load(Relaxed));
-        let is_possible = head.turn().wrapping_sub(bounds.oldest) < self.geometry.count;
-        let ahead = bounds.open.wrapping_sub(head.turn().wrapping_add(1)) as i32;
+        let is_possible = head.seqno().wrapping_sub(bounds.oldest) < self.geometry.count;
+        let ahead = bounds.open.wrapping_sub(head.seqno().wrapping_add(1)) as i32;
         let is_whole = bounds.length() == self.geometry.count;
         is_possible.then_some(Use { head, ahead: ahead.max(0) as u32, is_whole })
     }
@@ -114,11 +114,11 @@ impl Pager {
     /// Sets the mark at which the [reader](crate::read::Reader::calls_pager) calls: `bytes` beyond the start of the
     /// sub-buffer of `head`.
     pub fn call_behind(&self, head: Head, bytes: u64) {
-        let turns = (bytes >> self.geometry.bits) as u32;
-        let turn = head.turn().wrapping_add(turns);
-        let place = (turn & (self.geometry.count - 1)) << self.geometry.bits;
+        let seqnos = (bytes >> self.geometry.bits) as u32;
+        let seqno = head.seqno().wrapping_add(seqnos);
+        let offset = (seqno & (self.geometry.count - 1)) << self.geometry.bits;
         let rest = bytes as u32 & (self.geometry.size() as u32 - 1);
-        self.room.call_at(Head((u64::from(turn) << 32) + u64::from(place + rest)));
+        self.room.call_at(Head((u64::from(seqno) << 32) + u64::from(offset + rest)));
     }
 
     /// Returns true if the reader has called, or there is no mark.
@@ -128,7 +128,7 @@ impl Pager {
 
     /// Returns the bounds, and the sequence numbers of the sub-buffers that have pages. While all have pages, the
     /// reader moves both on by itself.
-    fn extent(&self) -> (Bounds, u32, u32) {
+    fn limits(&self) -> (Bounds, u32, u32) {
         let (bounds, count) = (self.room.bounds(), self.geometry.count);
         if bounds.length() == count {
             return (bounds, bounds.open, bounds.oldest);
@@ -148,7 +148,7 @@ impl Pager {
     /// `ENOSPC` or `ENOMEM` when there is no memory; other errors if pages cannot be made present there. Nothing is
     /// opened then.
     pub fn extend(&mut self, program: &Program, pid: i32, most: u32) -> io::Result<u64> {
-        let (bounds, top, low) = self.extent();
+        let (bounds, top, low) = self.limits();
         let (count, present) = (self.geometry.count, top.wrapping_sub(low));
         (self.top, self.low) = (top, low);
         let until = bounds.open.wrapping_add(most.min(count - bounds.length().min(count)));
@@ -174,7 +174,7 @@ impl Pager {
     /// # Errors
     /// The system call's error.
     pub fn trim(&mut self, program: &Program) -> io::Result<u64> {
-        let (bounds, top, low) = self.extent();
+        let (bounds, top, low) = self.limits();
         let behind = bounds.oldest.wrapping_sub(low);
         if behind == 0 || behind > top.wrapping_sub(low) {
             return Ok(0);
@@ -188,7 +188,7 @@ impl Pager {
     /// revoke again.
     pub fn revoke(&mut self, keep: u32) -> bool {
         let Some(Use { head, .. }) = self.look() else { return false };
-        let end = head.turn().wrapping_add(1).wrapping_add(keep.max(1));
+        let end = head.seqno().wrapping_add(1).wrapping_add(keep.max(1));
         let before = self.room.close_from(end).filter(|before| before.length() == self.geometry.count);
         if let Some(before) = before {
             (self.top, self.low) = (before.open, before.oldest);
@@ -203,12 +203,12 @@ impl Pager {
     /// # Errors
     /// The system call's error.
     pub fn reclaim(&mut self, program: &Program) -> io::Result<u64> {
-        let (bounds, top, low) = self.extent();
+        let (bounds, top, low) = self.limits();
         let Some(Use { head, is_whole: false, .. }) = self.look() else { return Ok(0) };
         if self.has_writers() {
             return Ok(0);
         }
-        let next = head.turn().wrapping_add(2);
+        let next = head.seqno().wrapping_add(2);
         let first = if (next.wrapping_sub(bounds.open) as i32) > 0 { next } else { bounds.open };
         let revoked = top.wrapping_sub(first) as i32;
         if revoked <= 0 {
@@ -225,22 +225,22 @@ impl Pager {
     /// Returns true if a writer of the shared ring is at work. If there is none, writers that come later see the
     /// revocation.
     fn has_writers(&self) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads. If it misses a
+        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads: if it misses a
         // writer, then that writer sees the revocation, or is gone.
         fence(SeqCst);
         self.room.header().writers.load(Acquire) != 0
     }
 
-    fn punch(&self, program: &Program, turn: u32, turns: u32) -> io::Result<u64> {
-        program.punch(&data_ranges(self.geometry, self.data, turn, turns))?;
-        Ok(u64::from(turns) << self.geometry.bits)
+    fn punch(&self, program: &Program, seqno: u32, seqnos: u32) -> io::Result<u64> {
+        program.punch(&data_ranges(self.geometry, self.data, seqno, seqnos))?;
+        Ok(u64::from(seqnos) << self.geometry.bits)
     }
 }
 
 /// The parts of a file with the sub-buffers of these sequence numbers: offsets and lengths.
-pub(super) fn data_ranges(geometry: Geometry, data: u64, turn: u32, turns: u32) -> Vec<(u64, u64)> {
+pub(super) fn data_ranges(geometry: Geometry, data: u64, seqno: u32, seqnos: u32) -> Vec<(u64, u64)> {
     let bytes = |sub_buffers: u32| u64::from(sub_buffers) << geometry.bits;
-    let runs = runs(geometry.count, turn, turns);
+    let runs = runs(geometry.count, seqno, seqnos);
     runs.map(|run| (data + bytes(run.start), bytes(run.end - run.start))).collect()
 }
 
@@ -249,8 +249,8 @@ pub(super) fn data_ranges(geometry: Geometry, data: u64, turn: u32, turns: u32) 
 pub(super) fn word_ranges(
     geometry: Geometry,
     commits: Option<u64>,
-    turn: u32,
-    turns: u32,
+    seqno: u32,
+    seqnos: u32,
 ) -> Vec<(u64, u64)> {
     let Some(commits) = commits else { return Vec::new() };
     let (page, stride) = (PAGE as u64, geometry.commit_stride() as u64);
@@ -258,15 +258,15 @@ pub(super) fn word_ranges(
         let start = (commits + u64::from(run.start) * stride) / page * page;
         (start, (commits + u64::from(run.end) * stride).next_multiple_of(page) - start)
     };
-    runs(geometry.count, turn, turns).map(pages).collect()
+    runs(geometry.count, seqno, seqnos).map(pages).collect()
 }
 
 /// The indices of the sub-buffers with these sequence numbers, at most `count` of them, in one range or, where they
 /// wrap, two.
-fn runs(count: u32, turn: u32, turns: u32) -> impl Iterator<Item = Range<u32>> {
-    let start = turn & (count - 1);
-    let first = turns.min(count - start);
-    [start..start + first, 0..turns - first].into_iter().filter(|run| !run.is_empty())
+fn runs(count: u32, seqno: u32, seqnos: u32) -> impl Iterator<Item = Range<u32>> {
+    let start = seqno & (count - 1);
+    let first = seqnos.min(count - start);
+    [start..start + first, 0..seqnos - first].into_iter().filter(|run| !run.is_empty())
 }
 
 #[cfg(test)]

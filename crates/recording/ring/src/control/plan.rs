@@ -2,18 +2,18 @@
 
 use super::pager::{Portion, data_ranges, word_ranges};
 use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
-use crate::write::Clock;
+use crate::write::TimestampClock;
 use std::time::Duration;
 
 /// A session's request to a program.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct AttachOptions<'a> {
     /// The session's name; a long one is cut.
     pub name: &'a str,
     /// The size and the number of each ring's sub-buffers.
     pub geometry: Geometry,
     /// The clock of the records' timestamps.
-    pub clock: Clock,
+    pub clock: TimestampClock,
     /// The CPUs that get a ring.
     pub cpus: &'a [u32],
     /// True if records on all other CPUs are left out; else they go to the shared ring.
@@ -24,7 +24,7 @@ pub struct Wanted<'a> {
     /// without a limit. No effect in rings that overwrite, which always have room.
     pub block: Option<Duration>,
     /// The sub-buffer sequence number at which every ring starts. Should differ from one session to the next.
-    pub first_turn: u32,
+    pub first_seqno: u32,
     /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager)
     /// give pages to the others.
     pub portion: Option<Portion>,
@@ -32,11 +32,11 @@ pub struct Wanted<'a> {
     pub conditions: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> AttachOptions<'a> {
     /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring.
     /// Writers neither wake the collector nor wait for it.
-    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_turn: u32) -> Self {
-        let clock = Clock::Cycles;
+    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_seqno: u32) -> Self {
+        let clock = TimestampClock::Cycles;
         Self {
             name,
             geometry,
@@ -45,7 +45,7 @@ impl<'a> Wanted<'a> {
             leave_out_others: false,
             wake: false,
             block: None,
-            first_turn,
+            first_seqno,
             portion: None,
             conditions: true,
         }
@@ -58,9 +58,9 @@ impl<'a> Wanted<'a> {
 
     /// The sub-buffers of a ring that have pages at first.
     pub(super) fn present(&self, cpu: Option<u32>) -> u32 {
-        let wanted = self.portion().map(|portion| if cpu.is_some() { portion.cpu } else { portion.shared });
+        let present = self.portion().map(|portion| if cpu.is_some() { portion.cpu } else { portion.shared });
         // At least one: the head is in the first sub-buffer.
-        wanted.map_or(self.geometry.count, |wanted| wanted.clamp(1, self.geometry.count))
+        present.map_or(self.geometry.count, |present| present.clamp(1, self.geometry.count))
     }
 
     /// Returns the longest time for which writers wait, as the ring's header encodes it.
@@ -71,7 +71,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// The layout of a session's rings and conditions in its region.
-pub(super) struct Plan {
+pub(super) struct Placement {
     pub(super) length: u64,
     pub(super) conditions: usize,
     /// Bytes of the conditions of registered tracepoints. The table goes on without memory for tracepoints that
@@ -87,16 +87,20 @@ pub(super) struct RingPlan {
     pub(super) data: usize,
 }
 
-impl Plan {
-    pub(super) fn of(wanted: &Wanted<'_>, Capacity { cpus, points }: Capacity, registered: u32) -> Self {
-        let geometry = wanted.geometry;
+impl Placement {
+    pub(super) fn of(
+        options: &AttachOptions<'_>,
+        Capacity { cpus, points }: Capacity,
+        registered: u32,
+    ) -> Self {
+        let geometry = options.geometry;
         let mut length = 0;
         let mut take = |size: usize| {
             let at = length;
             length += size;
             at
         };
-        let of_cpus = wanted.cpus.iter().filter(|&&cpu| cpu < cpus).map(|&cpu| Some(cpu));
+        let of_cpus = options.cpus.iter().filter(|&&cpu| cpu < cpus).map(|&cpu| Some(cpu));
         let rings = of_cpus
             .chain([None])
             .map(|cpu| RingPlan {
@@ -114,17 +118,17 @@ impl Plan {
     }
 
     /// The parts of the region that have pages at first: offsets and lengths.
-    pub(super) fn parts(&self, wanted: &Wanted<'_>) -> Vec<(u64, u64)> {
-        if wanted.portion().is_none() {
+    pub(super) fn parts(&self, options: &AttachOptions<'_>) -> Vec<(u64, u64)> {
+        if options.portion().is_none() {
             return vec![(0, (self.conditions + self.registered) as u64)];
         }
         let of_ring = |ring: &RingPlan| {
             let commits = ring.commits.map(|commits| commits as u64);
-            let (turn, turns) = (wanted.first_turn, wanted.present(ring.cpu));
-            let data = data_ranges(wanted.geometry, ring.data as u64, turn, turns);
-            data.into_iter().chain(word_ranges(wanted.geometry, commits, turn, turns))
+            let (seqno, seqnos) = (options.first_seqno, options.present(ring.cpu));
+            let data = data_ranges(options.geometry, ring.data as u64, seqno, seqnos);
+            data.into_iter().chain(word_ranges(options.geometry, commits, seqno, seqnos))
         };
-        let conditions = wanted.conditions.then_some((self.conditions as u64, self.registered as u64));
+        let conditions = options.conditions.then_some((self.conditions as u64, self.registered as u64));
         self.rings.iter().flat_map(of_ring).chain(conditions).collect()
     }
 }

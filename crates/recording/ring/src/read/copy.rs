@@ -65,11 +65,11 @@ impl Source {
     pub(super) fn complete(
         self,
         marks: &[MarkWord],
-        turn: u32,
+        seqno: u32,
         within: Range<u32>,
     ) -> impl Iterator<Item = Range<u32>> {
         let mut behind = within.start;
-        marked(marks, turn).filter_map(move |start| {
+        marked(marks, seqno).filter_map(move |start| {
             let most = within.end.saturating_sub(start);
             if start < behind || most < SHARED_HEADER {
                 return None;
@@ -92,12 +92,12 @@ impl Source {
     }
 }
 
-/// The offsets that are marked for sequence number `turn`, ascending.
-fn marked(marks: &[MarkWord], turn: u32) -> impl Iterator<Item = u32> {
+/// The offsets that are marked for sequence number `seqno`, ascending.
+fn marked(marks: &[MarkWord], seqno: u32) -> impl Iterator<Item = u32> {
     marks.iter().zip((0..).step_by(MARKED)).flat_map(move |(word, base)| {
         // ORDER(read:D) pairs with commit:A: if the load sees a mark, then it sees the record.
         let word = word.load(Acquire);
-        let bits = if (word >> 32) as u32 == turn { word as u32 } else { 0 };
+        let bits = if (word >> 32) as u32 == seqno { word as u32 } else { 0 };
         (0..32).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| base + 8 * bit)
     })
 }
@@ -107,16 +107,16 @@ impl Reader {
         Source { bytes: self.data(number), size: self.geometry.size() as u32, racing }
     }
 
-    /// Copies the unread records of the sub-buffer with sequence number `turn`, up to `head`. Where writers may be
+    /// Copies the unread records of the sub-buffer with sequence number `seqno`, up to `head`. Where writers may be
     /// `racing`, the caller has to find out if they were.
-    pub(super) fn copy_turn(&self, turn: u32, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
+    pub(super) fn copy_seqno(&self, seqno: u32, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
         let (source, size) = (self.source(sub_buffer.number, racing), self.geometry.size() as u32);
-        let start = if turn == self.turn { self.handed_out.behind() } else { PACKET_HEADER as u32 };
-        let filling = turn == head.turn();
+        let start = if seqno == self.seqno { self.handed_out.behind() } else { PACKET_HEADER as u32 };
+        let filling = seqno == head.seqno();
         match self.commit_words(sub_buffer.number) {
             Some((_, marks)) if filling || !self.is_committed(sub_buffer) => {
                 let end = if filling { head.start() & (size - 1) } else { size };
-                let records: Vec<_> = source.complete(marks, turn, start..end).collect();
+                let records: Vec<_> = source.complete(marks, seqno, start..end).collect();
                 let unfinished = gaps(&records, start..end, |behind| source.ends_in_padding(behind));
                 Copied { bytes: source.gather(&records), left: None, unfinished }
             }
@@ -125,9 +125,9 @@ impl Reader {
                 Copied { bytes, left: None, unfinished: 0 }
             }
             _ => {
-                let [stamp, left, lost] = source.words(LEFT);
+                let [timestamp, left, lost] = source.words(LEFT);
                 let bytes = source.packet(start..self.end(Head(left)));
-                Copied { bytes, left: Some((stamp, lost)), unfinished: 0 }
+                Copied { bytes, left: Some((timestamp, lost)), unfinished: 0 }
             }
         }
     }

@@ -34,10 +34,10 @@ impl Reader {
         if let Some(held) = held {
             return Some(held.number);
         }
-        self.leave_overwritten(head);
-        while self.turn != head.turn() {
-            let entry = self.entry(self.turn)?;
-            if entry.turn() == self.turn {
+        self.skip_overwritten(head);
+        while self.seqno != head.seqno() {
+            let entry = self.entry(self.seqno)?;
+            if entry.seqno() == self.seqno {
                 if !self.is_committed(entry.spare()) {
                     return None;
                 }
@@ -54,8 +54,8 @@ impl Reader {
     /// if writers have claimed the sub-buffer for a later sequence number.
     fn try_exchange(&mut self, entry: Entry) -> Option<u32> {
         let exchange = self.exchange.as_ref()?;
-        let given = Entry::of(entry.turn(), exchange.spare);
-        let word = self.entry_word(entry.turn())?;
+        let given = Entry::of(entry.seqno(), exchange.spare);
+        let word = self.entry_word(entry.seqno())?;
         // ORDER(exchange:A) pairs with view:B: if a writer claims the sub-buffer that is given here, then this reader
         // has read it before. The one that it gets was complete when it saw the head (read:A) and the commit count
         // (read:C).
@@ -65,21 +65,21 @@ impl Reader {
         Some(taken.number)
     }
 
-    /// The sub-buffer with sequence number `turn`, if it was not claimed for a later one.
-    pub(super) fn in_table(&self, turn: u32) -> Option<Spare> {
-        let entry = self.entry(turn)?;
-        (entry.turn() == turn).then_some(entry.spare())
+    /// The sub-buffer with sequence number `seqno`, if it was not claimed for a later one.
+    pub(super) fn in_table(&self, seqno: u32) -> Option<Spare> {
+        let entry = self.entry(seqno)?;
+        (entry.seqno() == seqno).then_some(entry.spare())
     }
 
-    /// The entry for sequence number `turn`, if its index is possible.
-    fn entry(&self, turn: u32) -> Option<Entry> {
+    /// The entry for sequence number `seqno`, if its index is possible.
+    fn entry(&self, seqno: u32) -> Option<Entry> {
         // The load orders nothing: the exchange confirms its value, or the value is never undone.
-        let entry = Entry(self.entry_word(turn)?.load(Relaxed));
+        let entry = Entry(self.entry_word(seqno)?.load(Relaxed));
         ((entry.spare().number as usize) < self.geometry.sub_buffers()).then_some(entry)
     }
 
-    fn entry_word(&self, turn: u32) -> Option<&TableEntry> {
-        let index = (turn & (self.geometry.count - 1)) as usize;
+    fn entry_word(&self, seqno: u32) -> Option<&TableEntry> {
+        let index = (seqno & (self.geometry.count - 1)) as usize;
         let word = self.region.at(self.exchange.as_ref()?.table + index * size_of::<TableEntry>());
         // SAFETY: the table lies inside the region and has `count` entries, of which `index` is one; all are atomics.
         Some(unsafe { &*word.cast::<TableEntry>() })
@@ -93,21 +93,21 @@ impl Reader {
     pub fn keep_up(&mut self) -> Result<(), Corrupt> {
         let head = self.head()?;
         if self.exchange.as_ref().is_some_and(|exchange| exchange.held.is_none()) {
-            self.leave_overwritten(head);
+            self.skip_overwritten(head);
         }
         Ok(())
     }
 
-    fn leave_overwritten(&mut self, head: Head) {
-        let oldest = head.turn().wrapping_add(1).wrapping_sub(self.geometry.count);
-        let behind = oldest.wrapping_sub(self.turn);
+    fn skip_overwritten(&mut self, head: Head) {
+        let oldest = head.seqno().wrapping_add(1).wrapping_sub(self.geometry.count);
+        let behind = oldest.wrapping_sub(self.seqno);
         if (1..=i32::MAX as u32).contains(&behind) {
             self.skip(behind);
         }
     }
 
     fn skip(&mut self, sub_buffers: u32) {
-        self.turn = self.turn.wrapping_add(sub_buffers);
+        self.seqno = self.seqno.wrapping_add(sub_buffers);
         self.handed_out = HandedOut::default();
         if let Some(exchange) = &mut self.exchange {
             exchange.overwritten += u64::from(sub_buffers);

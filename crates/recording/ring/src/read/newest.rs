@@ -52,19 +52,19 @@ impl Reader {
         let head = self.head()?;
         let (now, lost) = (now(), self.lost());
         let (mut newest_first, mut bytes, mut overwritten) = (Vec::new(), 0, false);
-        for turn in self.turns(head) {
+        for seqno in self.seqnos(head) {
             if bytes >= limit {
                 break;
             }
             let racing = self.exchange.is_some();
-            let copy = |sub_buffer| self.copy_turn(turn, sub_buffer, head, racing);
-            let Some(copied) = self.unless_claimed(turn, copy) else {
+            let copy = |sub_buffer| self.copy_seqno(seqno, sub_buffer, head, racing);
+            let Some(copied) = self.unless_claimed(seqno, copy) else {
                 overwritten = true;
                 break;
             };
             bytes += copied.bytes.len();
             // Older sub-buffers end where this one begins, or before.
-            let is_last = copied.first_stamp().is_some_and(|first| first < since);
+            let is_last = copied.first_timestamp().is_some_and(|first| first < since);
             newest_first.push(copied);
             if is_last {
                 break;
@@ -73,14 +73,14 @@ impl Reader {
         Ok(Newest { packets: packets(newest_first.into_iter(), now, lost), overwritten })
     }
 
-    /// The result of `copy` for the sub-buffer with sequence number `turn`, while writers may overwrite it; `None` if
+    /// The result of `copy` for the sub-buffer with sequence number `seqno`, while writers may overwrite it; `None` if
     /// they have claimed it for a later one.
-    pub(super) fn unless_claimed<T>(&self, turn: u32, copy: impl FnOnce(Spare) -> T) -> Option<T> {
-        let sub_buffer = self.sub_buffer_of(turn)?;
+    pub(super) fn unless_claimed<T>(&self, seqno: u32, copy: impl FnOnce(Spare) -> T) -> Option<T> {
+        let sub_buffer = self.sub_buffer_of(seqno)?;
         let copied = copy(sub_buffer);
         // ORDER(read:E) pairs with write:B and commit:D: if `copy` has read a word that a later sequence number's
         // writer stored, then the load behind this fence sees that it was claimed.
         fence(Acquire);
-        (self.sub_buffer_of(turn) == Some(sub_buffer)).then_some(copied)
+        (self.sub_buffer_of(seqno) == Some(sub_buffer)).then_some(copied)
     }
 }

@@ -28,10 +28,10 @@ impl Lost {
 pub struct Content {
     /// Bytes of header room and records; at least [`PACKET_HEADER`], at most the sub-buffer's size.
     pub end: u32,
-    /// The first record's timestamp; `last_stamp` if there is no record.
-    pub first_stamp: u64,
+    /// The first record's timestamp; `last_timestamp` if there is no record.
+    pub first_timestamp: u64,
     /// A timestamp not before the last record's, and not after the next packet's first.
-    pub last_stamp: u64,
+    pub last_timestamp: u64,
     /// Records lost by the packet's end.
     pub lost: Lost,
 }
@@ -39,8 +39,8 @@ pub struct Content {
 impl Content {
     /// The description of a packet whose first record has the timestamp `first`.
     pub(super) fn new(end: u32, first: Option<u64>, last: u64, lost: Lost) -> Self {
-        let first_stamp = first.unwrap_or(last);
-        Self { end, first_stamp, last_stamp: last.max(first_stamp), lost }
+        let first_timestamp = first.unwrap_or(last);
+        Self { end, first_timestamp, last_timestamp: last.max(first_timestamp), lost }
     }
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Copied {
 
 impl Copied {
     /// The first record's timestamp, if there is a record.
-    pub(super) fn first_stamp(&self) -> Option<u64> {
+    pub(super) fn first_timestamp(&self) -> Option<u64> {
         word(&self.bytes, PACKET_HEADER)
     }
 }
@@ -166,8 +166,8 @@ pub(super) fn packets(newest_first: impl Iterator<Item = Copied>, now: u64, lost
     let packet = |copied: Copied| {
         let (last, total) = copied.left.unwrap_or((next, lost.total));
         lost = lost.when(total);
-        let content = Content::new(copied.bytes.len() as u32, copied.first_stamp(), last, lost);
-        next = content.first_stamp;
+        let content = Content::new(copied.bytes.len() as u32, copied.first_timestamp(), last, lost);
+        next = content.first_timestamp;
         let packet = Packet { bytes: copied.bytes, content };
         lost = packet.lost_before();
         packet

@@ -46,7 +46,7 @@ impl Reader {
         if self.handed_out.taken {
             return Ok(None);
         }
-        let part = self.unless_claimed(self.turn, |sub_buffer| self.next_part(sub_buffer, head));
+        let part = self.unless_claimed(self.seqno, |sub_buffer| self.next_part(sub_buffer, head));
         let Some((bytes, behind)) = part.flatten() else { return Ok(None) };
         self.handed_out.parts = behind - PACKET_HEADER as u32;
         let copied = Copied { bytes, left: None, unfinished: 0 };
@@ -57,7 +57,7 @@ impl Reader {
     fn next_part(&self, sub_buffer: Spare, head: Head) -> Option<(Vec<u8>, u32)> {
         let source = self.source(sub_buffer.number, self.exchange.is_some());
         let (start, size) = (self.handed_out.behind(), self.geometry.size() as u32);
-        let filling = self.turn == head.turn();
+        let filling = self.seqno == head.seqno();
         let end = if filling { head.start() & (size - 1) } else { size };
         let Some((_, marks)) = self.commit_words(sub_buffer.number) else {
             return filling.then(|| (source.packet(start..self.end(head)), end.max(start)));
@@ -67,7 +67,7 @@ impl Reader {
         }
         let mut behind = start;
         let records: Vec<_> = source
-            .complete(marks, self.turn, start..end)
+            .complete(marks, self.seqno, start..end)
             .take_while(|record| {
                 let follows = record.start == behind;
                 behind = if follows { record.end.next_multiple_of(8) } else { behind };
@@ -85,13 +85,13 @@ impl Reader {
             return;
         }
         let source = self.source(number, false);
-        let [stamp, head, lost] = source.words(LEFT);
+        let [timestamp, head, lost] = source.words(LEFT);
         let rest = source.packet(start..self.end(Head(head)));
         let records = &rest[PACKET_HEADER..];
         let to = self.data(number);
         // SAFETY: not more bytes than there were, which move towards the front; the sub-buffer is the reader's.
         unsafe { plain::copy_in(to.wrapping_add(PACKET_HEADER), records.as_ptr(), records.len()) };
-        let left = [stamp, head.wrapping_sub(parts.into()), lost];
+        let left = [timestamp, head.wrapping_sub(parts.into()), lost];
         // SAFETY: the words of a sub-buffer switch lie in the packet header's room, aligned to 8; the sub-buffer is the
         // reader's.
         unsafe { plain::write(to.wrapping_add(LEFT).cast(), left) };

@@ -62,8 +62,8 @@ const NEVER: u64 = u64::MAX;
 
 impl Room {
     /// Returns the room of a ring of `count` sub-buffers that is not open yet; the first `present` have pages.
-    pub(crate) fn new(header: HeaderRef, count: u32, first_turn: u32, present: u32) -> Arc<Self> {
-        let bounds = Bounds { oldest: first_turn, open: first_turn.wrapping_add(present) };
+    pub(crate) fn new(header: HeaderRef, count: u32, first_seqno: u32, present: u32) -> Arc<Self> {
+        let bounds = Bounds { oldest: first_seqno, open: first_seqno.wrapping_add(present) };
         let [word, mark, end] = [(); 3].map(|()| AtomicU64::new(0));
         let room = Arc::new(Self { header, count, bounds: word, publishing: AtomicU32::new(0), mark, end });
         // At their final address: the checker loom knows an atomic by its address.
@@ -87,22 +87,22 @@ impl Room {
 
     /// Returns the present bounds.
     pub(crate) fn bounds(&self) -> Bounds {
-        // ORDER(room:A): if the load sees that a sub-buffer was put, then it was read before.
+        // ORDER(room:A) pairs with itself: if the load sees that a sub-buffer was put, then it was read before.
         let word = self.bounds.load(Acquire);
         Bounds::of(word)
     }
 
     /// Sets the first sequence number that has no pages; `None`: all have pages. To be called before writers may enter
     /// one more, and before the pages of one are taken.
-    pub(crate) fn end_at(&self, turn: Option<u32>) {
-        self.end.store(turn.map_or(NEVER, u64::from), Relaxed);
+    pub(crate) fn end_at(&self, seqno: Option<u32>) {
+        self.end.store(seqno.map_or(NEVER, u64::from), Relaxed);
     }
 
-    /// Returns true if the sub-buffer with sequence number `turn` has pages. That of a head has pages, if writers
+    /// Returns true if the sub-buffer with sequence number `seqno` has pages. That of a head has pages, if writers
     /// stored the head: a thread that has loaded it sees the [`end_at`](Self::end_at) that preceded.
-    pub(crate) fn has_pages(&self, turn: u32) -> bool {
+    pub(crate) fn has_pages(&self, seqno: u32) -> bool {
         let end = self.end.load(Relaxed);
-        end == NEVER || (end as u32).wrapping_sub(turn) as i32 > 0
+        end == NEVER || (end as u32).wrapping_sub(seqno) as i32 > 0
     }
 
     /// Sets the head from which on the pager is to be called.
@@ -146,7 +146,7 @@ impl Room {
     /// Returns true if no bounds are about to be published that are older than the present ones. The published word
     /// then follows from the present bounds, or will before any writer reads it again.
     pub(crate) fn is_settled(&self) -> bool {
-        // ORDER(room:B): if the load does not see the reader, then the reader has published, or changes the bounds
+        // ORDER(room:B) pairs with itself: if the load does not see the reader, then the reader has published, or changes the bounds
         // behind this thread's change.
         self.publishing.load(Acquire) == 0
     }
@@ -173,7 +173,7 @@ impl Room {
         let mut before = self.bounds.load(Relaxed);
         let after = loop {
             let after = change(Bounds::of(before));
-            // ORDER(room:A): if the change sees an earlier one, then it sees all that preceded that one, and passes it
+            // ORDER(room:A) pairs with itself: if the change sees an earlier one, then it sees all that preceded that one, and passes it
             // on.
             match self.bounds.compare_exchange(before, after.word(), AcqRel, Relaxed) {
                 Ok(_) => break after,
@@ -193,7 +193,7 @@ impl Room {
             // ORDER(read:B) pairs with view:C: if a writer's load sees this value, then the writer writes after the
             // reader has read.
             self.header.consumed.swap(self.consumed(bounds), AcqRel);
-            // ORDER(room:A): if a reader publishes sub-buffers that the pager opened, then it knows their pages.
+            // ORDER(room:A) pairs with itself: if a reader publishes sub-buffers that the pager opened, then it knows their pages.
             let now = Bounds::of(self.bounds.load(Acquire));
             if now.open == bounds.open {
                 return;
@@ -211,18 +211,18 @@ mod tests {
     use crate::position::is_full;
     use std::os::fd::AsFd;
 
-    fn room(first_turn: u32, present: u32) -> Arc<Room> {
+    fn room(first_seqno: u32, present: u32) -> Arc<Room> {
         let size = size_of::<RingHeader>();
         let file = create_file(size as u64).unwrap();
         let control = Arc::new(Mapping::new(file.as_fd(), 0, size).unwrap());
-        Room::new(HeaderRef { control, offset: 0 }, 4, first_turn, present)
+        Room::new(HeaderRef { control, offset: 0 }, 4, first_seqno, present)
     }
 
     /// Sequence numbers from `from` on that writers may enter.
     fn open(room: &Room, from: u32) -> Vec<u32> {
         let consumed = room.header.consumed.load(Relaxed);
-        let turns = (0..8).map(|step| from.wrapping_add(step));
-        turns.take_while(|&turn| !is_full(turn, consumed, 4)).collect()
+        let seqnos = (0..8).map(|step| from.wrapping_add(step));
+        seqnos.take_while(|&seqno| !is_full(seqno, consumed, 4)).collect()
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_turn_has_pages_before_the_end_and_everywhere_where_all_have() {
         let room = room(u32::MAX, 2);
-        assert_eq!([u32::MAX, 0, 1, 2].map(|turn| room.has_pages(turn)), [true, true, false, false]);
+        assert_eq!([u32::MAX, 0, 1, 2].map(|seqno| room.has_pages(seqno)), [true, true, false, false]);
         room.end_at(None);
         assert!(room.has_pages(1) && room.has_pages(2));
         assert!(

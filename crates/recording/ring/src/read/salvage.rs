@@ -13,8 +13,8 @@ impl Reader {
     /// [`Corrupt`] if no writer could have stored the head.
     pub fn salvage(&self, now: u64, take: impl FnMut(Packet)) -> Result<u64, Corrupt> {
         let head = self.head()?;
-        let copy = |turn| Some(self.copy_turn(turn, self.sub_buffer_of(turn)?, head, false));
-        let newest_first: Vec<_> = self.turns(head).filter_map(copy).collect();
+        let copy = |seqno| Some(self.copy_seqno(seqno, self.sub_buffer_of(seqno)?, head, false));
+        let newest_first: Vec<_> = self.seqnos(head).filter_map(copy).collect();
         let unfinished = newest_first.iter().map(|copied| copied.unfinished).sum();
         packets(newest_first.into_iter(), now, self.lost()).into_iter().for_each(take);
         Ok(unfinished)

@@ -5,10 +5,10 @@ use loom::thread;
 use sordino_percpu::model;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::area::Area;
-use sordino_ring::control::{Attached, Program, Want, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
+use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::layout::{Geometry, SLOTS};
 use sordino_ring::position::Head;
-use sordino_ring::want::{Sessions, Wants};
 
 /// Two collectors of different processes, of which the second has attached. Loom knows the words that the first will
 /// use.
@@ -16,18 +16,18 @@ fn two_collectors() -> (Area, [Program; 2], Attached) {
     let (area, file) = Area::create(&REQUEST).unwrap();
     let programs = [(); 2].map(|()| Program::open(&file).unwrap());
     area.point(0).load(Relaxed);
-    let before = programs.each_ref().map(|program| program.attach(&wanted(&[], 1)).unwrap());
+    let before = programs.each_ref().map(|program| program.attach(&options(&[], 1)).unwrap());
     for (program, attached) in programs.iter().zip(&before) {
         share(area.rings(attached.slot), 0, HALF, None);
         program.detach(attached).unwrap();
     }
-    let attached = programs[1].attach(&wanted(&[], 2)).unwrap();
+    let attached = programs[1].attach(&options(&[], 2)).unwrap();
     (area, programs, attached)
 }
 
 /// Writes a record to each session that enabled it, as a tracepoint does. Returns these sessions.
 fn hit(area: Area) -> u8 {
-    let all = Wants(area.point(0).load(Acquire)).sessions(1).all;
+    let all = EnableMask(area.point(0).load(Acquire)).sessions(1).all;
     let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
     wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
     all
@@ -39,9 +39,9 @@ fn who_sees_that_sessions_want_an_event_sees_the_rings_of_all() {
         let (area, [one, two], mut second) = two_collectors();
         let other_slot = second.slot;
         let writer = thread::spawn(move || hit(area));
-        let other = thread::spawn(move || two.enable(other_slot, 0, Want::Always));
-        let mut first = one.attach(&wanted(&[], 3)).unwrap();
-        one.enable(first.slot, 0, Want::Always);
+        let other = thread::spawn(move || two.enable(other_slot, 0, EnableMode::Always));
+        let mut first = one.attach(&options(&[], 3)).unwrap();
+        one.enable(first.slot, 0, EnableMode::Always);
         let written = writer.join().unwrap();
         other.join().unwrap();
         for attached in [&mut first, &mut second] {
@@ -56,32 +56,32 @@ fn who_sees_that_sessions_want_an_event_sees_the_rings_of_all() {
 fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
     check(|| {
         let (area, [one, two], second) = two_collectors();
-        let first = one.attach(&wanted(&[], 3)).unwrap();
-        two.enable(second.slot, 0, Want::Always);
+        let first = one.attach(&options(&[], 3)).unwrap();
+        two.enable(second.slot, 0, EnableMode::Always);
         let other = thread::spawn(move || {
-            two.enable(second.slot, 0, Want::If);
-            two.enable(second.slot, 0, Want::No);
+            two.enable(second.slot, 0, EnableMode::If);
+            two.enable(second.slot, 0, EnableMode::No);
         });
-        one.enable(first.slot, 0, Want::Always);
-        one.enable(first.slot, 0, Want::If);
+        one.enable(first.slot, 0, EnableMode::Always);
+        one.enable(first.slot, 0, EnableMode::If);
         other.join().unwrap();
         let only = 1 << first.slot;
         assert_eq!(
-            Wants(area.point(0).load(Relaxed)).sessions(1),
+            EnableMask(area.point(0).load(Relaxed)).sessions(1),
             Sessions { all: only, conditional: only, counted: 0 }
         );
     });
 }
 
 /// Another session's request: larger sub-buffers, so that the sizes in the first one's header are wrong for it.
-fn other(cpus: &[u32]) -> Wanted<'_> {
-    Wanted { geometry: Geometry { bits: 10, ..SMALL }, ..wanted(cpus, 11) }
+fn other(cpus: &[u32]) -> AttachOptions<'_> {
+    AttachOptions { geometry: Geometry { bits: 10, ..SMALL }, ..options(cpus, 11) }
 }
 
 #[test]
 fn a_shared_ring_opens_at_once() {
     check(|| {
-        let (area, program) = recorded_area(&wanted(&[], 1));
+        let (area, program) = recorded_area(&options(&[], 1));
         let writer = thread::spawn(move || share(area.rings(0), 1, HALF, None));
         let mut attached = program.attach(&other(&[])).unwrap();
         writer.join().unwrap();
@@ -106,11 +106,11 @@ fn a_cpu_ring_opens_at_once() {
 #[test]
 fn a_shared_ring_s_writer_keeps_its_memory_from_the_next_session() {
     check(|| {
-        let (area, program, attached) = attached(&wanted(&[], 1));
+        let (area, program, attached) = attached(&options(&[], 1));
         let slot = attached.slot;
         let writer = thread::spawn(move || share(area.rings(slot), 1, HALF, None));
         program.detach(&attached).unwrap();
-        let mut next = program.attach(&wanted(&[], 11)).unwrap();
+        let mut next = program.attach(&options(&[], 11)).unwrap();
         share(area.rings(next.slot), 2, HALF, None);
         assert!(salvage(&next.readers[0], HALF).0.contains(&2));
         writer.join().unwrap();
@@ -122,7 +122,7 @@ fn a_shared_ring_s_writer_keeps_its_memory_from_the_next_session() {
 #[test]
 fn a_cpu_ring_that_closes_stays_closed() {
     check(|| {
-        let (area, program, attached) = attached(&wanted(&[0], 1));
+        let (area, program, attached) = attached(&options(&[0], 1));
         let slot = attached.slot;
         let writer = thread::spawn(move || emit(area.rings(slot), 1, HALF));
         program.detach(&attached).unwrap();
@@ -131,7 +131,7 @@ fn a_cpu_ring_that_closes_stays_closed() {
         let head = || Head(unsafe { &*area.rings(slot).at(0) }.head.load(Relaxed));
         let closed = head();
         // A writer that was in its section publishes; none took the closed ring for an open one.
-        assert!(closed.is_closed() || closed.turn() == 1, "{closed:x?}");
+        assert!(closed.is_closed() || closed.seqno() == 1, "{closed:x?}");
         emit(area.rings(slot), 2, HALF);
         assert_eq!(head(), closed);
     });
@@ -146,7 +146,7 @@ fn a_cpu_ring_s_writer_sleeps_through_a_session_s_end() {
         let writer = thread::spawn(move || emit(area.rings(slot), 1, 2 * WHOLE));
         program.detach(&attached).unwrap();
         model::outlast_sections();
-        let mut next = program.attach(&wanted(&[0], 11)).unwrap();
+        let mut next = program.attach(&options(&[0], 11)).unwrap();
         writer.join().unwrap();
         assert!(next.readers.iter_mut().all(|reader| finish(reader, 2 * WHOLE).is_empty()));
     });

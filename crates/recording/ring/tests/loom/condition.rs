@@ -4,10 +4,10 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::condition::When;
-use sordino_ring::control::{Code, Want};
-use sordino_ring::layout::Gate;
+use sordino_ring::control::{Code, EnableMode};
+use sordino_ring::enable::EnableMask;
+use sordino_ring::layout::InlineFilter;
 use sordino_ring::slots::{Copied, Table};
-use sordino_ring::want::Wants;
 use std::mem::MaybeUninit;
 
 const OLD: Code<'_> = Code { filter: When::If(b"the old"), trigger: When::Never };
@@ -15,7 +15,7 @@ const NEW: Code<'_> = Code { filter: When::If(b"the newer one"), trigger: When::
 
 /// The filter's code, as a hit finds it.
 fn filter(table: Table) -> Vec<u8> {
-    let When::If(code) = table.place(0).filter() else { return Vec::new() };
+    let When::If(code) = table.code_range(0).filter() else { return Vec::new() };
     let mut copied: Copied = [MaybeUninit::uninit(); _];
     // SAFETY: `code` is the range that the tracepoint's place returned.
     unsafe { table.copy(code, &mut copied) }.to_vec()
@@ -24,7 +24,7 @@ fn filter(table: Table) -> Vec<u8> {
 #[test]
 fn who_sees_a_condition_s_word_sees_its_code() {
     check(|| {
-        let (area, program, mut before) = attached(&wanted(&[], 1));
+        let (area, program, mut before) = attached(&options(&[], 1));
         // Makes the words of both known to loom.
         for code in [OLD, NEW] {
             before.conditions.set(0, &code).unwrap();
@@ -32,7 +32,7 @@ fn who_sees_a_condition_s_word_sees_its_code() {
             assert_eq!(When::If(&filter(table)[..]), code.filter);
         }
         program.detach(&before).unwrap();
-        let mut attached = program.attach(&wanted(&[], 2)).unwrap();
+        let mut attached = program.attach(&options(&[], 2)).unwrap();
         attached.conditions.set(0, &OLD).unwrap();
         let table = area.slots().conditions(attached.slot as u32).unwrap();
         let hit = thread::spawn(move || filter(area.slots().conditions(0).unwrap()));
@@ -46,23 +46,25 @@ fn who_sees_a_condition_s_word_sees_its_code() {
 #[test]
 fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
     check(|| {
-        let (area, program, mut before) = attached(&wanted(&[], 1));
+        let (area, program, mut before) = attached(&options(&[], 1));
         // Makes the words known to loom.
-        before.conditions.gate(0, 1, 1, 1);
-        program.enable(before.slot, 0, Want::No);
+        before.conditions.inline_filter(0, 1, 1, 1);
+        program.enable(before.slot, 0, EnableMode::No);
         program.detach(&before).unwrap();
-        let mut attached = program.attach(&wanted(&[], 2)).unwrap();
+        let mut attached = program.attach(&options(&[], 2)).unwrap();
         let word = area.point(0);
         let hit = thread::spawn(move || {
-            let wants = Wants(word.load(Acquire));
-            let at = (&raw const *word).cast::<u8>().wrapping_add(wants.distance());
+            let mask = EnableMask(word.load(Acquire));
+            let at = (&raw const *word).cast::<u8>().wrapping_add(mask.distance());
             // SAFETY: the word leads to an inline filter of the area, which stays mapped; all fields are atomics.
-            let gate = wants.is_gated().then(|| unsafe { &*at.cast::<Gate>() });
-            gate.map(|gate| (gate.field.load(Relaxed), gate.low.load(Relaxed), gate.span.load(Relaxed)))
+            let filter = mask.has_inline_filter().then(|| unsafe { &*at.cast::<InlineFilter>() });
+            filter.map(|filter| {
+                (filter.field.load(Relaxed), filter.low.load(Relaxed), filter.span.load(Relaxed))
+            })
         });
-        let want = attached.conditions.gate(0, 3, 5, 7);
-        assert!(matches!(want, Want::Through(_)));
-        program.enable(attached.slot, 0, want);
+        let mode = attached.conditions.inline_filter(0, 3, 5, 7);
+        assert!(matches!(mode, EnableMode::Through(_)));
+        program.enable(attached.slot, 0, mode);
         assert!([None, Some((3, 5, 7))].contains(&hit.join().unwrap()));
         program.detach(&attached).unwrap();
     });
@@ -71,7 +73,7 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
 #[test]
 fn who_sees_that_a_snapshot_is_wanted_sees_the_record_that_wants_it() {
     check(|| {
-        let (area, program, mut attached) = attached(&wanted(&[0], 1));
+        let (area, program, mut attached) = attached(&options(&[0], 1));
         let slot = attached.slot;
         program.triggers(slot);
         let hit = thread::spawn(move || {

@@ -4,14 +4,14 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::model;
 use sordino_percpu::primitive::Acquire;
-use sordino_ring::control::Wanted;
+use sordino_ring::control::AttachOptions;
 use sordino_ring::write::IfFull;
 use std::time::Duration;
 
 #[test]
 fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
     check(|| {
-        let (area, _, mut attached) = attached(&wanted(&[0], u32::MAX));
+        let (area, _, mut attached) = attached(&options(&[0], u32::MAX));
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         let writer = thread::spawn(move || [2, 3].map(|number| emit(rings(), number, WHOLE)));
@@ -27,9 +27,9 @@ fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
 #[test]
 fn a_reader_that_falls_asleep_is_woken_by_who_leaves_a_sub_buffer() {
     check(|| {
-        let mut wanted = wanted(&[0], u32::MAX);
-        wanted.wake = true;
-        let (area, program, mut attached) = attached(&wanted);
+        let mut options = options(&[0], u32::MAX);
+        options.wake = true;
+        let (area, program, mut attached) = attached(&options);
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         let writer = thread::spawn(move || emit(rings(), 2, WHOLE));
@@ -51,8 +51,8 @@ fn a_reader_that_falls_asleep_is_woken_by_who_leaves_a_sub_buffer() {
 #[test]
 fn a_writer_that_waits_for_room_loses_nothing() {
     check(|| {
-        let wanted = Wanted { block: Some(Duration::MAX), ..wanted(&[0], u32::MAX) };
-        let (area, _, mut attached) = attached(&wanted);
+        let options = AttachOptions { block: Some(Duration::MAX), ..options(&[0], u32::MAX) };
+        let (area, _, mut attached) = attached(&options);
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         emit(rings(), 2, WHOLE);
@@ -72,8 +72,8 @@ fn a_writer_that_waits_for_room_loses_nothing() {
 #[test]
 fn a_writer_that_waits_goes_on_when_the_session_ends() {
     check(|| {
-        let wanted = Wanted { block: Some(Duration::MAX), ..wanted(&[0], u32::MAX) };
-        let (area, program, attached) = attached(&wanted);
+        let options = AttachOptions { block: Some(Duration::MAX), ..options(&[0], u32::MAX) };
+        let (area, program, attached) = attached(&options);
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         emit(rings(), 2, WHOLE);

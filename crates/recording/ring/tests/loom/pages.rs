@@ -4,16 +4,16 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::model;
 use sordino_ring::area::Area;
-use sordino_ring::control::{Attached, Portion, Program, Wanted};
+use sordino_ring::control::{AttachOptions, Attached, Portion, Program};
 use sordino_ring::layout::Geometry;
 
 /// The program's process id, which loom's file system ignores.
 const PID: i32 = 1;
 
 /// Four sub-buffers, of which two have pages at first.
-fn sparse() -> Wanted<'static> {
+fn sparse() -> AttachOptions<'static> {
     let portion = Some(Portion { cpu: 2, shared: 2 });
-    Wanted { geometry: Geometry { count: 4, ..SMALL }, portion, ..wanted(&[0], u32::MAX) }
+    AttachOptions { geometry: Geometry { count: 4, ..SMALL }, portion, ..options(&[0], u32::MAX) }
 }
 
 fn ring() -> (Area, Program, Attached) {

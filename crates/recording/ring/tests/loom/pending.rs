@@ -4,7 +4,7 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::primitive::Relaxed;
 use sordino_ring::area::Area;
-use sordino_ring::control::{Attached, Program, Want};
+use sordino_ring::control::{Attached, EnableMode, Program};
 use sordino_ring::layout::SLOTS;
 
 /// A time in which tracepoints are pending, and one in which they are no longer.
@@ -13,7 +13,7 @@ const LATE: u64 = u64::MAX;
 
 /// A session that was attached before and is attached again; no tracepoint is enabled.
 fn session() -> (Area, Program, Attached) {
-    let (area, program, attached) = attached(&wanted(&[], 1));
+    let (area, program, attached) = attached(&options(&[], 1));
     // Makes the words known to loom.
     area.slots().pending().begin(0..1, NOW);
     area.slots().pending().answer();
@@ -35,7 +35,7 @@ fn a_hit_is_recorded_or_counted_and_never_both() {
         let (area, program, mut attached) = session();
         area.slots().pending().begin(0..1, NOW);
         let hits = [(); 2].map(|()| thread::spawn(move || hit(area, NOW)));
-        let counted = program.enable(attached.slot, 0, Want::Always);
+        let counted = program.enable(attached.slot, 0, EnableMode::Always);
         program.pending().answer();
         let recorded = hits.map(|hit| usize::from(hit.join().unwrap())).iter().sum();
         assert_eq!(finish(&mut attached.readers[0], HALF).len(), recorded);
@@ -51,8 +51,8 @@ fn a_hit_that_meets_an_answer_sees_the_session_s_rings() {
         program.detach(&before).unwrap();
         area.slots().pending().begin(0..1, NOW);
         let other = thread::spawn(move || hit(area, NOW));
-        let mut attached = program.attach(&wanted(&[], 2)).unwrap();
-        let counted = program.enable(attached.slot, 0, Want::Always);
+        let mut attached = program.attach(&options(&[], 2)).unwrap();
+        let counted = program.enable(attached.slot, 0, EnableMode::Always);
         let recorded = usize::from(other.join().unwrap());
         assert_eq!(
             (finish(&mut attached.readers[0], HALF).len(), counted as usize + recorded),
@@ -79,9 +79,9 @@ fn who_finds_a_tracepoint_settled_by_a_late_hit_sees_that_it_was_not_counted() {
         let (area, program, attached) = session();
         area.slots().pending().begin(0..1, NOW);
         let late = thread::spawn(move || hit(area, LATE));
-        program.enable(attached.slot, 0, Want::Always);
-        let is_told = program.pending().has_uncounted();
-        assert!(late.join().unwrap() || is_told);
+        program.enable(attached.slot, 0, EnableMode::Always);
+        let is_reported = program.pending().has_uncounted();
+        assert!(late.join().unwrap() || is_reported);
     });
 }
 

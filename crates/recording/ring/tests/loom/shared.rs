@@ -6,7 +6,7 @@ use loom::thread;
 #[test]
 fn two_writers_and_a_reader_agree_on_every_record() {
     check(|| {
-        let (area, _, mut attached) = attached(&wanted(&[], u32::MAX));
+        let (area, _, mut attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
         let writers = [1, 2].map(|number| thread::spawn(move || share(rings(), number, HALF, None)));
         let reader = &mut attached.readers[0];
@@ -21,7 +21,7 @@ fn two_writers_and_a_reader_agree_on_every_record() {
 #[test]
 fn a_writer_that_leaves_a_sub_buffer_hands_it_over_whole() {
     check(|| {
-        let (area, _, mut attached) = attached(&wanted(&[], u32::MAX));
+        let (area, _, mut attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
         let writers = [1, 2].map(|number| thread::spawn(move || share(rings(), number, WHOLE, None)));
         let reader = &mut attached.readers[0];
@@ -36,7 +36,7 @@ fn a_writer_that_leaves_a_sub_buffer_hands_it_over_whole() {
 #[test]
 fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
     check(|| {
-        let (area, _, mut attached) = attached(&wanted(&[], u32::MAX));
+        let (area, _, mut attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
         share(rings(), 1, WHOLE, None);
         share(rings(), 2, WHOLE, None);
@@ -53,7 +53,7 @@ fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
 #[test]
 fn a_writer_that_is_killed_hides_no_record_of_another() {
     check(|| {
-        let (area, _, attached) = attached(&wanted(&[], u32::MAX));
+        let (area, _, attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
         let killed = thread::spawn(move || share(rings(), 1, HALF, None));
         let other = thread::spawn(move || [2, 3].map(|number| share(rings(), number, HALF, None)));
@@ -70,7 +70,7 @@ fn a_writer_that_is_killed_hides_no_record_of_another() {
 #[test]
 fn who_reserves_later_has_the_later_time() {
     check(|| {
-        let (area, _, attached) = attached(&wanted(&[], u32::MAX));
+        let (area, _, attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
         let time = Time::new();
         let passing = time.clone();
@@ -81,22 +81,25 @@ fn who_reserves_later_has_the_later_time() {
         });
         passing.join().unwrap();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let mut stamps = Vec::new();
-        attached.readers[0].salvage(END_OF_TIME, |part| stamps = records(&part.bytes, 24, HALF)).unwrap();
-        assert!(stamps.is_sorted_by_key(|&(stamp, _)| stamp), "{stamps:?}");
+        let mut timestamps = Vec::new();
+        attached.readers[0].salvage(END_OF_TIME, |part| timestamps = records(&part.bytes, 24, HALF)).unwrap();
+        assert!(timestamps.is_sorted_by_key(|&(timestamp, _)| timestamp), "{timestamps:?}");
     });
 }
 
 #[test]
 fn so_has_one_whose_cpu_is_behind() {
     check(|| {
-        let (area, _, attached) = attached(&wanted(&[], u32::MAX));
+        let (area, _, attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
         let writers = [(1, Time::of(2)), (2, Time::of(1))]
             .map(|(number, time)| thread::spawn(move || share(rings(), number, HALF, Some(&time))));
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let mut stamps = Vec::new();
-        attached.readers[0].salvage(END_OF_TIME, |part| stamps = records(&part.bytes, 24, HALF)).unwrap();
-        assert!(stamps.len() == 2 && stamps.is_sorted_by_key(|&(stamp, _)| stamp), "{stamps:?}");
+        let mut timestamps = Vec::new();
+        attached.readers[0].salvage(END_OF_TIME, |part| timestamps = records(&part.bytes, 24, HALF)).unwrap();
+        assert!(
+            timestamps.len() == 2 && timestamps.is_sorted_by_key(|&(timestamp, _)| timestamp),
+            "{timestamps:?}"
+        );
     });
 }

@@ -2,13 +2,14 @@
 
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sordino_percpu::{Bytes, model};
-use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::area::{Area, AreaRequest};
+use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, Record, Rings, Stamp, Unwritten, cross, write, write_fully, write_shared,
+    Attempt, Full, IfFull, ReadClock, Record, Rings, TimestampClock, Unwritten, switch, write, write_fully,
+    write_shared,
 };
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     });
 }
 
-pub(crate) const REQUEST: Request = Request {
+pub(crate) const REQUEST: AreaRequest = AreaRequest {
     cpus: 1,
     points: 1,
     catalogue: 64,
@@ -50,23 +51,23 @@ pub(crate) fn area() -> (Area, Program) {
 }
 
 /// The request of a session with a ring for each of `cpus`.
-pub(crate) fn wanted(cpus: &[u32], first_turn: u32) -> Wanted<'_> {
-    Wanted::new("", SMALL, cpus, first_turn)
+pub(crate) fn options(cpus: &[u32], first_seqno: u32) -> AttachOptions<'_> {
+    AttachOptions::new("", SMALL, cpus, first_seqno)
 }
 
 /// The same request for rings that overwrite.
-pub(crate) fn overwriting(cpus: &[u32]) -> Wanted<'_> {
-    Wanted { geometry: SMALL.overwriting(), ..wanted(cpus, u32::MAX) }
+pub(crate) fn overwriting(cpus: &[u32]) -> AttachOptions<'_> {
+    AttachOptions { geometry: SMALL.overwriting(), ..options(cpus, u32::MAX) }
 }
 
 /// The area of a program that was recorded before, by a session with the same request: so loom knows every word that
 /// the threads will use before they start.
-pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
+pub(crate) fn recorded_area(options: &AttachOptions<'_>) -> (Area, Program) {
     let (area, program) = area();
     area.point(0).load(Relaxed);
-    let mut before = program.attach(wanted).unwrap();
+    let mut before = program.attach(options).unwrap();
     program.wake_word(before.slot).load(Relaxed);
-    for number in 0..4 * wanted.geometry.count {
+    for number in 0..4 * options.geometry.count {
         before.readers.iter_mut().for_each(|reader| drop(take(reader, HALF)));
         share(area.rings(before.slot), number.into(), HALF, None);
         emit(area.rings(before.slot), number.into(), HALF);
@@ -76,9 +77,9 @@ pub(crate) fn recorded_area(wanted: &Wanted<'_>) -> (Area, Program) {
 }
 
 /// The same area with a session.
-pub(crate) fn attached(wanted: &Wanted<'_>) -> (Area, Program, Attached) {
-    let (area, program) = recorded_area(wanted);
-    let attached = program.attach(wanted).unwrap();
+pub(crate) fn attached(options: &AttachOptions<'_>) -> (Area, Program, Attached) {
+    let (area, program) = recorded_area(options);
+    let attached = program.attach(options).unwrap();
     (area, program, attached)
 }
 
@@ -104,7 +105,7 @@ impl Time {
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a>(Option<&'a Time>);
 
-impl Stamp for Reading<'_> {
+impl ReadClock for Reading<'_> {
     fn cycles(self) -> u64 {
         self.0.map_or(1, |time| time.0.load(Relaxed))
     }
@@ -120,7 +121,7 @@ impl Stamp for Reading<'_> {
 fn record<R>(number: u64, length: usize, write: impl FnOnce(Record) -> R) -> R {
     let payload = vec![number; length.div_ceil(8)];
     let payload = Bytes { from: payload.as_ptr().cast(), length: length.next_multiple_of(8) };
-    write(Record { tag: number << 32, payload, shape: Shape::of(length) })
+    write(Record { tag: number << 32, payload, encoded_length: EncodedLength::of(length) })
 }
 
 /// Writes a record to the shared ring.
@@ -142,16 +143,16 @@ pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull
     record(number, length, |record| {
         let ring = rings.at(0);
         // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-        let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
+        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
         else {
             return Ok(());
         };
-        // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `stamp` was read
+        // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `timestamp` was read
         // after `head`.
-        if !stays && unsafe { cross(ring, record, head, stamp) } {
+        if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring, head, stamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
         // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
         unsafe { write_fully(rings, &record, Reading(None), &attempt, if_full) }
     })

@@ -2,10 +2,10 @@
 
 use crate::support::*;
 use loom::thread;
-use sordino_ring::value::{Copied, Value, Values};
+use sordino_ring::value::{Annotation, Copied, Values};
 
-fn said(tid: u32, text: &str) -> Value<'_> {
-    Value { tid, since: text.len() as u64, name: "name", text }
+fn annotation(tid: u32, text: &str) -> Annotation<'_> {
+    Annotation { tid, since: text.len() as u64, name: "name", text }
 }
 
 fn nobody(_: u32) -> bool {
@@ -25,9 +25,9 @@ fn texts(values: Values<'_>) -> Vec<String> {
 fn a_value_that_is_copied_is_all_of_what_was_said_once() {
     check(|| {
         let (area, program) = area();
-        area.slots().values().set(&said(1, "one"), nobody);
+        area.slots().values().set(&annotation(1, "one"), nobody);
         let thread = thread::spawn(move || {
-            area.slots().values().set(&said(1, "second"), nobody);
+            area.slots().values().set(&annotation(1, "second"), nobody);
         });
         let seen = texts(program.values());
         assert!(seen.iter().all(|text| text == "one" || text == "second"), "{seen:?}");
@@ -41,9 +41,9 @@ fn two_threads_that_take_over_what_others_left_have_a_cell_each() {
     check(|| {
         let (area, program) = area();
         for gone in [3, 4] {
-            assert!(area.slots().values().set(&said(gone, "gone"), nobody));
+            assert!(area.slots().values().set(&annotation(gone, "gone"), nobody));
         }
-        let takes = move |tid, text| area.slots().values().set(&said(tid, text), |tid| tid > 2);
+        let takes = move |tid, text| area.slots().values().set(&annotation(tid, text), |tid| tid > 2);
         let thread = thread::spawn(move || assert!(takes(2, "two")));
         assert!(takes(1, "one"));
         thread.join().unwrap();

@@ -3,13 +3,13 @@
 
 use sordino_percpu::Bytes;
 use sordino_percpu::{cpu, thread};
-use sordino_ring::area::{Area, Request};
-use sordino_ring::control::{Attached, Program, Wanted};
+use sordino_ring::area::{Area, AreaRequest};
+use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::position::Shape;
+use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
-    Attempt, Clock, Full, IfFull, Record, Stamp, Unwritten, cross, write, write_fully,
+    Attempt, Full, IfFull, ReadClock, Record, TimestampClock, Unwritten, switch, write, write_fully,
 };
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -20,7 +20,7 @@ pub struct Counting;
 
 static READINGS: AtomicU64 = AtomicU64::new(1);
 
-impl Stamp for Counting {
+impl ReadClock for Counting {
     fn cycles(self) -> u64 {
         READINGS.fetch_add(1, SeqCst)
     }
@@ -67,7 +67,7 @@ impl Harness {
 
     pub fn with_reserve(reserve: usize) -> Self {
         sordino_percpu::init(false);
-        let request = Request {
+        let request = AreaRequest {
             cpus: cpus(),
             points: POINTS,
             catalogue: 64 << 10,
@@ -83,8 +83,8 @@ impl Harness {
         Self { area, file, program }
     }
 
-    pub fn attach(&self, geometry: Geometry, first_turn: u32) -> Attached {
-        self.program.attach(&wanted(geometry, first_turn)).unwrap()
+    pub fn attach(&self, geometry: Geometry, first_seqno: u32) -> Attached {
+        self.program.attach(&options(geometry, first_seqno)).unwrap()
     }
 
     pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
@@ -94,25 +94,25 @@ impl Harness {
     pub fn try_write(&self, slot: usize, tag: u64, payload: &[u8], if_full: IfFull) -> Result<(), Full> {
         let mut staged = [0u8; 40 << 10];
         staged[..payload.len()].copy_from_slice(payload);
-        let shape = Shape::of(payload.len());
-        let bytes = Bytes { from: staged.as_ptr(), length: shape.copied() };
-        let record = Record { tag, payload: bytes, shape };
+        let encoded_length = EncodedLength::of(payload.len());
+        let bytes = Bytes { from: staged.as_ptr(), length: encoded_length.copied() };
+        let record = Record { tag, payload: bytes, encoded_length };
         let rings = self.area.rings(slot);
         // Like the probe: the fast path, to the ring of the CPU that this thread was on last.
-        let place = rings.at(thread::tag_and_place().1 as u32);
+        let ring = rings.at(thread::tag_and_base().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        let Err(Unwritten { head, stamp, stays, .. }) = (unsafe { write(place, record, Counting) }) else {
+        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(ring, record, Counting) }) else {
             return Ok(());
         };
-        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `stamp` was read after
+        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `timestamp` was read after
         // `head`.
-        if !stays && unsafe { cross(place, record, head, stamp) } {
+        if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring: place, head, stamp, clock: Clock::Cycles };
+        let attempt = Attempt { ring: ring, head, timestamp, clock: TimestampClock::Cycles };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
-        thread::set_place(cpu().min(cpus() - 1) as usize);
+        thread::set_base(cpu().min(cpus() - 1) as usize);
         Ok(())
     }
 }
@@ -122,14 +122,14 @@ pub fn all_cpus() -> &'static [u32] {
     &ALL
 }
 
-pub fn wanted(geometry: Geometry, first_turn: u32) -> Wanted<'static> {
-    Wanted::new("test", geometry, all_cpus(), first_turn)
+pub fn options(geometry: Geometry, first_seqno: u32) -> AttachOptions<'static> {
+    AttachOptions::new("test", geometry, all_cpus(), first_seqno)
 }
 
 /// One record of a sub-buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    pub stamp: u64,
+    pub timestamp: u64,
     pub tag: u64,
     pub payload: Vec<u8>,
 }
@@ -147,15 +147,15 @@ pub fn shared_records(bytes: &[u8]) -> Vec<Read> {
     })
 }
 
-fn parse(bytes: &[u8], shape: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
+fn parse(bytes: &[u8], encoded_length: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
     let mut records = Vec::new();
     let mut at = PACKET_HEADER;
     while at < bytes.len() {
         let word =
             |offset: usize| u64::from_ne_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap());
-        let (header, length) = shape(&bytes[at..]);
+        let (header, length) = encoded_length(&bytes[at..]);
         let payload = bytes[at + header..at + header + length].to_vec();
-        records.push(Read { stamp: word(0), tag: word(8), payload });
+        records.push(Read { timestamp: word(0), tag: word(8), payload });
         at += header + length;
         if at < bytes.len() {
             at = at.next_multiple_of(8);

@@ -9,8 +9,8 @@ pub(crate) mod machine;
 pub(crate) use script::*;
 
 use sordino_analyze::{
-    After, Cause, Explainer, Explanation, Finder, Findings, Inversion, Inverted, Options, Part, Survey,
-    Unrecorded, Waker,
+    After, Cause, ExplainOptions, Explainer, Explanation, Finder, Findings, Inversion, Inverted, Part,
+    Survey, Unrecorded, Waker,
 };
 use sordino_timeline::kernel::FaultReason;
 
@@ -22,7 +22,7 @@ pub(crate) fn survey(script: &Script, rule: &str) -> Survey {
 }
 
 /// Runs both passes over a trace.
-pub(crate) fn explain(script: &Script, rule: &str, options: Options) -> Findings {
+pub(crate) fn explain(script: &Script, rule: &str, options: ExplainOptions) -> Findings {
     let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
     let mut explainer = Explainer::new(survey(script, rule), recorded, options);
     script.play(|item| explainer.take(item));
@@ -31,7 +31,7 @@ pub(crate) fn explain(script: &Script, rule: &str, options: Options) -> Findings
 
 /// Explains the longest interval alone, and checks that its parts add up.
 pub(crate) fn explain_longest(script: &Script, rule: &str) -> (Explanation, Findings) {
-    let findings = explain(script, rule, Options { longest: 1, ..Options::default() });
+    let findings = explain(script, rule, ExplainOptions { longest: 1, ..ExplainOptions::default() });
     let longest = findings.intervals[0].clone();
     assert_eq!(longest.parts.iter().map(|part| part.time.0).sum::<i64>(), longest.length.0, "{longest:?}");
     (longest, findings)

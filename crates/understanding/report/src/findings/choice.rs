@@ -3,7 +3,7 @@
 
 use crate::page::{Page, Style, TIE};
 use crate::value::bare;
-use sordino_analyze::{Findings, Key, Other, Rule, Why};
+use sordino_analyze::{Findings, IntervalRule, Key, Other, Why};
 
 /// Writes the reason of the choice, if it is not obvious, and the options that choose others.
 pub(super) fn write(findings: &Findings, page: &mut Page) {
@@ -14,7 +14,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
         Why::Regular => "the event that a thread hits most often at regular intervals",
         Why::Frequent => "the event that a thread hits most often; none is regular",
     };
-    let arguments = |rule: &Rule| rule_arguments(rule).replace(' ', &TIE.to_string());
+    let arguments = |rule: &IntervalRule| rule_arguments(rule).replace(' ', &TIE.to_string());
     let other = |other: &Other| format!("{} ({})", arguments(&other.rule), other.intervals);
     let others: Vec<String> = choice.others.iter().map(other).collect();
     let others = match others.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
 }
 
 /// Returns the options of `sordino explain` that choose the intervals of `rule`.
-pub fn rule_arguments(rule: &Rule) -> String {
+pub fn rule_arguments(rule: &IntervalRule) -> String {
     if rule.is_chain() {
         return format!("--event {}", name(&rule.begin.event));
     }
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn names_that_a_shell_would_understand_are_quoted() {
-        assert_eq!(rule_arguments(&Rule::between("motor:period")), "--event motor:period");
-        assert_eq!(rule_arguments(&Rule::between("a;b 'c'")), r"--event 'a;b '\''c'\'''");
-        let by_context: Rule = "a:in@$ctx.vtid..a:out@$ctx.vtid".parse().unwrap();
+        assert_eq!(rule_arguments(&IntervalRule::between("motor:period")), "--event motor:period");
+        assert_eq!(rule_arguments(&IntervalRule::between("a;b 'c'")), r"--event 'a;b '\''c'\'''");
+        let by_context: IntervalRule = "a:in@$ctx.vtid..a:out@$ctx.vtid".parse().unwrap();
         assert_eq!(rule_arguments(&by_context), "--begin a:in --end a:out --by '$ctx.vtid'");
     }
 }

@@ -6,7 +6,7 @@ use crate::layout::tied;
 use crate::page::{Page, Style, shown};
 use crate::span::span;
 use sordino_analyze::{Findings, Missing};
-use sordino_event::Cause;
+use sordino_event::LossCause;
 use sordino_event::text::count;
 
 /// The maximum number of losses that have a line of their own.
@@ -49,9 +49,9 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
 /// Returns the options that reduce losses in the next recording.
 fn remedy(findings: &Findings) -> Option<String> {
     let options = [
-        (Cause::RingFull, "--num-subbuf"),
-        (Cause::TooLarge, "--subbuf-size"),
-        (Cause::KernelOverrun, "--kernel-buffer"),
+        (LossCause::RingFull, "--num-subbuf"),
+        (LossCause::TooLarge, "--subbuf-size"),
+        (LossCause::KernelOverrun, "--kernel-buffer"),
     ];
     let lost = |cause| findings.lost.iter().any(|lost| lost.cause == cause);
     let useful: Vec<&str> =

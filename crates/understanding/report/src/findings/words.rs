@@ -5,7 +5,7 @@ use super::phrase::{cause, sentence};
 use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
-use sordino_analyze::{Explanation, Inversion, Inverted, Lost, ReadFile, Sender, Stage, Thread, Waker};
+use sordino_analyze::{Explanation, Inversion, Inverted, LossSum, ReadFile, Sender, Stage, Thread, Waker};
 use sordino_event::Cpu;
 use sordino_event::text::count;
 use sordino_timeline::TaskState;
@@ -130,7 +130,7 @@ pub(super) fn stage(stage: &Stage) -> String {
 }
 
 /// Returns a loss in words: the missing records, where, when and why.
-pub(super) fn lost(lost: &Lost, time: TimeFormat) -> String {
+pub(super) fn lost(lost: &LossSum, time: TimeFormat) -> String {
     let records = match (lost.count, lost.uncounted) {
         (0, 1..) => "an unknown number of records".into(),
         (records, 0) => count(records, "record"),

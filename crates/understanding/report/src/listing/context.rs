@@ -1,7 +1,7 @@
 //! The context of an event's thread, in a listing.
 
 use crate::value::{bare, decimal, json_text};
-use sordino_timeline::{Context, Moment};
+use sordino_timeline::{Moment, ThreadContext};
 use std::sync::Arc;
 
 /// Writes ` {request = 7, cycles = 1234, priority = FIFO 90}`: the facts that the line does not have otherwise; nothing
@@ -46,7 +46,9 @@ fn member(name: &str, out: &mut Vec<u8>, begin: usize) {
 
 /// Writes `,"context":{...}` with all facts; nothing if the recording has none.
 pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
-    let Some(Context { comm, ids, scheduling, cgroup, values, counters }) = moment.context() else { return };
+    let Some(ThreadContext { comm, ids, scheduling, cgroup, values, counters }) = moment.context() else {
+        return;
+    };
     let mut separator: &[u8] = b",\"context\":{";
     let mut key = |name: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(separator);

@@ -2,7 +2,7 @@
 
 use super::{Kind, Meaning};
 use crate::context::Scheduling;
-use crate::kernel::{Born, FaultReason, Function, Interrupt, Kernel, Process, Seen, Sent, Syscall, Task};
+use crate::kernel::{Born, FaultReason, Function, Interrupt, Kernel, Observed, Process, Sent, Syscall, Task};
 use crate::task::TaskState;
 use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
 
@@ -101,22 +101,22 @@ impl<'a> Reader<'a> {
             Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
             Kind::Gone => Kernel::Gone { tid: self.tid(0)? },
             Kind::Ids | Kind::Comm | Kind::Scheduling | Kind::Cgroup | Kind::Value | Kind::End => {
-                Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
+                Kernel::ThreadContext { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
             }
         })
     }
 
-    fn seen(&self) -> Option<Seen<'a>> {
+    fn seen(&self) -> Option<Observed<'a>> {
         Some(match self.meaning.kind {
-            Kind::Ids => Seen::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
-            Kind::Comm => Seen::Comm(self.text(2)?),
+            Kind::Ids => Observed::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
+            Kind::Comm => Observed::Comm(self.text(2)?),
             Kind::Scheduling => {
                 let [policy, priority, nice] = [self.integer(2)?, self.integer(3)?, self.integer(4)?];
-                Seen::Scheduling(Scheduling { policy, priority, nice })
+                Observed::Scheduling(Scheduling { policy, priority, nice })
             }
-            Kind::Cgroup => Seen::Cgroup(self.text(2)?),
-            Kind::Value => Seen::Value { name: self.text(2)?, text: self.text(3)? },
-            _ => Seen::End,
+            Kind::Cgroup => Observed::Cgroup(self.text(2)?),
+            Kind::Value => Observed::Value { name: self.text(2)?, text: self.text(3)? },
+            _ => Observed::End,
         })
     }
 

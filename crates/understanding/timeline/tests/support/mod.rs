@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use sordino_event::{
-    Cause, Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Step, Tid, Time, Value,
-    View,
+    Class, ClassId, Classes, Cpu, Domain, Event, Loss, LossCause, Pid, PriorityNumbering, Step, Tid, Time,
+    Value, View,
 };
 use sordino_timeline::{Item, SuperTrace};
 use std::convert::Infallible;
@@ -267,15 +267,15 @@ impl Script {
 
     /// Adds a loss of the kernel's records on the current CPU from now to `to`.
     pub(crate) fn lose_kernel(&mut self, to: i64, count: u64) -> &mut Self {
-        self.lose(to, None, count, Cause::KernelOverrun)
+        self.lose(to, None, count, LossCause::KernelOverrun)
     }
 
     /// Adds a loss of the process's records on the current CPU from now to `to`.
     pub(crate) fn lose_user(&mut self, thread: Thread, to: i64, count: u64) -> &mut Self {
-        self.lose(to, Some(Pid(thread.0)), count, Cause::RingFull)
+        self.lose(to, Some(Pid(thread.0)), count, LossCause::RingFull)
     }
 
-    fn lose(&mut self, to: i64, pid: Option<Pid>, count: u64, cause: Cause) -> &mut Self {
+    fn lose(&mut self, to: i64, pid: Option<Pid>, count: u64, cause: LossCause) -> &mut Self {
         let cpu = self.cpu.map(Cpu);
         let loss = Loss { from: Time(self.at), to: Time(to), cpu, pid, count: Some(count), cause };
         self.push(Entry::Loss(loss))

@@ -3,15 +3,15 @@
 use core::arch::asm;
 
 #[inline(always)]
-pub(crate) fn tag_and_place() -> (u64, usize) {
-    let (tag, place);
+pub(crate) fn tag_and_base() -> (u64, usize) {
+    let (tag, base);
     // SAFETY: reads the calling thread's own words.
     unsafe {
         asm!("mov {p}, qword ptr [rip + sordino_thread@GOTTPOFF]", "mov {t}, qword ptr fs:[{p}]",
-            "mov {p}, qword ptr fs:[{p} + 16]", t = out(reg) tag, p = out(reg) place,
+            "mov {p}, qword ptr fs:[{p} + 16]", t = out(reg) tag, p = out(reg) base,
             options(nostack, readonly, preserves_flags));
     }
-    (tag, place)
+    (tag, base)
 }
 
 /// The calling thread's word `AT` bytes behind its tag.
@@ -40,8 +40,8 @@ pub(crate) fn set_tag(tag: u64) {
     set_word::<0>(tag);
 }
 
-pub(crate) fn set_place(place: usize) {
-    set_word::<16>(place as u64);
+pub(crate) fn set_base(base: usize) {
+    set_word::<16>(base as u64);
 }
 
 #[inline(always)]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The options of a recording, which a session has too.
 #[derive(Args, Debug)]
-pub(crate) struct What {
+pub(crate) struct RecordOptions {
     /// Record these kernel events: 'rt' (all that 'sordino explain' uses for a real-time thread), groups such as sched,
     /// names or globs such as sched_switch, separated by commas, each with a filter of the kernel's if need be:
     /// 'sched_switch if prev_prio < 100'. sched_switch also records task_rename, so that renamed threads keep their
@@ -114,7 +114,7 @@ fn on_full(text: &str) -> Result<OnFull, String> {
     }
 }
 
-impl What {
+impl RecordOptions {
     /// Returns the collector's options for a recording into `output`, of a session called `name`; the command runs as
     /// `owner`.
     pub(crate) fn options(
@@ -196,7 +196,7 @@ fn max_memory(wanted: Option<u64>) -> Result<Option<u64>, String> {
     }
 }
 
-fn geometry(what: &What) -> Result<Geometry, String> {
+fn geometry(what: &RecordOptions) -> Result<Geometry, String> {
     const SIZE: u64 = 128 << 10;
     const RING: u64 = 32 << 20;
     let size = what.subbuf_size.unwrap_or(if what.num_subbuf.is_some() { 1 << 20 } else { SIZE });
@@ -216,12 +216,12 @@ fn geometry(what: &What) -> Result<Geometry, String> {
     })
 }
 
-fn polling(what: &What, geometry: Geometry) -> Result<Polling, String> {
+fn polling(what: &RecordOptions, geometry: Geometry) -> Result<Polling, String> {
     Ok(match what {
-        What { wakeup: true, .. } => Polling::Wakeup,
-        What { busy: true, .. } => Polling::Busy,
-        What { read_timer: None, .. } => Polling::safe_timer(geometry),
-        What { read_timer: Some(timer), .. } => {
+        RecordOptions { wakeup: true, .. } => Polling::Wakeup,
+        RecordOptions { busy: true, .. } => Polling::Busy,
+        RecordOptions { read_timer: None, .. } => Polling::safe_timer(geometry),
+        RecordOptions { read_timer: Some(timer), .. } => {
             let range = Duration::from_micros(1)..=Duration::from_millis(20);
             if !range.contains(timer) {
                 return Err(format!("--read-timer is {timer:?}: must be 1us to 20ms"));
@@ -241,7 +241,7 @@ fn cpus(wanted: Option<&CpuList>) -> Result<CpuList, Failure> {
     Err(Failure::new(UNUSABLE, format!("--cpus {wanted}: CPU {missing} is not online; online are {online}")))
 }
 
-fn programs(what: &What, owner: Option<&Target>) -> Result<Programs, Failure> {
+fn programs(what: &RecordOptions, owner: Option<&Target>) -> Result<Programs, Failure> {
     let Some((program, arguments)) = what.command.split_first() else {
         return Ok(if what.pid.is_empty() { Programs::All } else { Programs::Pids(what.pid.clone()) });
     };

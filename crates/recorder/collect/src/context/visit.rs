@@ -11,14 +11,14 @@ use sordino_ring::value::Copied;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ThreadAttributes {
     pub(super) thread: ThreadIds,
-    pub(super) whats: Vec<(Attribute, u64)>,
+    pub(super) attributes: Vec<(Attribute, u64)>,
 }
 
 /// A visit of a program's threads in progress: the threads left, and a copy of their annotations.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct Visit {
     pid: i32,
     own_pid: i32,
     tids: Vec<i32>,
@@ -26,7 +26,7 @@ pub(super) struct Look {
     contexts: Contexts,
 }
 
-impl Look {
+impl Visit {
     /// Starts a visit of all threads of a program.
     pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
         let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
@@ -36,54 +36,56 @@ impl Look {
 
     /// Returns the attributes of the next thread, with `now` as the time; `None` after the last one. A thread that has
     /// ended meanwhile gives `Some(None)`.
-    pub(super) fn next(&mut self, now: &Sample) -> Option<Option<Seen>> {
+    pub(super) fn next(&mut self, now: &Sample) -> Option<Option<ThreadAttributes>> {
         let tid = self.tids.pop()?;
-        let mut seen: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
-        add_values(&self.values, now.boottime, &mut seen);
-        Some(seen.pop().map(|(seen, _)| seen))
+        let mut observed: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
+        add_values(&self.values, now.boottime, &mut observed);
+        Some(observed.pop().map(|(observed, _)| observed))
     }
 }
 
 /// Reads a thread's attributes, and its start time in nanoseconds since boot.
-fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Seen, u64)> {
+fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(ThreadAttributes, u64)> {
     let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
     let stat = read("stat")?;
     let stat = Stat::parse(&stat)?;
     let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
-    let mut whats = Vec::new();
+    let mut attributes = Vec::new();
     if contexts.ids {
-        whats.push(Attribute::Ids { vpid: own_pid });
+        attributes.push(Attribute::Ids { vpid: own_pid });
     }
     if contexts.comm {
-        whats.push(Attribute::Comm(stat.comm.to_owned()));
+        attributes.push(Attribute::Comm(stat.comm.to_owned()));
     }
     if contexts.priority {
         let [priority, policy] = [40, 41].map(|field| stat.field(field).parse().unwrap_or(0));
-        whats.push(Attribute::Priority { policy, priority, nice: stat.field(19).parse().unwrap_or(0) });
+        attributes.push(Attribute::Priority { policy, priority, nice: stat.field(19).parse().unwrap_or(0) });
     }
     if contexts.cgroup {
-        whats.push(Attribute::Cgroup(cgroup(&read("cgroup")?)));
+        attributes.push(Attribute::Cgroup(cgroup(&read("cgroup")?)));
     }
     let began = stat.field(22).parse::<u64>().unwrap_or(0);
     let began = began.saturating_mul(1_000_000_000 / clock_ticks_per_second());
-    let whats = whats.into_iter().map(|what| (what, 0)).collect();
-    Some((Seen { thread: ThreadIds { pid, tid, vtid }, whats }, began))
+    let attributes = attributes.into_iter().map(|attribute| (attribute, 0)).collect();
+    Some((ThreadAttributes { thread: ThreadIds { pid, tid, vtid }, attributes }, began))
 }
 
 /// Adds the threads' annotations; `now` is in nanoseconds since boot. Annotations of an earlier thread with the same id
 /// are skipped.
-fn add_values(copies: &[Copied], now: u64, seen: &mut [(Seen, u64)]) {
+fn add_values(copies: &[Copied], now: u64, observed: &mut [(ThreadAttributes, u64)]) {
     let mut values: Vec<_> = copies.iter().filter_map(Copied::value).collect();
     values.sort_by_key(|value| value.since);
     for value in values {
-        let is_its =
-            |(seen, began): &&mut (Seen, u64)| seen.thread.vtid == value.tid as i32 && *began <= value.since;
-        let Some((seen, _)) = seen.iter_mut().find(is_its) else { continue };
+        let is_its = |(observed, began): &&mut (ThreadAttributes, u64)| {
+            observed.thread.vtid == value.tid as i32 && *began <= value.since
+        };
+        let Some((observed, _)) = observed.iter_mut().find(is_its) else { continue };
         let [name, text] = [value.name, value.text].map(without_zeros);
         // A signal handler may have added a second annotation of this name.
-        seen.whats
-            .retain(|(what, _)| !matches!(what, Attribute::Value { name: other, .. } if *other == name));
-        seen.whats.push((Attribute::Value { name, text }, now.saturating_sub(value.since)));
+        observed.attributes.retain(
+            |(attribute, _)| !matches!(attribute, Attribute::Value { name: other, .. } if *other == name),
+        );
+        observed.attributes.push((Attribute::Value { name, text }, now.saturating_sub(value.since)));
     }
 }
 
@@ -111,7 +113,7 @@ fn cgroup(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_ring::value::Value;
+    use sordino_ring::value::Annotation;
 
     #[test]
     fn a_cgroup_is_where_the_thread_is_in_either_version() {
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_thread_has_the_newest_that_it_said_itself() {
-        let copied = |tid, since, name, text| Copied::of(&Value { tid, since, name, text });
+        let copied = |tid, since, name, text| Copied::of(&Annotation { tid, since, name, text });
         // A thread that began at 50 has the id of an earlier one.
         let copies = [
             copied(7, 40, "request", "of the earlier one"),
@@ -134,12 +136,12 @@ mod tests {
             copied(8, 90, "mode", "another's"),
         ];
         let thread = ThreadIds { pid: 1, tid: 107, vtid: 7 };
-        let mut seen = [(Seen { thread, whats: Vec::new() }, 50)];
-        add_values(&copies, 100, &mut seen);
+        let mut observed = [(ThreadAttributes { thread, attributes: Vec::new() }, 50)];
+        add_values(&copies, 100, &mut observed);
         let value = |name: &str, text: &str, age| {
             (Attribute::Value { name: name.to_owned(), text: text.to_owned() }, age)
         };
-        assert_eq!(seen[0].0.whats, [value("mode", "newer", 30), value("odd", "a?b", 20)]);
+        assert_eq!(observed[0].0.attributes, [value("mode", "newer", 30), value("odd", "a?b", 20)]);
     }
 
     #[test]
@@ -147,13 +149,13 @@ mod tests {
         let here = std::process::id() as i32;
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let all = Contexts { values: false, ..Contexts::ALL };
-        let (seen, began) = thread(here, here, tid, all).unwrap();
-        assert_eq!(seen.thread, ThreadIds { pid: here, tid, vtid: tid });
-        assert!(seen.whats.contains(&(Attribute::Ids { vpid: here }, 0)));
+        let (observed, began) = thread(here, here, tid, all).unwrap();
+        assert_eq!(observed.thread, ThreadIds { pid: here, tid, vtid: tid });
+        assert!(observed.attributes.contains(&(Attribute::Ids { vpid: here }, 0)));
         let comm = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
-        assert!(seen.whats.contains(&(Attribute::Comm(comm.trim_end().to_owned()), 0)));
+        assert!(observed.attributes.contains(&(Attribute::Comm(comm.trim_end().to_owned()), 0)));
         let nice = rustix::process::getpriority_process(None).unwrap();
-        assert!(seen.whats.contains(&(Attribute::Priority { policy: 0, priority: 0, nice }, 0)));
+        assert!(observed.attributes.contains(&(Attribute::Priority { policy: 0, priority: 0, nice }, 0)));
         let age = Sample::take().boottime - began;
         assert!(began > 0 && age < 3_600_000_000_000, "{began}");
     }

@@ -63,7 +63,7 @@ impl Span {
 
 /// The latest spans of every thread, and turns on every CPU.
 #[derive(Debug)]
-pub(crate) struct Past {
+pub(crate) struct ThreadHistory {
     spans: HashMap<Tid, VecDeque<Span>>,
     /// The threads that had each CPU, with the times from which on, the earliest first; `None` if the thread is not
     /// known.
@@ -75,7 +75,7 @@ pub(crate) struct Past {
     knows_moves: bool,
 }
 
-impl Past {
+impl ThreadHistory {
     /// Creates an empty past; `knows_moves` is true if moves of threads to other CPUs are recorded.
     pub(crate) fn new(knows_moves: bool) -> Self {
         Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN, knows_moves }
@@ -198,7 +198,7 @@ impl Past {
 
 /// A chain of wake-ups that is being followed.
 struct Chain<'a> {
-    past: &'a Past,
+    past: &'a ThreadHistory,
     sleeper: Tid,
     links: Vec<Link>,
 }

@@ -7,7 +7,7 @@ use crate::layout::{RingHeader, SLOTS};
 
 /// The way in which a session enables a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum EnableMode {
     /// The tracepoint is not enabled.
     No,
     /// Each hit is recorded.
@@ -16,8 +16,8 @@ pub enum Want {
     If,
     /// The code decides, and the values of the thread's performance counters precede the record.
     Counted,
-    /// An inline filter decides, which is all of the code: the [`Gate`](crate::layout::Gate) that lies so many bytes
-    /// behind the word. See [`Conditions::gate`](crate::control::Conditions::gate).
+    /// An inline filter decides, which is all of the code: the [`InlineFilter`](crate::layout::InlineFilter) that lies so many bytes
+    /// behind the word. See [`Conditions::inline_filter`](crate::control::Conditions::inline_filter).
     Through(u32),
 }
 
@@ -27,13 +27,13 @@ pub enum Want {
 /// |---|---|
 /// | 0 | no session |
 /// | bit 0 is set | one session, without a condition; bits 31..8 are the distance from slot 0's ring headers to its own, in units of 256 bytes; the others are 0 |
-/// | bits 1..0 are 2 | one session, through an inline filter ([`Gate`](crate::layout::Gate)): bits 4..2 are its slot, bits 31..8 the distance in bytes from the word to the filter; the others are 0 |
+/// | bits 1..0 are 2 | one session, through an inline filter ([`InlineFilter`](crate::layout::InlineFilter)): bits 4..2 are its slot, bits 31..8 the distance in bytes from the word to the filter; the others are 0 |
 /// | bits 1..0 are 0 | bits 15..8: the sessions, by their slots; bits 23..16: those of them for which a hit looks up a condition; bits 31..24: those of these that record the thread's counters, too |
 /// | bits 2..0 are 4 | the same, and a recorder has not answered yet: bits 63..32 count the hits until it does; all ones: more than that |
 ///
 /// Bits that no line names are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wants(pub u64);
+pub struct EnableMask(pub u64);
 
 /// A set of sessions, a bit for each slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,9 @@ pub(crate) const fn stride(cpus: u32) -> u32 {
     (cpus + 1) * size_of::<RingHeader>() as u32
 }
 
-impl Wants {
+impl EnableMask {
     const ONE: u64 = 1;
-    const GATED: u64 = 2;
+    const INLINE: u64 = 2;
     const PENDING: u64 = 4;
     /// One hit in the count of a pending word.
     const HIT: u64 = 1 << 32;
@@ -72,19 +72,19 @@ impl Wants {
 
     /// The word of one session, in `slot`, through the inline filter `distance` bytes behind the word.
     const fn through(slot: u32, distance: u32) -> Self {
-        Self((distance << 8 | slot << 2) as u64 | Self::GATED)
+        Self((distance << 8 | slot << 2) as u64 | Self::INLINE)
     }
 
     /// Returns true for one session through an inline filter.
     #[inline(always)]
-    pub const fn is_gated(self) -> bool {
-        self.0 & Self::GATED != 0
+    pub const fn has_inline_filter(self) -> bool {
+        self.0 & Self::INLINE != 0
     }
 
     /// Returns true if the answer of a recorder is awaited.
     #[inline(always)]
     pub const fn is_pending(self) -> bool {
-        self.0 & (Self::ONE | Self::GATED | Self::PENDING) == Self::PENDING
+        self.0 & (Self::ONE | Self::INLINE | Self::PENDING) == Self::PENDING
     }
 
     /// The same sessions in the pending form, without hits. A pending word stays as it is.
@@ -107,7 +107,7 @@ impl Wants {
         if self.is_pending() { (self.0 >> 32) as u32 } else { 0 }
     }
 
-    /// The distance in bytes from a [gated](Self::is_gated) word to its inline filter.
+    /// The distance in bytes from a [filtered](Self::has_inline_filter) word to its inline filter.
     #[inline(always)]
     pub const fn distance(self) -> usize {
         (self.0 >> 8) as usize
@@ -117,14 +117,14 @@ impl Wants {
     ///
     /// It is one byte less than the address, so that adding an enable word with bit 0 leads to the ring: one
     /// instruction, where masking the bit would be another.
-    pub const fn place(address: usize) -> usize {
+    pub const fn base(address: usize) -> usize {
         address - Self::ONE as usize
     }
 
     /// The address of the session's ring of that CPU, if the word is [one session's](Self::is_one).
     #[inline(always)]
-    pub fn ring(self, place: usize) -> usize {
-        sordino_percpu::sum(place, self.0 as usize)
+    pub fn ring(self, base: usize) -> usize {
+        sordino_percpu::sum(base, self.0 as usize)
     }
 
     /// The slot of the session, if it is one session with code that decides.
@@ -134,14 +134,14 @@ impl Wants {
     }
 
     /// The word of the same session without a condition, for one session [with code](Self::one_if) or
-    /// [gated](Self::is_gated).
+    /// [filtered](Self::has_inline_filter).
     pub const fn always(self, cpus: u32) -> Self {
         Self::only(self.sessions(cpus).all.trailing_zeros(), cpus)
     }
 
     /// The sessions, given the number of CPUs that have a ring in each slot.
     pub const fn sessions(self, cpus: u32) -> Sessions {
-        if self.0 & (Self::ONE | Self::GATED) == Self::GATED {
+        if self.0 & (Self::ONE | Self::INLINE) == Self::INLINE {
             let all = 1 << (self.0 >> 2 & 7);
             return Sessions { all, conditional: all, counted: 0 };
         }
@@ -157,30 +157,30 @@ impl Wants {
         Sessions { all, conditional: 0, counted: 0 }
     }
 
-    /// The word after the session in `slot` has enabled the tracepoint by `want`.
-    pub const fn with(self, slot: usize, want: Want, cpus: u32) -> Self {
+    /// The word after the session in `slot` has enabled the tracepoint by `mode`.
+    pub const fn with(self, slot: usize, mode: EnableMode, cpus: u32) -> Self {
         let (Sessions { all, conditional, counted }, bit) = (self.sessions(cpus), 1 << slot);
-        if matches!(want, Want::No) && all & bit == 0 {
+        if matches!(mode, EnableMode::No) && all & bit == 0 {
             return self;
         }
         // The sessions without this one.
         let [all, conditional, counted] = [all & !bit, conditional & !bit, counted & !bit];
-        let sessions = match want {
-            Want::No => Sessions { all, conditional, counted },
-            Want::Always => Sessions { all: all | bit, conditional, counted },
+        let sessions = match mode {
+            EnableMode::No => Sessions { all, conditional, counted },
+            EnableMode::Always => Sessions { all: all | bit, conditional, counted },
             // If several sessions enabled it, each asks its code.
-            Want::If | Want::Through(_) => {
+            EnableMode::If | EnableMode::Through(_) => {
                 Sessions { all: all | bit, conditional: conditional | bit, counted }
             }
-            Want::Counted => {
+            EnableMode::Counted => {
                 Sessions { all: all | bit, conditional: conditional | bit, counted: counted | bit }
             }
         };
-        match want {
+        match mode {
             _ if self.is_pending() => {
                 Self(Self::all_of(sessions).0 | self.0 & (!(Self::HIT - 1) | Self::PENDING))
             }
-            Want::Through(distance) if all == 0 => Self::through(slot as u32, distance),
+            EnableMode::Through(distance) if all == 0 => Self::through(slot as u32, distance),
             _ => Self::naming(sessions, cpus),
         }
     }
@@ -205,46 +205,53 @@ mod tests {
     use super::*;
     use crate::layout::MAX_CPUS;
 
-    const NOBODY: Wants = Wants(0);
+    const NOBODY: EnableMask = EnableMask(0);
 
     #[test]
     fn one_session_s_word_leads_to_its_rings_in_every_slot() {
         for cpus in [1, 2, 3, 255, MAX_CPUS] {
             for slot in 0..SLOTS {
-                let word = NOBODY.with(slot, Want::Always, cpus);
+                let word = NOBODY.with(slot, EnableMode::Always, cpus);
                 assert!(word.is_one());
                 let offset = slot * (cpus as usize + 1) * size_of::<RingHeader>();
-                assert_eq!(word.ring(Wants::place(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
+                assert_eq!(word.ring(EnableMask::base(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
             }
         }
     }
 
     #[test]
     fn the_word_says_what_each_of_eight_sessions_wants_however_it_came_to_be() {
-        const WANTS: [Want; 5] = [Want::No, Want::Always, Want::If, Want::Counted, Want::Through(0x8004)];
+        const MODES: [EnableMode; 5] = [
+            EnableMode::No,
+            EnableMode::Always,
+            EnableMode::If,
+            EnableMode::Counted,
+            EnableMode::Through(0x8004),
+        ];
         for state in 0..5usize.pow(SLOTS as u32) {
-            let want = |slot: usize| WANTS[state / 5usize.pow(slot as u32) % 5];
-            let join = |word: Wants, slot: usize| word.with(slot, want(slot), 4);
+            let mode = |slot: usize| MODES[state / 5usize.pow(slot as u32) % 5];
+            let join = |word: EnableMask, slot: usize| word.with(slot, mode(slot), 4);
             let word = (0..SLOTS).fold(NOBODY, join);
-            let other = (0..SLOTS).rev().fold(Wants(0xffff_ff00), join);
+            let other = (0..SLOTS).rev().fold(EnableMask(0xffff_ff00), join);
             assert_eq!(other.sessions(4), word.sessions(4));
             let Sessions { all, conditional, counted } = word.sessions(4);
             for slot in 0..SLOTS {
-                let [wants, has_condition, is_counted] =
+                let [mask, has_condition, is_counted] =
                     [all, conditional, counted].map(|slots| slots >> slot & 1 != 0);
-                let expected = match want(slot) {
-                    Want::No => (false, false, false),
-                    Want::Always => (true, false, false),
-                    Want::If | Want::Through(_) => (true, true, false),
-                    Want::Counted => (true, true, true),
+                let expected = match mode(slot) {
+                    EnableMode::No => (false, false, false),
+                    EnableMode::Always => (true, false, false),
+                    EnableMode::If | EnableMode::Through(_) => (true, true, false),
+                    EnableMode::Counted => (true, true, true),
                 };
-                assert_eq!((wants, has_condition, is_counted), expected);
+                assert_eq!((mask, has_condition, is_counted), expected);
             }
             assert_eq!(word.is_one(), all.is_power_of_two() && conditional == 0);
             // The comparison of one integer decides alone only if nothing else is to be done.
             let one_if = all.is_power_of_two() && conditional == all && counted == 0;
-            let through = (0..SLOTS).filter(|slot| matches!(want(*slot), Want::Through(_))).count() == 1;
-            assert_eq!(word.is_gated(), one_if && through);
+            let through =
+                (0..SLOTS).filter(|slot| matches!(mode(*slot), EnableMode::Through(_))).count() == 1;
+            assert_eq!(word.has_inline_filter(), one_if && through);
             assert_eq!(word.one_if(), (one_if && !through).then_some(all.trailing_zeros()));
             if through {
                 assert!(!one_if || word.distance() == 0x8004);
@@ -252,49 +259,50 @@ mod tests {
                 assert_eq!(other, word);
             }
             if one_if {
-                assert_eq!(word.always(4), NOBODY.with(all.trailing_zeros() as usize, Want::Always, 4));
+                assert_eq!(word.always(4), NOBODY.with(all.trailing_zeros() as usize, EnableMode::Always, 4));
             }
         }
     }
 
     #[test]
     fn a_pending_word_keeps_its_hits_until_it_is_settled_whoever_joins_or_leaves() {
-        const WANTS: [Want; 4] = [Want::Always, Want::If, Want::Counted, Want::Through(0x8004)];
-        for first in WANTS {
+        const MODES: [EnableMode; 4] =
+            [EnableMode::Always, EnableMode::If, EnableMode::Counted, EnableMode::Through(0x8004)];
+        for first in MODES {
             let known = NOBODY.with(3, first, 4);
             let pending = known.pending(4);
-            assert!(pending.is_pending() && !pending.is_one() && !pending.is_gated());
+            assert!(pending.is_pending() && !pending.is_one() && !pending.has_inline_filter());
             assert_eq!((pending.sessions(4), pending.one_if()), (known.sessions(4), None));
             let hit = pending.hit().hit();
             assert_eq!((hit.hits(), hit.pending(4)), (2, hit));
-            for second in WANTS {
+            for second in MODES {
                 let joined = hit.with(5, second, 4);
                 assert_eq!((joined.hits(), joined.is_pending()), (2, true));
                 assert_eq!(joined.settled(4), known.with(5, second, 4));
-                assert_eq!(joined.with(5, Want::No, 4), hit);
+                assert_eq!(joined.with(5, EnableMode::No, 4), hit);
             }
             // An inline filter is restored by the collector's next `renew`.
-            let alone = if let Want::Through(_) = first { Want::If } else { first };
+            let alone = if let EnableMode::Through(_) = first { EnableMode::If } else { first };
             assert_eq!(hit.settled(4), NOBODY.with(3, alone, 4));
         }
         assert_eq!(NOBODY.pending(4).hit().settled(4), NOBODY);
-        let full = Wants(NOBODY.pending(4).0 | 0xffff_fffe_0000_0000).hit();
+        let full = EnableMask(NOBODY.pending(4).0 | 0xffff_fffe_0000_0000).hit();
         assert_eq!((full.hits(), full.hit()), (u32::MAX, full));
     }
 
     #[test]
     fn words_are_what_the_layout_s_page_says() {
-        let two = NOBODY.with(3, Want::Always, 2).with(5, Want::If, 2);
-        assert_eq!((NOBODY.with(3, Want::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
-        assert_eq!(two.with(3, Want::No, 2).0, 0x20_2000);
-        assert_eq!(two.with(5, Want::No, 2), NOBODY.with(3, Want::Always, 2));
-        assert_eq!(two.with(5, Want::Counted, 2).0, 0x2020_2800);
-        assert_eq!(two.with(5, Want::Always, 2).0, 0x2800);
-        assert_eq!(two.with(3, Want::No, 2).with(5, Want::No, 2), NOBODY);
+        let two = NOBODY.with(3, EnableMode::Always, 2).with(5, EnableMode::If, 2);
+        assert_eq!((NOBODY.with(3, EnableMode::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
+        assert_eq!(two.with(3, EnableMode::No, 2).0, 0x20_2000);
+        assert_eq!(two.with(5, EnableMode::No, 2), NOBODY.with(3, EnableMode::Always, 2));
+        assert_eq!(two.with(5, EnableMode::Counted, 2).0, 0x2020_2800);
+        assert_eq!(two.with(5, EnableMode::Always, 2).0, 0x2800);
+        assert_eq!(two.with(3, EnableMode::No, 2).with(5, EnableMode::No, 2), NOBODY);
         assert_eq!(two.pending(2).hit().hit().0, 0x2_0020_2804);
-        let gated = NOBODY.with(5, Want::Through(0x8040), 2);
-        assert_eq!((gated.0, gated.with(3, Want::No, 2)), (0x80_4016, gated));
-        assert_eq!(gated.with(3, Want::Always, 2), two);
+        let filtered = NOBODY.with(5, EnableMode::Through(0x8040), 2);
+        assert_eq!((filtered.0, filtered.with(3, EnableMode::No, 2)), (0x80_4016, filtered));
+        assert_eq!(filtered.with(3, EnableMode::Always, 2), two);
     }
 
     #[test]
@@ -302,9 +310,9 @@ mod tests {
         for word in
             [1, 0xff, 0xffff_ffff, 0xffff_ff01, 0xff_0000, 0x8000_0001, 4, 0xffff_ffff_ffff_fffc, u64::MAX]
         {
-            let Sessions { all, conditional, counted } = Wants(word).sessions(2);
+            let Sessions { all, conditional, counted } = EnableMask(word).sessions(2);
             assert_eq!((conditional & !all, counted & !conditional), (0, 0), "{word:x}");
-            assert_eq!(Wants(word).with(2, Want::Always, 2).sessions(2).all, all | 4, "{word:x}");
+            assert_eq!(EnableMask(word).with(2, EnableMode::Always, 2).sessions(2).all, all | 4, "{word:x}");
         }
     }
 }

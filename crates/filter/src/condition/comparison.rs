@@ -3,11 +3,11 @@
 
 use super::layout::{Layout, encoding_of};
 use sordino_event::{Schema, Type};
-use sordino_filter_vm::{Interval, Op};
+use sordino_filter_vm::{Op, ValueInterval};
 
 /// The interval in which a field's value has to lie, where that is the whole condition: an inline filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct InlineComparison {
     /// The index of the field in the tracepoint, from 0.
     pub field: u32,
     /// The least value. A negative one is stored as its two's complement with 64 bits, like the value that is
@@ -17,27 +17,27 @@ pub struct Gate {
     pub span: u64,
 }
 
-impl Gate {
+impl InlineComparison {
     /// Returns the inline filter that is equivalent to [`holds`](super::holds) with `code`, if there is one.
     /// [`Expression::compile`](super::Expression::compile) has to have compiled `code` for records of `schema`.
     ///
     /// ```
-    /// use sordino_filter::condition::{Condition, Context, Expression, Gate};
+    /// use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
     /// use sordino_event::{Pid, catalogue};
     /// let text = "event\t1\t6\tnpt\tloop\t\t0\nfield\tu32\tcycle\nfield\ti64\toffset\nend\n";
     /// let (tracepoints, _) = catalogue::parse(text.as_bytes())?;
     /// let (schema, context) = (&tracepoints[0].1, Context { pid: Pid(4711), procname: "motor" });
     /// let Condition::Code(code) = Expression::parse("offset >= -2")?.compile(schema, &context)? else { panic!() };
     /// let span = i64::MAX as u64 + 2;
-    /// assert_eq!(Gate::of(&code, schema), Some(Gate { field: 1, low: -2_i64 as u64, span }));
+    /// assert_eq!(InlineComparison::of(&code, schema), Some(InlineComparison { field: 1, low: -2_i64 as u64, span }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(mut code: &[u8], schema: &Schema) -> Option<Self> {
-        let Some(Op::Interval(interval)) = Op::read(&mut code) else { return None };
+        let Some(Op::ValueInterval(interval)) = Op::read(&mut code) else { return None };
         if !code.is_empty() {
             return None;
         }
-        let Interval { outside, encoding, offset, low, span } = interval;
+        let ValueInterval { outside, encoding, offset, low, span } = interval;
         let is_it = |(ty, at): (&Type, Option<u16>)| match ty {
             Type::Scalar(scalar) => at == Some(offset) && encoding_of(scalar).of_bytes(0).0 == encoding,
             _ => false,
