@@ -17,7 +17,7 @@ pub struct Options {
     /// The directory to record into: created if it does not exist, an error if it is not empty.
     pub output: PathBuf,
     /// True if the calling thread gives up rights once it records; the recorder's own threads always do. See
-    /// [`keep_needed_rights`](crate::keep_needed_rights).
+    /// [`keep_needed_rights`](sordino_inspect::rights::keep_needed_rights).
     pub confine: bool,
     /// The user and the group that own the recording in the end; `None` for the recorder's.
     pub reader: Option<(u32, u32)>,
@@ -71,7 +71,7 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The session's runtime directory, by which programs and commands find it, see
-    /// [`session_dir`](crate::session_dir).
+    /// [`session_dir`](sordino_intake::runtime::session_dir).
     pub runtime: PathBuf,
     /// The rotation into chunks, if the buffers do not overwrite.
     pub rotation: Rotation,

@@ -117,7 +117,7 @@ impl Listener {
         Self { socket, environment, directory, token, silent, refused, paused, backlog }
     }
 
-    /// Returns the socket for every program that searches a [session's directory](crate::session_dir). A socket that
+    /// Returns the socket for every program that searches a [session's directory](crate::runtime::session_dir). A socket that
     /// an earlier recorder left there is replaced.
     ///
     /// # Errors

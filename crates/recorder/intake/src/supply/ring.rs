@@ -2,7 +2,7 @@
 //!
 //! | a ring | has pages for |
 //! |---|---|
-//! | not used yet | the portion with which it [began](crate::intake); if its program is alone, its part of [`ALONE`] |
+//! | not used yet | the portion with which it began; if its program is alone, its part of [`ALONE`] |
 //! | in use | [`WINDOW`] ahead of the writers; pages behind them are given back |
 //! | in use so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
 //! | idle for [`IDLE_AFTER`] | the sub-buffers that [`kept`] returns |
