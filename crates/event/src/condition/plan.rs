@@ -10,7 +10,7 @@ use super::payload::{Encoding, ValueInterval};
 pub(super) enum Test {
     Constant(bool),
     /// The interval's own offset is not used; the place has it.
-    ValueInterval(Place, ValueInterval),
+    Interval(Place, ValueInterval),
     Match {
         place: Place,
         length: u16,
@@ -127,7 +127,7 @@ impl Test {
         }
         let (encoding, high) = encoding.of_bytes(high);
         let span = (high - low) as u64;
-        Self::ValueInterval(
+        Self::Interval(
             place,
             ValueInterval { outside, encoding, offset: place.offset, low: low as u64, span },
         )
