@@ -9,13 +9,13 @@ use std::path::Path;
 
 /// Layout of a field in a file, in file order.
 #[derive(Clone, Debug)]
-enum EncodedLength {
+enum Shape {
     /// A number of this many bytes. It is swapped if the flag is set: the metadata gives it no byte order of its own.
     Number(usize, bool),
     /// Bytes up to and including a zero byte.
     Text,
     /// Fields, each with its name and its repetitions, aligned to this many bytes.
-    Struct(Vec<(String, EncodedLength, Times)>, usize),
+    Struct(Vec<(String, Shape, Times)>, usize),
 }
 
 #[derive(Clone, Debug)]
@@ -77,23 +77,23 @@ impl<'a> Words<'a> {
         attributes
     }
 
-    fn shape(&mut self, known: &HashMap<&'a str, EncodedLength>) -> EncodedLength {
+    fn shape(&mut self, known: &HashMap<&'a str, Shape>) -> Shape {
         match self.next() {
             "integer" => {
                 // A clock's integer has `map = clock.NAME.value`, whose value is one word here.
                 let attributes = self.attributes();
                 let size: usize = attributes["size"].parse().expect("a size");
-                EncodedLength::Number(size / 8, !attributes.contains_key("byte_order"))
+                Shape::Number(size / 8, !attributes.contains_key("byte_order"))
             }
             "floating_point" => {
                 let attributes = self.attributes();
                 let bits =
                     ["exp_dig", "mant_dig"].map(|name| attributes[name].parse::<usize>().expect("digits"));
-                EncodedLength::Number(bits.iter().sum::<usize>() / 8, true)
+                Shape::Number(bits.iter().sum::<usize>() / 8, true)
             }
             "string" => {
                 self.attributes();
-                EncodedLength::Text
+                Shape::Text
             }
             "enum" => {
                 assert_eq!(self.next(), ":");
@@ -115,7 +115,7 @@ impl<'a> Words<'a> {
                     let words = [self.next(), self.next(), self.next()];
                     align = words[1].parse::<usize>().expect("bits") / 8;
                 }
-                EncodedLength::Struct(fields, align)
+                Shape::Struct(fields, align)
             }
             name => known[name].clone(),
         }
@@ -132,11 +132,11 @@ impl<'a> Words<'a> {
 #[derive(Debug, Default)]
 struct Layout {
     /// Layout of `packet.header`, if it is declared.
-    header: Option<EncodedLength>,
+    header: Option<Shape>,
     /// Layouts of `packet.context`, `event.header` and `event.context` by stream class.
-    streams: HashMap<u64, HashMap<String, EncodedLength>>,
+    streams: HashMap<u64, HashMap<String, Shape>>,
     /// Layouts of the fields, by stream class and event class.
-    events: HashMap<(u64, u64), EncodedLength>,
+    events: HashMap<(u64, u64), Shape>,
 }
 
 impl Layout {
@@ -156,7 +156,7 @@ impl Layout {
         layout
     }
 
-    fn block<'a>(&mut self, block: &str, words: &mut Words<'a>, known: &HashMap<&'a str, EncodedLength>) {
+    fn block<'a>(&mut self, block: &str, words: &mut Words<'a>, known: &HashMap<&'a str, Shape>) {
         let (mut numbers, mut shapes) = (HashMap::new(), HashMap::new());
         assert_eq!(words.next(), "{");
         while !words.is_next("}") {
@@ -213,9 +213,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn swap(&mut self, shape: &EncodedLength) -> u64 {
+    fn swap(&mut self, shape: &Shape) -> u64 {
         match shape {
-            &EncodedLength::Number(width, swapped) => {
+            &Shape::Number(width, swapped) => {
                 let bytes = &mut self.bytes[self.at..self.at + width];
                 self.at += width;
                 let mut wide = [0; 8];
@@ -225,12 +225,12 @@ impl Walk<'_> {
                 }
                 u64::from_le_bytes(wide)
             }
-            EncodedLength::Text => {
+            Shape::Text => {
                 let length = self.bytes[self.at..].iter().position(|&byte| byte == 0);
                 self.at += length.expect("a string that ends") + 1;
                 0
             }
-            EncodedLength::Struct(fields, align) => {
+            Shape::Struct(fields, align) => {
                 self.at = self.at.next_multiple_of(*align);
                 for (name, shape, times) in fields {
                     let times = match times {

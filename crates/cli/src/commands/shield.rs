@@ -59,7 +59,7 @@ enum Command {
     ///
     /// Changes nothing. Also reports an 'up' or 'down' that was killed before it had finished; the next 'down' or 'up'
     /// undoes its changes. Exit status: 0 if a shield is up and holds, otherwise 1.
-    ShieldStatus(Format),
+    Status(Format),
     /// Run a command on the shielded CPUs
     ///
     /// The command runs as the user who called sudo, unless --as names another, and its exit status is passed on.
@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.command {
         Command::Plan(wanted) => show_plan(wanted),
         Command::Up(options) => up(options),
-        Command::ShieldStatus(format) => status(*format),
+        Command::Status(format) => status(*format),
         Command::Run(options) => run::run(options),
         Command::Down(format) => down(*format),
     }

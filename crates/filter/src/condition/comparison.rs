@@ -33,7 +33,7 @@ impl InlineComparison {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(mut code: &[u8], schema: &Schema) -> Option<Self> {
-        let Some(Op::ValueInterval(interval)) = Op::read(&mut code) else { return None };
+        let Some(Op::Interval(interval)) = Op::read(&mut code) else { return None };
         if !code.is_empty() {
             return None;
         }

@@ -32,9 +32,9 @@ impl Emitter<'_> {
                 self.put(Op::Integer(1));
                 self.put(Op::Compare(Relation::Equal));
             }
-            Test::ValueInterval(place, interval) => {
+            Test::Interval(place, interval) => {
                 let offset = self.go(*place);
-                self.put(Op::ValueInterval(ValueInterval { offset, ..*interval }));
+                self.put(Op::Interval(ValueInterval { offset, ..*interval }));
             }
             Test::Match { place, length, unlike, pattern } => {
                 let offset = self.go(*place);

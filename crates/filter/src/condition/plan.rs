@@ -9,7 +9,7 @@ use sordino_filter_vm::{Encoding, Number, Operator, Relation, ValueInterval};
 pub(super) enum Test {
     Constant(bool),
     /// The interval's own offset is not used; the place has it.
-    ValueInterval(Place, ValueInterval),
+    Interval(Place, ValueInterval),
     Match {
         place: Place,
         length: u16,
@@ -126,7 +126,7 @@ impl Test {
         }
         let (encoding, high) = encoding.of_bytes(high);
         let span = (high - low) as u64;
-        Self::ValueInterval(
+        Self::Interval(
             place,
             ValueInterval { outside, encoding, offset: place.offset, low: low as u64, span },
         )

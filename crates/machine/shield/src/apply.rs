@@ -14,6 +14,7 @@ pub enum ChangeOutcome {
     /// The new value holds.
     Held,
     /// The present value was journalled so that it is restored; it was not to change.
+    #[serde(rename = "kept")]
     Unchanged,
     /// The kernel rejected the value, with this error.
     Refused(String),

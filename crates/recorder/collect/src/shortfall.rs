@@ -134,7 +134,7 @@ pub enum ProcessState {
         reason: String,
     },
     /// The process was recorded.
-    FinishedRecording {
+    Recorded {
         /// The number of its own tracepoints, without built-in ones.
         tracepoints: usize,
         /// The number of these that were enabled.
@@ -238,8 +238,7 @@ impl NoEvents {
         if self.reason == NoEventsReason::NoProgram {
             parts.push("no program that is linked with sordino was seen".to_owned());
         }
-        let is_recorded =
-            |process: &ProcessFound| matches!(process.state, ProcessState::FinishedRecording { .. });
+        let is_recorded = |process: &ProcessFound| matches!(process.state, ProcessState::Recorded { .. });
         // If any process was recorded, the shell that started it is not the reason.
         if !self.processes.iter().any(is_recorded) {
             let unlinked = self.in_state(&ProcessState::NotLinked);
@@ -280,13 +279,13 @@ impl NoEvents {
         let reported = match state {
             ProcessState::NotLinked | ProcessState::NotRegistered => return None,
             ProcessState::NotReached { reason } => format!("could not be recorded: {reason}"),
-            ProcessState::FinishedRecording { .. } if self.reason == NoEventsReason::NoTracepoint => {
+            ProcessState::Recorded { .. } if self.reason == NoEventsReason::NoTracepoint => {
                 "is linked with sordino and has no tracepoint of its own".to_owned()
             }
-            ProcessState::FinishedRecording { enabled: 0, .. } => {
+            ProcessState::Recorded { enabled: 0, .. } => {
                 "is linked with sordino, and no rule chose any of its tracepoints".to_owned()
             }
-            ProcessState::FinishedRecording { .. } => {
+            ProcessState::Recorded { .. } => {
                 "hit none of its enabled tracepoints, or none as the rule's condition asks".to_owned()
             }
         };

@@ -28,7 +28,7 @@ pub enum Op<'a> {
     /// Moves the base to an element of the sequence at `offset`.
     Element { offset: u16, size: u8, index: u16 },
     /// Tests whether an integer lies within the interval, or outside of it.
-    ValueInterval(ValueInterval),
+    Interval(ValueInterval),
     /// Tests whether the text of `length` bytes at `offset` matches `pattern`. With `unlike`, the result is
     /// inverted.
     Match { unlike: bool, offset: u16, length: u16, pattern: &'a [u8] },
@@ -92,7 +92,7 @@ impl<'a> Op<'a> {
             Self::Element { offset, size, index } => {
                 put(code, ELEMENT, &[&offset.to_ne_bytes(), &[size], &index.to_ne_bytes()]);
             }
-            Self::ValueInterval(ValueInterval { outside, encoding, offset, low, span }) => {
+            Self::Interval(ValueInterval { outside, encoding, offset, low, span }) => {
                 let op = if outside { OUTSIDE } else { WITHIN };
                 let [low, span] = [low, span].map(u64::to_ne_bytes);
                 put(code, op, &[&[encoding.byte()], &offset.to_ne_bytes(), &low, &span]);
@@ -128,7 +128,7 @@ impl<'a> Op<'a> {
             PAST_STRING => Self::PastString { offset: offset(code)? },
             PAST_SEQUENCE => Self::PastSequence { offset: offset(code)?, size: byte(code)? },
             ELEMENT => Self::Element { offset: offset(code)?, size: byte(code)?, index: offset(code)? },
-            WITHIN | OUTSIDE => Self::ValueInterval(interval(op, code)?),
+            WITHIN | OUTSIDE => Self::Interval(interval(op, code)?),
             LIKE | UNLIKE => {
                 let (offset, length) = (offset(code)?, offset(code)?);
                 let bytes = usize::from(byte(code)?);

@@ -27,7 +27,7 @@ pub fn holds(code: &[u8], payload: &[u8], tid: u32) -> bool {
             Op::Element { offset, size, index } => {
                 base = element(payload, behind(base, offset), size, index).unwrap_or(NOWHERE);
             }
-            Op::ValueInterval(interval) => truth = interval.holds_behind(payload, base),
+            Op::Interval(interval) => truth = interval.holds_behind(payload, base),
             Op::Match { unlike, offset, length, pattern } => {
                 truth = text(payload, behind(base, offset), length)
                     .is_some_and(|text| glob::matches(pattern, text) != unlike);

@@ -45,7 +45,7 @@ pub extern "C" fn sordino_ready() {
 ///
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields are declared, and readable for the number of copied bytes in
-/// `encoded_length`, which the header's `SORDINO_SHAPE` made. `enabled` is the value of the tracepoint's enable word.
+/// `encoded_length`, which the header's `SORDINO_ENCODED_LENGTH` made. `enabled` is the value of the tracepoint's enable word.
 #[unsafe(export_name = of_layout!("sordino_emit"))]
 pub unsafe extern "C-unwind" fn sordino_emit(
     point: &Tracepoint,

@@ -81,7 +81,7 @@ impl FromStr for IntervalRule {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (begin, end) = text.split_once("..").unwrap_or((text, text));
-        let point = |text| point(text).ok_or_else(|| Error::IntervalRule { text: text.to_owned() });
+        let point = |text| point(text).ok_or_else(|| Error::Rule { text: text.to_owned() });
         Ok(Self { begin: point(begin)?, end: point(end)? })
     }
 }
@@ -106,7 +106,7 @@ fn point(text: &str) -> Option<Point> {
 pub enum Error {
     /// The text is no [`IntervalRule`].
     #[error("`{text}` is neither EVENT nor BEGIN..END, each with an optional @FIELD")]
-    IntervalRule {
+    Rule {
         /// The part that is invalid.
         text: String,
     },
@@ -150,11 +150,7 @@ mod tests {
             ("a..b c", "b c"),
             ("a..b..c", "b..c"),
         ] {
-            assert_eq!(
-                text.parse::<IntervalRule>(),
-                Err(Error::IntervalRule { text: part.to_owned() }),
-                "{text}"
-            );
+            assert_eq!(text.parse::<IntervalRule>(), Err(Error::Rule { text: part.to_owned() }), "{text}");
         }
     }
 }

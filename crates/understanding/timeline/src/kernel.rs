@@ -199,7 +199,7 @@ pub enum Kernel<'a> {
         tid: Tid,
     },
     /// An observation of the recorder about a program's thread.
-    ThreadContext {
+    Context {
         /// The program's process id.
         pid: Pid,
         /// The thread, as the program's events name it.

@@ -155,7 +155,7 @@ impl System {
                 self.symbols.insert(address, String::from_utf8_lossy(name).into());
             }
             Kernel::Recorder { tid } => _ = self.recorder.insert(tid),
-            Kernel::ThreadContext { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
+            Kernel::Context { pid, tid, seen } => self.contexts.learn(pid, tid, seen),
             Kernel::Gone { tid } => {
                 self.met = None;
                 // The id belongs to another thread from now on.

@@ -235,13 +235,13 @@ fn loss_place(stream: &metadata::Stream) -> LossPlace {
         ty.as_deref().is_some_and(|ty| members(ty).iter().any(test))
     };
     if has(&stream.packet_context, |member| member.name == "unanswered") {
-        LossPlace::IndexedPacket(LossCause::Unanswered)
+        LossPlace::Packet(LossCause::Unanswered)
     } else if has(&stream.event_header, is_lost) {
         LossPlace::Event
     } else if has(&stream.event_context, |member| plain(&member.name) == "preempt_count") {
-        LossPlace::IndexedPacket(LossCause::KernelOverrun)
+        LossPlace::Packet(LossCause::KernelOverrun)
     } else {
-        LossPlace::IndexedPacket(LossCause::Discarded)
+        LossPlace::Packet(LossCause::Discarded)
     }
 }
 

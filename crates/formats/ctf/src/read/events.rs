@@ -166,7 +166,7 @@ impl Events {
             // Before the lost records, there may be no event that has a time.
             self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
             let cause = match stream.program.streams[packet.class].loss {
-                LossPlace::IndexedPacket(LossCause::Unanswered) => LossCause::Unanswered,
+                LossPlace::Packet(LossCause::Unanswered) => LossCause::Unanswered,
                 _ => LossCause::Discarded,
             };
             self.push(packet.begin, None, cause);
@@ -242,8 +242,8 @@ impl Events {
             // A count that went back is corrupt.
             _ if missing > mask / 2 => self.push(packet.end, None, LossCause::Corrupt),
             LossPlace::Event => (current.unplaced, current.too_large) = (missing, too_large.min(missing)),
-            LossPlace::IndexedPacket(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
-            LossPlace::IndexedPacket(_) => {}
+            LossPlace::Packet(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
+            LossPlace::Packet(_) => {}
         }
     }
 

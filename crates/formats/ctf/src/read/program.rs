@@ -57,7 +57,7 @@ pub(super) struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LossPlace {
     /// The packets' counts only.
-    IndexedPacket(LossCause),
+    Packet(LossCause),
     /// The packets' counts and every event, which has the low 16 bits of the count: sordino's user streams.
     Event,
 }

@@ -12,7 +12,7 @@ pub enum BadLimits {
     Syntax(String),
     /// The file names a step that does not exist.
     #[error("there is no step '{name}'; there are {}", known.join(", "))]
-    CheckStep {
+    Step {
         /// The unknown step's name.
         name: String,
         /// Names of all steps.
@@ -71,7 +71,7 @@ impl Limits {
         let names = limits.required.iter().chain(file.keys());
         if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
             let known = known.iter().map(ToString::to_string).collect();
-            return Err(BadLimits::CheckStep { name: name.clone(), known });
+            return Err(BadLimits::Step { name: name.clone(), known });
         }
         for (step, keys) in file {
             let keys = keys.as_table().ok_or_else(|| bad(&step, "", "it is a table of limits"))?;

@@ -35,9 +35,7 @@ impl Sightings {
             known.incarnation = incarnation;
             return;
         }
-        if known.incarnation == incarnation
-            || matches!(known.found.state, ProcessState::FinishedRecording { .. })
-        {
+        if known.incarnation == incarnation || matches!(known.found.state, ProcessState::Recorded { .. }) {
             return;
         }
         // It has executed another program since.
@@ -88,16 +86,15 @@ impl Sightings {
     }
 
     fn waiting(&mut self, pid: i32) -> Option<&mut Sighting> {
-        let is_recorded =
-            |known: &Sighting| matches!(known.found.state, ProcessState::FinishedRecording { .. });
+        let is_recorded = |known: &Sighting| matches!(known.found.state, ProcessState::Recorded { .. });
         self.known.iter_mut().find(|known| known.found.pid == pid && !is_recorded(known))
     }
 
     /// Records that a process is recorded from now on.
     pub(super) fn take_up(&mut self, pid: i32, name: &str) {
-        let recorded = ProcessState::FinishedRecording { tracepoints: 0, enabled: 0 };
+        let recorded = ProcessState::Recorded { tracepoints: 0, enabled: 0 };
         match self.known.iter_mut().find(|known| known.found.pid == pid) {
-            Some(known) if matches!(known.found.state, ProcessState::FinishedRecording { .. }) => {}
+            Some(known) if matches!(known.found.state, ProcessState::Recorded { .. }) => {}
             Some(known) => (known.found.name, known.found.state) = (name.to_owned(), recorded),
             None => {
                 let found = ProcessFound { pid, name: name.to_owned(), state: recorded };
@@ -110,7 +107,7 @@ impl Sightings {
     pub(super) fn recorded(&mut self, pid: i32, tracepoints: usize, enabled: usize) {
         let Some(known) = self.known.iter_mut().find(|known| known.found.pid == pid) else { return };
         // A process has several sets of tracepoints if plug-ins contain their own copy of the library.
-        if let ProcessState::FinishedRecording { tracepoints: before, enabled: enabled_before } =
+        if let ProcessState::Recorded { tracepoints: before, enabled: enabled_before } =
             &mut known.found.state
         {
             (*before, *enabled_before) = (tracepoints.max(*before), enabled.max(*enabled_before));
@@ -149,7 +146,7 @@ mod tests {
         sightings.looked_into(7);
         sightings.not_reached(7, "late");
         sightings.add(7, "sh", Some((7, 1, 3)));
-        assert_eq!(state(&sightings), ProcessState::FinishedRecording { tracepoints: 3, enabled: 1 });
+        assert_eq!(state(&sightings), ProcessState::Recorded { tracepoints: 3, enabled: 1 });
     }
 
     #[test]
@@ -178,7 +175,7 @@ mod tests {
         let (processes, more) = sightings.processes();
         let at =
             |pid| processes.iter().find(|process| process.pid == pid).map(|process| process.state.clone());
-        assert_eq!(at(30), Some(ProcessState::FinishedRecording { tracepoints: 2, enabled: 0 }));
+        assert_eq!(at(30), Some(ProcessState::Recorded { tracepoints: 2, enabled: 0 }));
         assert!(matches!(at(31), Some(ProcessState::NotReached { .. })));
         assert_eq!((processes.len(), processes[0].pid, more), (MOST, 1, 59 - MOST as u64));
         // Recorded processes are not dropped, and are counted once.

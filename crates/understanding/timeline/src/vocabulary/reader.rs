@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
             Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
             Kind::Gone => Kernel::Gone { tid: self.tid(0)? },
             Kind::Ids | Kind::Comm | Kind::Scheduling | Kind::Cgroup | Kind::Value | Kind::End => {
-                Kernel::ThreadContext { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
+                Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
             }
         })
     }
