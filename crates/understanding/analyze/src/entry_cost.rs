@@ -118,7 +118,8 @@ pub(crate) fn refine(parts: &mut [Part], (usual, deviation): (Nanos, Nanos)) {
     let charged = parts.iter().filter(|part| is_charged(part)).map(|part| (part.count, part.entry.0));
     let charged: Vec<(u64, i64)> = charged.collect();
     let (count, before) = charged.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-    let Some(own) = parts.iter_mut().find(|part| matches!(part.cause, Cause::Own | Cause::OwnOrSyscall)) else {
+    let Some(own) = parts.iter_mut().find(|part| matches!(part.cause, Cause::Own | Cause::OwnOrSyscall))
+    else {
         return;
     };
     let after = before.saturating_add((own.time - usual).0);

@@ -108,5 +108,5 @@ fn where_moves_are_not_recorded_only_the_first_is_certain() {
         script.at(1300).cpu(0).by(HOG).switch(HOG, SLEEPING, THIRD);
         script.at(1900).by(THIRD).switch(THIRD, SLEEPING, LOW);
     });
-    assert_eq!(waited, sorted([(None, 400), (Some(HOG.0), 200)]));
+    assert_eq!(waited, sorted([(None, 600), (Some(HOG.0), 200)]));
 }
