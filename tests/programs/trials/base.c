@@ -148,13 +148,28 @@ static struct change {
     struct change *next;
 } *changes;
 
+/* Moves the threads of a control group to its parent: a group with threads cannot be removed. */
+static void clear(const char *group)
+{
+    char path[256], tid[32];
+    snprintf(path, sizeof path, "%s/tasks", group);
+    FILE *tasks = fopen(path, "r");
+    snprintf(path, sizeof path, "%s/../tasks", group);
+    while (tasks && fgets(tid, sizeof tid, tasks))
+        write_file(path, tid);
+    if (tasks)
+        fclose(tasks);
+}
+
 static void undo(void)
 {
     for (struct change *change = changes; change && change->owner == getpid(); change = change->next)
         if (change->text)
             write_file(change->path, change->text);
-        else
+        else {
+            clear(change->path);
             rmdir(change->path);
+        }
 }
 
 static void note(const char *path, char *text)
