@@ -168,7 +168,7 @@ static void undo(void)
             write_file(change->path, change->text);
         else {
             clear(change->path);
-            rmdir(change->path);
+            remove(change->path);
         }
 }
 
@@ -196,6 +196,11 @@ void set(const char *path, const char *text)
     close(file);
     note(path, strdup(was));
     write_file(path, text);
+}
+
+void removed_at_end(const char *path)
+{
+    note(path, NULL);
 }
 
 void directory(const char *path)

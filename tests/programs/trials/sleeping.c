@@ -250,6 +250,7 @@ static void fifo(void)
 {
     snprintf(name, sizeof name, "/tmp/trials-%d.fifo", getpid());
     need(mkfifo(name, 0600), name);
+    removed_at_end(name);
 }
 static void opens(void) { close(open(name, O_WRONLY)); }
 static void opened(void) { close(open(name, O_RDONLY)); }

@@ -80,6 +80,8 @@ void burst(struct helper *helper);
 /* Writes a text to a file; at the program's end the file gets back its text of now. */
 void set(const char *path, const char *text);
 void write_file(const char *path, const char *text);
+/* Removes a file or an empty directory at the program's end. */
+void removed_at_end(const char *path);
 /* Creates a directory that is removed at the program's end. */
 void directory(const char *path);
 /* Kernel attributes of SCHED_DEADLINE for this thread. */
