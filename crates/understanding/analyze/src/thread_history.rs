@@ -24,7 +24,7 @@ pub(crate) struct Span {
     pub(crate) did: Did,
     /// The CPU that it waited for, if it waited and the CPU is known.
     cpu: Option<Cpu>,
-    /// True if it has waited since it was preempted there: at least until the next turn, it stood in that CPU's queue.
+    /// True if it has waited since it was preempted there, and so stands in that CPU's queue.
     queued: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Did {
     Run,
     /// It was runnable, and this thread ran; `None` if the trace does not have it.
     Wait(Option<Thread>),
-    /// It was runnable and its CPU idle, as a limit kept it from there.
+    /// It was runnable and its CPU idle, as a limit kept it from there, or others had short turns meanwhile.
     Throttle,
     /// It slept; the waker, if the sleep is over.
     Sleep(Option<Waker>),
@@ -172,6 +172,19 @@ impl ThreadHistory {
         found
     }
 
+    /// Returns the time from `from` on, at most `to`, until which all turns of a CPU are recorded. From the idle thread,
+    /// the next one may come without a record.
+    fn certain_until(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Time {
+        let (mut at, mut was_idle) = (from, false);
+        for (until, thread) in self.turns(cpu, from, to) {
+            if thread.is_none() && !was_idle {
+                return at;
+            }
+            (at, was_idle) = (until, thread.is_some_and(Thread::is_idle));
+        }
+        to
+    }
+
     /// Returns the time since which the activities of `tid` are remembered.
     fn earliest(&self, tid: Tid) -> Time {
         self.spans.get(&tid).and_then(VecDeque::front).map_or(Time::MAX, |earliest| earliest.from)
@@ -232,13 +245,21 @@ impl Chain<'_> {
                 Did::Wait(_) => {
                     let (mut at, turns) = (begin, past.turns(*cpu, begin, end));
                     let most = if past.knows_moves { TURNS_MAX } else { 1 };
-                    // It was preempted for the idle thread, so the scheduler shows a limit. A deadline thread may have
-                    // to wait for its next period first.
-                    let is_first = |at: Time| {
-                        *queued && at == span_begin && !thread.priority.is_some_and(Priority::is_deadline)
+                    let turns: Vec<_> = turns.into_iter().take(most).collect();
+                    // It stands in the queue and the CPU is idle, so a limit keeps it from there. Without moves, only
+                    // the first choice is certain. A deadline thread may wait for its next period instead.
+                    let may_be_limited = *queued
+                        && (past.knows_moves || begin == span_begin)
+                        && !thread.priority.is_some_and(Priority::is_deadline);
+                    let queued_until =
+                        if may_be_limited { past.certain_until(*cpu, span_begin, end) } else { span_begin };
+                    let is_limited = |(until, behind): &(Time, Option<&Thread>)| {
+                        *until <= queued_until && behind.is_some_and(Thread::is_idle)
                     };
-                    for (until, behind) in turns.into_iter().take(most) {
-                        if is_first(at) && behind.is_some_and(Thread::is_idle) {
+                    // The limit also held while other threads had turns in between.
+                    let limited = turns.iter().position(is_limited)..=turns.iter().rposition(is_limited);
+                    for (number, (until, behind)) in turns.into_iter().enumerate() {
+                        if limited.contains(&Some(number)) {
                             link(at, until, Did::Throttle);
                             at = until;
                             continue;

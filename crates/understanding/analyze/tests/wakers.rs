@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, explain_longest, loops};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, explain_longest, loops};
 
 /// The kernel's state of a thread that a signal has stopped.
 const STOPPED: i64 = 4;
@@ -122,6 +122,44 @@ fn a_waker_that_was_throttled_was_throttled() {
     };
     assert_eq!(chain(IDLE), (600, 200));
     assert_eq!(chain(KWORKER), (0, 800));
+}
+
+/// A thread that was throttled before and after the turn of another one was throttled meanwhile. After the last idle
+/// time, the limit may be over.
+#[test]
+fn a_waker_stays_throttled_during_others_short_turns() {
+    let chain = |moves: bool| {
+        let script = asleep(|script| {
+            script.at(1100).cpu(0).by(HOG).switch(HOG, RUNNABLE, IDLE);
+            script.at(1300).by(IDLE).switch(IDLE, RUNNABLE, KWORKER);
+            script.at(1350).by(KWORKER).switch(KWORKER, SLEEPING, IDLE);
+            if moves {
+                script.at(1400).by(IDLE).migrate(HOG, 0, 2);
+            }
+            script.at(1800).cpu(0).by(IDLE).switch(IDLE, RUNNABLE, KWORKER);
+            script.at(1900).by(KWORKER).switch(KWORKER, SLEEPING, HOG);
+            script.at(2000).by(HOG).waking(NPT, 1);
+        });
+        let link = woken(&script).chain.into_iter().find(|link| link.thread.tid.0 == HOG.0).unwrap();
+        (link.throttled.0, link.waited.iter().map(|wait| wait.time.0).sum::<i64>())
+    };
+    assert_eq!(chain(false), (700, 100));
+    assert_eq!(chain(true).0, 300);
+}
+
+/// Where a switch is missing, the waker may have had the CPU and have slept.
+#[test]
+fn a_waker_that_may_have_slept_unseen_was_not_throttled() {
+    let script = asleep(|script| {
+        script.at(1100).cpu(0).by(HOG).switch(HOG, RUNNABLE, IDLE);
+        script.at(1300).by(IDLE).switch(IDLE, RUNNABLE, KWORKER);
+        let other = Task(40, "other", 120);
+        script.at(1350).by(other).irq(5, "eth0").irq_exit(5).switch(other, SLEEPING, IDLE);
+        script.at(1800).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+        script.at(2000).by(HOG).waking(NPT, 1);
+    });
+    let link = woken(&script).chain.into_iter().find(|link| link.thread.tid.0 == HOG.0).unwrap();
+    assert_eq!(link.throttled.0, 200);
 }
 
 /// A thread that continues a stopped thread did not work for it before.
