@@ -39,7 +39,7 @@ impl RecorderCpus {
 
 /// The CPUs that the recorder may use, and those that it uses.
 #[derive(Debug)]
-pub struct Placement {
+pub struct CpuPlacement {
     /// The CPUs with which the recorder started, or which somebody else has set since.
     allowed: CpuList,
     given: CpuList,
@@ -52,7 +52,7 @@ pub struct Placement {
     _entry: threads::OwnThreadGuard,
 }
 
-impl Placement {
+impl CpuPlacement {
     /// Starts the placement of the calling thread and of those that it starts later. None is moved to a CPU that
     /// `shielded` returns at that time.
     pub fn here(collector: Option<u32>, shielded: fn() -> CpuList) -> Self {
@@ -100,7 +100,7 @@ impl Placement {
     }
 }
 
-impl Drop for Placement {
+impl Drop for CpuPlacement {
     /// Restores the calling thread's CPUs, because it continues with other work.
     fn drop(&mut self) {
         if self.given != self.allowed {
@@ -181,7 +181,7 @@ mod tests {
         }
         std::thread::spawn(move || {
             let begin = Instant::now();
-            let mut placement = Placement::here(None, last);
+            let mut placement = CpuPlacement::here(None, last);
             placement.note(last().as_slice().iter().copied(), begin);
             placement.update(begin);
             assert_eq!(affinity().unwrap(), others);
@@ -205,7 +205,7 @@ mod tests {
         std::thread::spawn(move || {
             let others = all.without(&CpuList::new([last]));
             let begin = Instant::now();
-            let mut placement = Placement::here(None, CpuList::default);
+            let mut placement = CpuPlacement::here(None, CpuList::default);
             placement.update(begin);
             assert_eq!((affinity().unwrap(), placement.cpus().line()), (all.clone(), None));
             placement.note([last], begin);

@@ -47,7 +47,7 @@ use sordino_collect::kernel::{Emptied, KernelRecorder};
 use sordino_collect::missing::UnwrittenData;
 use sordino_collect::options::{Options, Programs, UserEvents};
 use sordino_collect::place::CollectorPlace;
-use sordino_collect::placement::Placement;
+use sordino_collect::placement::CpuPlacement;
 use sordino_collect::program::Traced;
 use sordino_collect::series::{Ground, Series};
 use sordino_collect::shortfall::Shortfall;
@@ -197,7 +197,7 @@ struct Session<'a> {
     numbered: usize,
     /// The search for programs that have not registered.
     search: Search,
-    placement: Placement,
+    placement: CpuPlacement,
     /// The time of the collector's last report of rings that have advanced, and the number of programs at that time.
     placed: (Instant, usize),
     skipped: Skipped,

@@ -38,7 +38,7 @@ fn step(pattern: &[u8], at: usize, text: &[u8], in_text: usize) -> Option<(usize
     match *pattern.get(at)? {
         b'?' => Some((at + 1, character(text, in_text))),
         b'\\' => (pattern.get(at + 1) == Some(&found)).then_some((at + 2, in_text + 1)),
-        wanted => (wanted == found).then_some((at + 1, in_text + 1)),
+        other => (other == found).then_some((at + 1, in_text + 1)),
     }
 }
 

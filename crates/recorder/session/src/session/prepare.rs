@@ -19,7 +19,7 @@ use sordino_collect::directory::{Directory, RAW};
 use sordino_collect::drain::{TriggerSettings, Work};
 use sordino_collect::kernel::KernelRecorder;
 use sordino_collect::options::{Options, Polling, Programs};
-use sordino_collect::placement::Placement;
+use sordino_collect::placement::CpuPlacement;
 use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
 use sordino_inspect::clock::TraceClock;
@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
-        let placement = Placement::here(options.collector_cpu, options.shielded);
+        let placement = CpuPlacement::here(options.collector_cpu, options.shielded);
         let recorder_cpus = placement.cpus();
         let template = Summary { recorder_cpus, ..Summary::of(options, &clock, kernel.as_ref()) };
         let sink = match directory {
