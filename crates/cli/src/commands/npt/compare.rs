@@ -1,12 +1,12 @@
 //! The comparison of `sordino npt --compare`: the loop under each tracer in turn, in rounds, as in the papers' tables.
 
 use super::contender::{Contender, figures};
-use super::output::Output;
 use super::plot;
 use super::tracers::{Stage, Tracer};
 use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals;
 use crate::terminal::{answer, layout_columns};
@@ -50,7 +50,8 @@ pub(super) fn run(options: &Options, tracers: &[Tracer]) -> Result<ExitCode, Fai
     if options.plot.is_some() && options.plot == options.output {
         return Err(contradiction("--plot and --output name the same file"));
     }
-    let outputs = [Output::of(options.output.as_ref())?, Output::of(options.plot.as_ref())?];
+    let outputs =
+        [Output::of("--output", options.output.as_ref())?, Output::of("--plot", options.plot.as_ref())?];
     let stop = signals::stop()?;
     let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
     let mut progress = Progress::new(false);

@@ -2,11 +2,11 @@
 //! papers.
 
 use super::compare::is_stopped;
-use super::output::Output;
 use super::tracers::{Stage, Tracer};
 use super::{Options, arguments};
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals;
 use crate::terminal::answer;
@@ -45,7 +45,7 @@ struct Found {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let mut output = Output::of(options.output.as_ref())?;
+    let mut output = Output::of("--output", options.output.as_ref())?;
     let stop = signals::stop()?;
     let mut stage = Stage::new(options, &arguments::cpus(options)?)?;
     let mut progress = Progress::new(false);
