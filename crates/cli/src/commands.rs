@@ -12,8 +12,10 @@ pub(crate) mod guard;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod npt;
+pub(crate) mod peak;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod report;
 pub(crate) mod session;
 pub(crate) mod shield;
 

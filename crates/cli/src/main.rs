@@ -9,6 +9,7 @@ mod failure;
 mod locks;
 mod missing;
 mod names;
+mod output;
 mod privilege;
 mod progress;
 mod quantities;
@@ -51,6 +52,8 @@ fn main() -> ExitCode {
         Command::List(options) => commands::list::run(options),
         Command::Events(options) => commands::events::run(options),
         Command::Explain(options) => commands::explain::run(options),
+        Command::Report(options) => commands::report::run(options),
+        Command::Peak(options) => commands::peak::run(options),
         Command::Npt(options) => commands::npt::run(options),
         Command::Shield(options) => commands::shield::run(options),
         Command::Check(options) => commands::check::run(options),

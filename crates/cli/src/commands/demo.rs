@@ -4,8 +4,10 @@ mod load;
 mod planted;
 
 use crate::Failure;
-use crate::commands::{explain, record, shield};
+use crate::commands::explain::{self, Extent};
+use crate::commands::{record, report, shield};
 use crate::failure::{NO, UNUSABLE};
+use crate::output::Output;
 use crate::privilege::is_root;
 use crate::terminal::show;
 use crate::trace::Recording;
@@ -24,7 +26,7 @@ pub(crate) use load::{Options as LoadOptions, run as run_load};
 ///
 /// Runs 'sordino npt' with SCHED_FIFO on one CPU, records it together with the kernel, puts load on the machine
 /// (hackbench), and plants disturbances at known times: a thread of higher priority, a burst of timers, page faults.
-/// Then explains the five longest gaps. Takes some ten seconds.
+/// Then explains the five longest gaps, and draws the twelve longest on a page. Takes some ten seconds.
 ///
 /// Needs root for kernel events and real-time priority; without root, it runs an ordinary thread and explains little.
 ///
@@ -41,6 +43,9 @@ pub(crate) struct Options {
 pub(crate) const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exceptions,nmi";
 /// The number of gaps that are shown.
 const SHOWN: usize = 5;
+/// The number of gaps that the page shows, and its name in the recording.
+const DRAWN: usize = 12;
+const PAGE: &str = "report.html";
 /// The number of gaps that are searched for the planted disturbances.
 const LOOKED_AT: usize = 2000;
 /// The contents of a planted disturbance's time when records of it may be among the lost ones.
@@ -66,9 +71,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut recording = Recording::open(Some(&output))?;
     let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
-    let mut findings = explain::explain(&mut recording, IntervalRule::between("npt:loop"), wanted, None)?;
+    let extent = Extent { wanted, pictures: DRAWN };
+    let mut explained = explain::pass_twice(&mut recording, IntervalRule::between("npt:loop"), extent, None)?;
     let planted = planted::find(&mut recording)?;
-    let (verdicts, all_found) = judge(&planted, &findings);
+    let (verdicts, all_found) = judge(&planted, &explained.findings);
+    explained.findings.intervals.truncate(DRAWN);
+    let page = output.join(PAGE);
+    if let Some(mut file) = Output::of("--output", Some(&page))? {
+        file.write(&report::written(&recording, &explained).0)?;
+    }
+    let mut findings = explained.findings;
     findings.intervals.truncate(SHOWN);
     let mut text = b"\nThe longest gaps between two loops\n".to_vec();
     write_findings(&findings, explain::format(&recording), &mut text)?;
@@ -81,6 +93,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let commands = ["sordino explain", "sordino events", "babeltrace2"];
     let [explain, events, other] = commands.map(|command| tied(&format!("{command} {path}")));
     show(&format!("\nThe trace is in {path}. Look at it with:\n  {explain}\n  {events}\n  {other}\n"))?;
+    let page = page.to_string_lossy();
+    show(&format!("\nPictures of the longest gaps: {}\n", quoted([&*page])))?;
     recording.close()?;
     Ok(if all_found || !place.is_measured() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }

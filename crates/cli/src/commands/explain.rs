@@ -10,8 +10,8 @@ use crate::trace::Recording;
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
-    Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
-    Other, Point, Thread, Why,
+    Census, Choice, Distribution, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule,
+    IsWanted, Key, Lanes, Other, Painter, Point, Thread, Why, Window,
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
@@ -50,14 +50,24 @@ Examples:
   sordino explain --thread irq/36-eth0
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
-    /// Directory of the recording [default: the newest in the current directory]
-    directory: Option<PathBuf>,
+    #[command(flatten)]
+    intervals: Intervals,
     /// Number of longest intervals to explain, 1 to 100000
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     top: u32,
     /// Explain all intervals longer than this, such as 50us; exit with status 1 if there are any
     #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with = "top")]
     over: Option<Duration>,
+    /// Print the explanations as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The recording, and the intervals of it that a command is about.
+#[derive(Args, Debug)]
+pub(crate) struct Intervals {
+    /// Directory of the recording [default: the newest in the current directory]
+    directory: Option<PathBuf>,
     /// Explain the intervals from each event of this name to the next one in the same thread [default: chosen from the
     /// recording]
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["begin", "end"])]
@@ -76,9 +86,28 @@ pub(crate) struct Options {
     /// tracepoint, but kernel events (sordino record --kernel rt)
     #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<String>,
-    /// Print the explanations as JSON
-    #[arg(long)]
-    json: bool,
+}
+
+/// The intervals of a recording, in all forms.
+pub(crate) struct Explained {
+    pub(crate) findings: Findings,
+    pub(crate) distribution: Distribution,
+    /// The lanes around the first of the findings' intervals.
+    pub(crate) lanes: Vec<Lanes>,
+}
+
+/// The selection of intervals to explain, and to draw.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) wanted: Wanted,
+    /// The number of longest intervals whose lanes are collected.
+    pub(crate) pictures: usize,
+}
+
+impl From<Wanted> for Extent {
+    fn from(wanted: Wanted) -> Self {
+        Self { wanted, pictures: 0 }
+    }
 }
 
 /// The intervals from a thread's wake-up until it has a CPU.
@@ -86,17 +115,12 @@ const WAKE_UPS: [&str; 2] =
     ["sched_waking@tid..sched_switch@next_tid", "sched_wakeup@tid..sched_switch@next_tid"];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let mut recording = Recording::open(options.directory.as_deref())?;
+    let mut recording = Recording::open(options.intervals.directory.as_deref())?;
     let wanted = match options.over {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
-    let findings = match rule(options) {
-        _ if options.thread.is_some() => explain_wake_ups(&mut recording, options, wanted),
-        Some(rule) => explain(&mut recording, rule, wanted, None),
-        None => explain_chosen(&mut recording, wanted),
-    };
-    let findings = findings.map_err(|failure| recording.failing(failure))?;
+    let findings = options.intervals.explain(&mut recording, wanted.into())?.findings;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
@@ -114,24 +138,36 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Returns the rule that the options name; `None` if they name none.
-fn rule(options: &Options) -> Option<IntervalRule> {
-    if let Some(event) = &options.event {
-        return Some(IntervalRule::between(event));
+impl Intervals {
+    /// Opens the recording for a pass over it.
+    pub(crate) fn open(&self) -> Result<Recording, Failure> {
+        Recording::open(self.directory.as_deref())
     }
-    let (begin, end) = options.begin.as_ref().zip(options.end.as_ref())?;
-    let key = || options.by.as_ref().map_or(Key::Thread, |field| Key::Field(field.clone()));
-    let point = |event: &String| Point { event: event.clone(), key: key() };
-    Some(IntervalRule { begin: point(begin), end: point(end) })
+
+    /// Finds the intervals and explains the longest.
+    pub(crate) fn explain(&self, recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
+        let explained = match (&self.thread, self.rule()) {
+            (Some(thread), _) => explain_wake_ups(recording, thread, extent),
+            (None, Some(rule)) => pass_twice(recording, rule, extent, None),
+            (None, None) => explain_chosen(recording, extent),
+        };
+        explained.map_err(|failure| recording.failing(failure))
+    }
+
+    /// Returns the rule that the options name; `None` if they name none.
+    fn rule(&self) -> Option<IntervalRule> {
+        if let Some(event) = &self.event {
+            return Some(IntervalRule::between(event));
+        }
+        let (begin, end) = self.begin.as_ref().zip(self.end.as_ref())?;
+        let key = || self.by.as_ref().map_or(Key::Thread, |field| Key::Field(field.clone()));
+        let point = |event: &String| Point { event: event.clone(), key: key() };
+        Some(IntervalRule { begin: point(begin), end: point(end) })
+    }
 }
 
 /// Explains the intervals from each wake-up of a thread until it has a CPU.
-fn explain_wake_ups(
-    recording: &mut Recording,
-    options: &Options,
-    wanted: Wanted,
-) -> Result<Findings, Failure> {
-    let text = options.thread.clone().unwrap_or_default();
+fn explain_wake_ups(recording: &mut Recording, thread: &str, extent: Extent) -> Result<Explained, Failure> {
     let has = |event: &str| recording.classes.iter().any(|(_, class)| class.name == event);
     let rule = WAKE_UPS.into_iter().find(|rule| rule.split('@').next().is_some_and(has));
     let Some(rule) = rule.filter(|_| has("sched_switch")) else {
@@ -141,28 +177,28 @@ fn explain_wake_ups(
         );
         return Err(Failure::new(UNUSABLE, text));
     };
-    let (name, tid) = (text.clone(), text.parse().ok().map(Tid));
+    let (name, tid) = (thread.to_owned(), thread.parse().ok().map(Tid));
     let is_it = move |thread: &Thread| Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name);
     let rule = rule.parse().map_err(|error| Failure::new(UNUSABLE, Failure::text_of(&error)))?;
-    let findings = explain(recording, rule, wanted, Some(Box::new(is_it)))?;
-    if findings.statistics.count == 0 {
+    let explained = pass_twice(recording, rule, extent, Some(Box::new(is_it)))?;
+    if explained.findings.statistics.count == 0 {
         let path = recording.path.display();
         let text = format!(
-            "{path}: no thread '{text}' was woken and then ran; 'sordino events {path} --event sched_switch' lists the threads that ran"
+            "{path}: no thread '{thread}' was woken and then ran; 'sordino events {path} --event sched_switch' lists the threads that ran"
         );
         return Err(Failure::new(UNUSABLE, text));
     }
-    Ok(findings)
+    Ok(explained)
 }
 
 /// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
-fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings, Failure> {
+fn explain_chosen(recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
-        let findings = explain(recording, IntervalRule::between(NPT), wanted, None)?;
+        let mut explained = pass_twice(recording, IntervalRule::between(NPT), extent, None)?;
         // A program can declare the tracepoint and never hit it.
-        if findings.statistics.count > 0 {
-            let choice = Choice { why: Why::Npt, others: Vec::new() };
-            return Ok(Findings { choice: Some(choice), ..findings });
+        if explained.findings.statistics.count > 0 {
+            explained.findings.choice = Some(Choice { why: Why::Npt, others: Vec::new() });
+            return Ok(explained);
         }
     }
     let mut census = Census::new(&recording.classes);
@@ -171,7 +207,9 @@ fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings,
         Ok(true)
     })?;
     let (rule, choice) = census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))?;
-    Ok(Findings { choice: Some(choice), ..explain(recording, rule, wanted, None)? })
+    let mut explained = pass_twice(recording, rule, extent, None)?;
+    explained.findings.choice = Some(choice);
+    Ok(explained)
 }
 
 fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
@@ -198,13 +236,24 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
     Failure::new(UNUSABLE, text)
 }
 
-/// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest.
+/// Explains the longest intervals of a rule, of `only` these threads if given.
 pub(crate) fn explain(
     recording: &mut Recording,
     rule: IntervalRule,
     wanted: Wanted,
     only: Option<IsWanted>,
 ) -> Result<Findings, Failure> {
+    Ok(pass_twice(recording, rule, wanted.into(), only)?.findings)
+}
+
+/// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest,
+/// and collects their lanes.
+pub(crate) fn pass_twice(
+    recording: &mut Recording,
+    rule: IntervalRule,
+    extent: Extent,
+    only: Option<IsWanted>,
+) -> Result<Explained, Failure> {
     let finder = Finder::new(&recording.classes, rule);
     let mut finder = finder.map_err(|error| unknown(&error, &recording.classes))?;
     if let Some(only) = only {
@@ -215,12 +264,17 @@ pub(crate) fn explain(
         Ok(true)
     })?;
     let recorded = recording.super_trace().recorded();
-    let mut explainer = Explainer::new(finder.finish(), recorded, wanted).with_quotas(recording.quotas());
+    let survey = finder.finish();
+    let distribution = survey.distribution.clone();
+    let drawn = survey.longest.iter().take(extent.pictures);
+    let mut painter = Painter::new(&recording.classes, recorded, drawn.map(Window::around));
+    let mut explainer = Explainer::new(survey, recorded, extent.wanted).with_quotas(recording.quotas());
     recording.pass(Some("explaining them"), |item| {
         explainer.take(item);
+        painter.take(item);
         Ok(true)
     })?;
-    Ok(explainer.finish())
+    Ok(Explained { findings: explainer.finish(), distribution, lanes: painter.finish() })
 }
 
 /// Returns the format of findings for standard output.

@@ -3,7 +3,6 @@
 mod arguments;
 mod compare;
 mod marker;
-mod output;
 mod report;
 mod run;
 mod scratch;
@@ -13,11 +12,11 @@ pub(crate) use run::lift_throttle;
 
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
+use crate::output::Output;
 use crate::quantities::duration;
 use crate::terminal::answer;
 use arguments::{Part, Sink, body, frequency, sink};
 use clap::Args;
-use output::Output;
 use report::Report;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use sordino_contest::{ComparedTracer, tracer};
@@ -211,7 +210,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.find_max_rate {
         return compare::find_max_rate(options);
     }
-    let mut output = Output::of(options.output.as_ref())?;
+    let mut output = Output::of("--output", options.output.as_ref())?;
     let (cpus, plan) = arguments::plan(options)?;
     let report = run::measure(options, &cpus, &plan)?;
     let text = if options.json { report.json() } else { report.text(options.unit()) };

@@ -127,10 +127,10 @@ impl Finder {
         if !self.rule.is_chain() {
             self.unpaired.begins += self.open.len() as u64;
         }
-        let statistics = self.tally.statistics();
+        let (statistics, distribution) = (self.tally.statistics(), self.tally.distribution());
         let (longest, sample) = self.tally.finish();
         let Self { rule, names, unpaired, broken, routes, .. } = self;
-        Survey { routes, rule, statistics, longest, sample, names, unpaired, broken }
+        Survey { routes, rule, statistics, distribution, longest, sample, names, unpaired, broken }
     }
 
     fn end(&mut self, moment: &Moment<'_>, access: Access) {

@@ -56,12 +56,14 @@ mod account;
 mod cause;
 mod choice;
 mod cpu;
+mod distribution;
 mod ends;
 mod entry_cost;
 mod explain;
 mod files;
 mod find;
 mod findings;
+mod lanes;
 mod lost;
 mod number;
 mod quota;
@@ -82,6 +84,7 @@ mod words;
 
 pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
+pub use distribution::{Bucket, Distribution, Stretch};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
@@ -90,6 +93,7 @@ pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
+pub use lanes::{CpuLane, Handler, Hole, Lanes, Mark, Painter, Span, State, ThreadLane, WakeUp, Window};
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
 pub use rule::{Error, IntervalRule, Key, Point};

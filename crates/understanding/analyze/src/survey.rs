@@ -1,5 +1,6 @@
 //! The intervals of a trace: their statistics, and the longest of them.
 
+use crate::distribution::{Course, Distribution, buckets};
 use crate::ends::FieldNames;
 use crate::route::Routes;
 use crate::{IntervalRule, number};
@@ -93,6 +94,8 @@ pub struct Survey {
     pub rule: IntervalRule,
     /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
+    /// The distribution of all intervals' lengths, and their course over time.
+    pub distribution: Distribution,
     /// The longest 100,000 of them, longest first; of equal ones the earlier first.
     pub longest: Vec<Interval>,
     /// A sample of at most 1,000 intervals, each as likely as any other: usual times are derived from it.
@@ -125,6 +128,7 @@ pub(crate) struct Tally {
     longest: BinaryHeap<Reverse<(Nanos, Reverse<Interval>)>>,
     keep: usize,
     sample: Reservoir,
+    course: Course,
 }
 
 /// The maximum number of intervals in a sample.
@@ -169,6 +173,7 @@ impl Tally {
             longest: BinaryHeap::new(),
             keep,
             sample: Reservoir::default(),
+            course: Course::default(),
         }
     }
 
@@ -177,6 +182,7 @@ impl Tally {
         (self.min, self.max) = (self.min.min(length), self.max.max(length));
         self.histogram.record(length.0.max(0).cast_unsigned()).expect("it grows with its values");
         self.sample.add(&interval);
+        self.course.add(&interval);
         let full = self.longest.len() == self.keep;
         let entry = Reverse((length, Reverse(interval)));
         if !full {
@@ -205,6 +211,11 @@ impl Tally {
             p99_9: at(0.999),
             max: self.max,
         }
+    }
+
+    pub(crate) fn distribution(&self) -> Distribution {
+        let (course, stretch) = self.course.finish();
+        Distribution { buckets: buckets(&self.histogram), course, stretch }
     }
 
     /// Returns the longest intervals, longest first, and a sample of all.

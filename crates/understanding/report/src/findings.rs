@@ -31,28 +31,64 @@ pub struct FindingsFormat {
     pub width: usize,
 }
 
+/// Findings in words, section by section. Each line ends with a line feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FindingsText {
+    /// The lengths of all intervals, and the rule that was chosen.
+    pub summary: String,
+    /// The explanation of each of the longest intervals.
+    pub intervals: Vec<String>,
+    /// Notes about kinds of causes that occur; each begins with an empty line.
+    pub notes: String,
+    /// The causes in all intervals that took long; begins with an empty line.
+    pub ranking: String,
+    /// The gaps of the trace, and their remedies; begins with an empty line.
+    pub gaps: String,
+}
+
+impl FindingsText {
+    /// Returns the text of findings.
+    pub fn of(findings: &Findings, format: FindingsFormat) -> Self {
+        let page = |write: &dyn Fn(&mut Page)| {
+            let mut page = Page::new(format.width.clamp(60, 120), format.color);
+            write(&mut page);
+            page.finish()
+        };
+        let numbered = findings.intervals.iter().enumerate();
+        let explain =
+            |(index, explanation)| page(&|page| interval::write(index + 1, explanation, format.time, page));
+        let parts = findings.intervals.iter().flat_map(|explanation| &explanation.parts);
+        let notes: BTreeSet<_> = parts.filter_map(|part| part.cause.note()).collect();
+        Self {
+            summary: page(&|page| {
+                page.prose(Style::Plain, "", &summary(findings));
+                choice::write(findings, page);
+            }),
+            intervals: numbered.map(explain).collect(),
+            notes: page(&|page| {
+                for note in &notes {
+                    page.gap();
+                    page.prose(Style::Plain, "", note);
+                }
+            }),
+            ranking: page(&|page| ranking::write(findings, format.time, page)),
+            gaps: page(&|page| gaps::write(findings, format.time, page)),
+        }
+    }
+}
+
 /// Writes findings for a person: the lengths of the intervals, the causes of each of the longest and of all
 /// together, and the gaps of the trace.
 ///
 /// # Errors
 /// The error of `out`.
 pub fn write_findings(findings: &Findings, format: FindingsFormat, out: &mut impl Write) -> io::Result<()> {
-    let mut page = Page::new(format.width.clamp(60, 120), format.color);
-    page.prose(Style::Plain, "", &summary(findings));
-    choice::write(findings, &mut page);
-    for (index, explanation) in findings.intervals.iter().enumerate() {
-        page.gap();
-        interval::write(index + 1, explanation, format.time, &mut page);
+    let FindingsText { summary, intervals, notes, ranking, gaps } = FindingsText::of(findings, format);
+    out.write_all(summary.as_bytes())?;
+    for interval in intervals {
+        write!(out, "\n{interval}")?;
     }
-    let parts = findings.intervals.iter().flat_map(|explanation| &explanation.parts);
-    let notes: BTreeSet<_> = parts.filter_map(|part| part.cause.note()).collect();
-    for note in notes {
-        page.gap();
-        page.prose(Style::Plain, "", note);
-    }
-    ranking::write(findings, format.time, &mut page);
-    gaps::write(findings, format.time, &mut page);
-    out.write_all(page.finish().as_bytes())
+    write!(out, "{notes}{ranking}{gaps}")
 }
 
 /// Writes findings for a program: one JSON object in one line, as [`Findings`] is serialized.

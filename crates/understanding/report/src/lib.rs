@@ -57,8 +57,11 @@ mod time;
 mod value;
 
 pub use color::COLORS;
-pub use findings::{FindingsFormat, headline, rule_arguments, write_findings, write_findings_json};
+pub use findings::{
+    FindingsFormat, FindingsText, headline, rule_arguments, write_findings, write_findings_json,
+};
 pub use layout::{columns, fit, fold, table, tied};
 pub use listing::{LISTING_VERSION, Listing, ListingFormat};
 pub use page::TIE;
+pub use span::span;
 pub use time::TimeFormat;

@@ -5,7 +5,7 @@ use sordino_event::Nanos;
 
 /// Returns the span with three significant digits and the unit that fits: `870 ns`, `12.3 us`, `4.90 ms`, `1.23
 /// s`; from 1000 s on, whole seconds.
-pub(crate) fn span(span: Nanos) -> String {
+pub fn span(span: Nanos) -> String {
     const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
     let sign = if span.0 < 0 { "-" } else { "" };
     let nanos = span.0.unsigned_abs();

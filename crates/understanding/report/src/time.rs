@@ -27,7 +27,7 @@ pub enum TimeFormat {
 
 impl TimeFormat {
     /// Returns the text of one time. A [`TimeWriter`] is faster for many.
-    pub(crate) fn text(self, time: Time) -> String {
+    pub fn text(self, time: Time) -> String {
         let mut text = Vec::new();
         TimeWriter::new(self).write(time, &mut text);
         String::from_utf8_lossy(&text).into_owned()

@@ -1,10 +1,10 @@
 //! `sordino npt --compare` and `--find-max-rate`: the loop under each tracer in turn.
 
-use super::output::Output;
 use super::scratch::Scratch;
 use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals;
 use crate::terminal::{answer, layout_columns};
@@ -47,7 +47,8 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
     if options.plot.is_some() && options.plot == options.output {
         return Err(contradiction("--plot and --output name the same file"));
     }
-    let outputs = [Output::of(options.output.as_ref())?, Output::of(options.plot.as_ref())?];
+    let outputs =
+        [Output::of("--output", options.output.as_ref())?, Output::of("--plot", options.plot.as_ref())?];
     let stop = signals::stop()?;
     let mut scratch = Scratch::new()?;
     let mut stage = stage(options, &mut scratch)?;
@@ -65,7 +66,7 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
 }
 
 pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
-    let mut output = Output::of(options.output.as_ref())?;
+    let mut output = Output::of("--output", options.output.as_ref())?;
     let stop = signals::stop()?;
     let mut scratch = Scratch::new()?;
     let mut stage = stage(options, &mut scratch)?;

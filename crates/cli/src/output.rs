@@ -1,4 +1,4 @@
-//! The file that `sordino npt --output` writes.
+//! A file that a command writes for its user.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -11,7 +11,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// A file for a report. Its path is resolved once, before anything is measured.
-pub(super) struct Output {
+pub(crate) struct Output {
+    option: &'static str,
     file: PathBuf,
     sink: Sink,
 }
@@ -24,22 +25,22 @@ enum Sink {
 }
 
 impl Output {
-    /// Opens the output, if one is requested. Refuses one that can't be written.
-    pub(super) fn of(file: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
+    /// Opens the file that `option` names, if it does. Refuses one that can't be written.
+    pub(crate) fn of(option: &'static str, file: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(file) = file else { return Ok(None) };
         let sink = match file.metadata() {
             Ok(metadata) if metadata.is_dir() => {
-                return Err(failed(file, "it is a directory; name a file in it"));
+                return Err(failed(option, file, "it is a directory; name a file in it"));
             }
             Ok(metadata) if !metadata.is_file() => stream(file),
             _ => replaced(file),
         };
-        let sink = sink.map_err(|error| failed(file, format!("{error}{}", remedy(&error))))?;
-        Ok(Some(Self { file: file.clone(), sink }))
+        let sink = sink.map_err(|error| failed(option, file, format!("{error}{}", remedy(&error))))?;
+        Ok(Some(Self { option, file: file.clone(), sink }))
     }
 
     /// Writes the whole file or, on a full disk, nothing: the previous file stays then.
-    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
         let written = match &mut self.sink {
             Sink::Replaced { dir, name } => match target(None)? {
                 // The file belongs to the user who called sudo.
@@ -51,12 +52,12 @@ impl Output {
             },
             Sink::Stream(stream) => stream.write_all(text.as_bytes()),
         };
-        written.map_err(|error| failed(&self.file, format!("{error}; the report is on standard output")))
+        written.map_err(|error| failed(self.option, &self.file, error))
     }
 }
 
-fn failed(file: &Path, error: impl std::fmt::Display) -> Failure {
-    Failure::new(UNUSABLE, format!("can't write --output {}: {error}", file.display()))
+fn failed(option: &str, file: &Path, error: impl std::fmt::Display) -> Failure {
+    Failure::new(UNUSABLE, format!("can't write {option} {}: {error}", file.display()))
 }
 
 fn invalid(reason: &str) -> io::Error {
@@ -89,7 +90,7 @@ mod tests {
     use std::fs;
 
     fn output(file: &Path) -> Result<Output, Failure> {
-        Output::of(Some(&file.to_owned())).map(Option::unwrap)
+        Output::of("--output", Some(&file.to_owned())).map(Option::unwrap)
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! The command `sordino report`.
+
+use crate::Failure;
+use crate::commands::events::Times;
+use crate::commands::explain::{Explained, Extent, Intervals};
+use crate::output::Output;
+use crate::terminal::show;
+use crate::trace::Recording;
+use clap::Args;
+use sordino_analyze::ExplainOptions as Wanted;
+use sordino_collect::{Directory, Summary};
+use sordino_draw::{Page, page};
+use sordino_event::Nanos;
+use sordino_event::text::printable;
+use sordino_report::{FindingsFormat, FindingsText};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Columns of the page's preformatted text.
+const COLUMNS: usize = 110;
+
+/// Write a page with pictures of the longest intervals and their causes
+///
+/// The page answers what 'sordino explain' does, with the distribution of the intervals' lengths, their course over
+/// time, and a timeline of each of the longest: CPUs, threads, interrupts, wake-ups, events. It is one HTML file that
+/// loads nothing from elsewhere.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sordino report
+  sordino report --event motor:period -o motor.html
+  sordino report sordino-20260131-120000 --top 10")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    intervals: Intervals,
+    /// Number of longest intervals to explain and draw, 1 to 20
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
+    top: u32,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut recording = options.intervals.open()?;
+    let output = Output::of("--output", Some(&options.output))?;
+    let top = options.top as usize;
+    let wanted = Wanted { longest: top, ..Wanted::default() };
+    let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;
+    let (html, summary) = written(&recording, &explained);
+    output.into_iter().try_for_each(|mut output| output.write(&html))?;
+    show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
+    recording.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the page, and the summary of its findings.
+pub(crate) fn written(recording: &Recording, explained: &Explained) -> (String, String) {
+    let begin = recording.span().0;
+    let format = FindingsFormat { time: Times::Clock.format(begin), color: false, width: COLUMNS };
+    let text = FindingsText::of(&explained.findings, format);
+    let html = page(&Page {
+        recording: &recording.path.to_string_lossy(),
+        findings: &explained.findings,
+        text: &text,
+        distribution: &explained.distribution,
+        lanes: &explained.lanes,
+        begin,
+        facts: &facts(recording),
+    });
+    (html, text.summary)
+}
+
+/// Returns facts about the recording for its page.
+fn facts(recording: &Recording) -> Vec<(String, String)> {
+    let (begin, end) = recording.span();
+    let mut facts = vec![
+        ("directory", recording.path.to_string_lossy().into_owned()),
+        ("begin", Times::Date.format(begin).text(begin)),
+        ("length", (end - begin).to_string()),
+    ];
+    let summary = Directory::open(&recording.path).ok().and_then(|directory| Summary::read(&directory).ok());
+    if let Some(summary) = summary {
+        let programs: Vec<String> =
+            summary.programs.iter().map(|program| format!("{} ({})", program.name, program.pid)).collect();
+        let clock = format!("{}, {:.0} Hz", summary.clock.name, summary.clock.hertz);
+        let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
+        facts.extend([
+            ("host", summary.host),
+            ("kernel", summary.kernel_release),
+            ("clock", clock),
+            ("programs", list(&programs)),
+            ("tracepoints", list(&summary.user_patterns)),
+            ("kernel events", list(&summary.kernel_events)),
+            ("recorded for", Nanos(i64::try_from(summary.duration_ns).unwrap_or(i64::MAX)).to_string()),
+        ]);
+    }
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

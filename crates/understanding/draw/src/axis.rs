@@ -1,0 +1,73 @@
+//! Axes: values to coordinates, and round marks.
+
+/// An axis from a value to another, at these coordinates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) is_logarithmic: bool,
+    pub(crate) begin: f64,
+    pub(crate) end: f64,
+}
+
+impl Axis {
+    /// Returns the coordinate of a value; one outside of the axis is at its nearest end.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        let scale = |value: f64| if self.is_logarithmic { value.max(self.low).ln() } else { value };
+        let length = scale(self.high) - scale(self.low);
+        let part = if length > 0.0 { (scale(value) - scale(self.low)) / length } else { 0.0 };
+        self.begin + part.clamp(0.0, 1.0) * (self.end - self.begin)
+    }
+
+    /// Returns the marks of the axis: powers of ten, or four to ten round values.
+    pub(crate) fn marks(&self) -> Vec<f64> {
+        if self.is_logarithmic {
+            let (first, last) = (self.low.max(f64::MIN_POSITIVE).log10().ceil(), self.high.log10().floor());
+            return (first as i32..=last as i32).map(|power| 10f64.powi(power)).collect();
+        }
+        let rough = (self.high - self.low) / 5.0;
+        if rough <= 0.0 || !rough.is_finite() {
+            return Vec::new();
+        }
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(rough);
+        let first = (self.low / step).ceil() as i64;
+        let marks = (first..).take(16).map(|n| n as f64 * step);
+        marks.take_while(|mark| *mark <= self.high).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn marks_are_a_few_within_the_axis(low in -1e15..1e15, length in 1e-3..1e15) {
+            let axis = Axis { low, high: low + length, is_logarithmic: false, begin: 0.0, end: 1.0 };
+            let marks = axis.marks();
+            prop_assert!(marks.len() <= 11, "{marks:?}");
+            prop_assert!(marks.iter().all(|mark| low <= *mark && *mark <= low + length));
+        }
+
+        #[test]
+        fn coordinates_lie_on_the_axis_and_keep_the_order(values in proptest::collection::vec(-1e18..1e18, 2)) {
+            for is_logarithmic in [false, true] {
+                let axis = Axis { low: 1.0, high: 1e9, is_logarithmic, begin: 10.0, end: 900.0 };
+                let at: Vec<f64> = values.iter().map(|value| axis.at(*value)).collect();
+                prop_assert!(at.iter().all(|at| (10.0..=900.0).contains(at)));
+                prop_assert!((values[0] <= values[1]) == (at[0] <= at[1]) || at[0] == at[1]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_axis_of_one_value_has_no_marks() {
+        let axis = Axis { low: 5.0, high: 5.0, is_logarithmic: false, begin: 0.0, end: 1.0 };
+        assert!(axis.marks().is_empty() && axis.at(5.0) == 0.0);
+        let axis = Axis { low: 3.0, high: 2000.0, is_logarithmic: true, begin: 0.0, end: 1.0 };
+        assert_eq!(axis.marks(), [10.0, 100.0, 1000.0]);
+    }
+}

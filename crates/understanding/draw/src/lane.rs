@@ -1,0 +1,117 @@
+//! The stretches of each lane: their colours and words.
+
+use crate::markup::time;
+use crate::thin::Stretch;
+use sordino_analyze::{CpuLane, Handler, Lanes, Span, State, Thread, ThreadLane};
+use sordino_event::{Tid, Time};
+use sordino_timeline::TaskState;
+
+/// The colours of threads, in the order of their lanes.
+const COLOURS: [&str; 8] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+
+/// The colours of threads: the window's own thread, and those with a lane, have theirs.
+pub(crate) struct Colours(Vec<Tid>);
+
+impl Colours {
+    pub(crate) fn of(lanes: &Lanes) -> Self {
+        Self(
+            lanes.threads.iter().map(|lane| lane.thread.tid).filter(|tid| *tid != lanes.window.tid).collect(),
+        )
+    }
+
+    fn class(&self, tid: Tid, own: Tid) -> &'static str {
+        match tid {
+            _ if tid == own => "own",
+            Tid(0) => "idle",
+            _ => {
+                let by_lane = self.0.iter().position(|listed| *listed == tid);
+                COLOURS[by_lane.unwrap_or(tid.0.unsigned_abs() as usize) % COLOURS.len()]
+            }
+        }
+    }
+}
+
+/// Returns a thread's name, with its id: `motor/4711`.
+pub(crate) fn name(thread: &Thread) -> String {
+    match &thread.comm {
+        _ if thread.is_idle() => "idle".to_owned(),
+        Some(comm) => format!("{comm}/{}", thread.tid),
+        None => format!("thread {}", thread.tid),
+    }
+}
+
+/// Returns a thread's name and priority: `motor/4711 (RT 90)`.
+pub(crate) fn described(thread: &Thread) -> String {
+    match thread.priority {
+        Some(priority) if !thread.is_idle() => format!("{} ({priority})", name(thread)),
+        _ => name(thread),
+    }
+}
+
+/// Returns the words for one who points at a span: the activity, its length, and its begin from `origin` on.
+fn title<T>(span: &Span<T>, activity: &str, origin: Time) -> String {
+    format!("{activity}: {} from {}", time(span.to - span.from), since(span.from, origin))
+}
+
+/// Returns a time relative to the origin: `+1.23 ms`.
+pub(crate) fn since(at: Time, origin: Time) -> String {
+    let sign = if at < origin { "" } else { "+" };
+    format!("{sign}{}", time(at - origin))
+}
+
+/// Returns the stretches of the threads on a CPU.
+pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) -> Vec<Stretch> {
+    let stretch = |span: &Span<Option<Thread>>| {
+        let (class, label, activity) = match &span.activity {
+            None => ("unknown", String::new(), "not recorded".to_owned()),
+            Some(thread) if thread.is_idle() => ("idle", String::new(), "idle".to_owned()),
+            Some(thread) => {
+                let label = thread.comm.as_deref().map_or_else(|| name(thread), str::to_owned);
+                (colours.class(thread.tid, own), label, described(thread))
+            }
+        };
+        let title = title(span, &format!("cpu{}: {activity}", lane.cpu), origin);
+        Stretch { from: span.from, to: span.to, class, label, title }
+    };
+    lane.runs.iter().map(stretch).collect()
+}
+
+/// Returns the stretches of the interrupts that a CPU handles at this depth.
+pub(crate) fn interrupts(lane: &CpuLane, depth: u32, origin: Time) -> Vec<Stretch> {
+    let spans = lane.interrupts.iter().filter(|span| span.activity.depth == depth);
+    let stretch = |span: &Span<Handler>| {
+        let Handler { name, is_softirq, .. } = &span.activity;
+        let kind = if *is_softirq { "softirq" } else { "interrupt" };
+        let title = title(span, &format!("cpu{}: {kind} {name}", lane.cpu), origin);
+        let class = if *is_softirq { "softirq" } else { "irq" };
+        Stretch { from: span.from, to: span.to, class, label: String::new(), title }
+    };
+    spans.map(stretch).collect()
+}
+
+/// Returns the stretches of a thread's states.
+pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Time) -> Vec<Stretch> {
+    let stretch = |span: &Span<State>| {
+        let (class, label, activity) = match span.activity {
+            State::Unknown => ("unknown", String::new(), "not recorded".to_owned()),
+            State::Running(cpu) => {
+                (colours.class(lane.thread.tid, own), format!("cpu{cpu}"), format!("runs on cpu{cpu}"))
+            }
+            State::Runnable => ("runnable", "waits".to_owned(), "waits for a CPU".to_owned()),
+            State::Asleep(state) => asleep(state),
+        };
+        let title = title(span, &format!("{} {activity}", name(&lane.thread)), origin);
+        Stretch { from: span.from, to: span.to, class, label, title }
+    };
+    lane.states.iter().map(stretch).collect()
+}
+
+fn asleep(state: TaskState) -> (&'static str, String, String) {
+    let (class, words) = match state {
+        TaskState::Uninterruptible => ("disk", "sleeps, uninterruptible"),
+        TaskState::Stopped | TaskState::Traced => ("asleep", "is stopped"),
+        TaskState::Dead => ("asleep", "has ended"),
+        _ => ("asleep", "sleeps"),
+    };
+    (class, String::new(), format!("{words} ({})", state.letter()))
+}

@@ -1,0 +1,42 @@
+//! Pictures: lanes and distributions as SVG, and a page with findings.
+//!
+//! [`timeline`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
+//! intervals. [`page`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
+//! a trace becomes markup.
+//!
+//! ```
+//! use sordino_analyze::{CpuLane, Lanes, Span, Window};
+//! use sordino_draw::{Frame, timeline};
+//! use sordino_event::{Tid, Time};
+//!
+//! let window = Window { from: Time(0), to: Time(1000), tid: Tid(7) };
+//! let idle = Span { from: Time(0), to: Time(1000), activity: None };
+//! let lanes = Lanes {
+//!     window,
+//!     has_switches: true,
+//!     cpus: vec![CpuLane { cpu: 1, runs: vec![idle], interrupts: Vec::new() }],
+//!     threads: Vec::new(),
+//!     hidden_threads: 0,
+//!     wake_ups: Vec::new(),
+//!     marks: Vec::new(),
+//!     lost: Vec::new(),
+//!     left_out: 0,
+//! };
+//! let picture = timeline(&lanes, &Frame { from: Time(200), to: Time(700), title: "<a>", most: 1000 });
+//! assert!(picture.starts_with("<svg") && picture.contains("cpu1") && picture.contains("&lt;a&gt;"));
+//! ```
+#![forbid(unsafe_code)]
+
+mod axis;
+mod lane;
+mod markup;
+mod page;
+mod plot;
+mod style;
+mod thin;
+mod timeline;
+
+pub use page::{Page, Peak, page};
+pub use plot::{course, histogram};
+pub use style::standalone;
+pub use timeline::{Frame, timeline};

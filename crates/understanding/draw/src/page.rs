@@ -1,0 +1,179 @@
+//! The page: findings with pictures, in one file.
+
+use crate::markup::{escape, time};
+use crate::plot::{course, histogram};
+use crate::style::PICTURES;
+use crate::timeline::{Frame, timeline};
+use sordino_analyze::{Distribution, Explanation, Findings, Lanes};
+use sordino_event::Time;
+use sordino_event::text::count;
+use sordino_report::{FindingsText, headline};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+/// The maximum number of stretches in all timelines of a page, which keeps it below 2 MB.
+const MOST_STRETCHES: usize = 6000;
+
+/// Contents of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// The recording's name.
+    pub recording: &'a str,
+    /// The intervals with their causes.
+    pub findings: &'a Findings,
+    /// The same findings in words.
+    pub text: &'a FindingsText,
+    /// The lengths of all intervals.
+    pub distribution: &'a Distribution,
+    /// The lanes around the first intervals of the findings.
+    pub lanes: &'a [Lanes],
+    /// The time of the recording's first event.
+    pub begin: Time,
+    /// Facts about the recording and its machine, by name.
+    pub facts: &'a [(String, String)],
+}
+
+/// One of the longest intervals: its explanation and its picture.
+#[derive(Clone, Copy, Debug)]
+pub struct Peak<'a> {
+    /// The rank of the interval by length, from 1 on.
+    pub rank: usize,
+    /// The explanation of the interval.
+    pub explanation: &'a Explanation,
+    /// The lanes around the interval.
+    pub lanes: &'a Lanes,
+}
+
+impl Peak<'_> {
+    /// Returns the title of the peak's picture: its rank, length and cause.
+    pub fn title(&self) -> String {
+        let length = time(self.explanation.length);
+        format!("#{}: {length}: {}", self.rank, headline(self.explanation))
+    }
+
+    /// Returns the peak's timeline as an SVG element with at most so many stretches.
+    pub fn timeline(&self, most: usize) -> String {
+        let interval = &self.explanation.interval;
+        let title = self.title();
+        timeline(self.lanes, &Frame { from: interval.begin, to: interval.end, title: &title, most })
+    }
+}
+
+/// Returns a self-contained HTML page: no script, font or image comes from elsewhere.
+pub fn page(page: &Page<'_>) -> String {
+    let rule = &page.findings.rule;
+    let title = escape(&format!("{rule} in {}", page.recording));
+    let mut html = String::new();
+    let _ = write!(
+        html,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}{PICTURES}</style></head>\n<body>\n<h1>Why did {} take long?</h1>\n",
+        escape(rule)
+    );
+    answer(page, &mut html);
+    lengths(page, &mut html);
+    peaks(page, &mut html);
+    section("Causes, ranked", &page.text.ranking, &mut html);
+    section("What is missing", &page.text.gaps, &mut html);
+    facts(page, &mut html);
+    let _ = write!(html, "<script>\n{SCRIPT}</script>\n</body></html>\n");
+    html
+}
+
+/// Writes the cause of the longest interval, and the statistics of all.
+fn answer(page: &Page<'_>, html: &mut String) {
+    if let Some(longest) = page.findings.intervals.first() {
+        let _ = writeln!(
+            html,
+            "<p class=\"answer\">The longest took <b>{}</b>: {}</p>",
+            escape(&time(longest.length)),
+            escape(&headline(longest))
+        );
+    }
+    let _ = writeln!(html, "<p>{}</p>", escape(&page.text.summary));
+    for loss in page.findings.lost.iter().take(1) {
+        let _ = writeln!(
+            html,
+            "<p class=\"alarm\">Records are lost ({}, the first at {}): see what is missing below.</p>",
+            count(page.findings.lost.len(), "loss"),
+            escape(&time(loss.from - page.begin))
+        );
+    }
+}
+
+fn lengths(page: &Page<'_>, html: &mut String) {
+    let pictures = [
+        (histogram(page.distribution, "Number of intervals by length"), "How many intervals took how long."),
+        (
+            course(page.distribution, page.begin, "The longest intervals over time"),
+            "The longest interval at each time, from the begin of the recording on.",
+        ),
+    ];
+    for (picture, caption) in pictures.iter().filter(|(picture, _)| !picture.is_empty()) {
+        let _ = writeln!(
+            html,
+            "<figure><div class=\"wide\">{picture}</div><figcaption class=\"quiet\">{caption}</figcaption></figure>"
+        );
+    }
+}
+
+/// The colours of a timeline, with their meaning.
+const KEY: [(&str, &str); 10] = [
+    ("own", "the explained thread runs"),
+    ("c0", "another thread runs (one colour each)"),
+    ("idle", "CPU idle"),
+    ("runnable", "waits for a CPU"),
+    ("asleep", "sleeps"),
+    ("disk", "sleeps, uninterruptible"),
+    ("irq", "interrupt"),
+    ("softirq", "softirq"),
+    ("several", "several short stretches"),
+    ("mark", "event of a program"),
+];
+
+fn peaks(page: &Page<'_>, html: &mut String) {
+    let all = page.findings.intervals.iter().zip(page.lanes).zip(&page.text.intervals);
+    if page.lanes.is_empty() {
+        return;
+    }
+    html.push_str("<h2>The longest intervals</h2>\n<p class=\"key\">");
+    for (class, words) in KEY {
+        let _ = write!(
+            html,
+            "<span><svg viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"14\" height=\"14\"/></svg> {words}</span>"
+        );
+    }
+    html.push_str(
+        "</p>\n<p class=\"quiet\">Drag over a stretch to zoom in, or use + - 0 and the arrow keys.</p>\n",
+    );
+    let most = MOST_STRETCHES / page.lanes.len();
+    for (index, ((explanation, lanes), text)) in all.enumerate() {
+        let peak = Peak { rank: index + 1, explanation, lanes };
+        let _ = writeln!(
+            html,
+            "<section id=\"peak{}\"><h3>{}</h3>\n<figure><div class=\"wide\">{}</div>\n<div><button data-zoom=\"in\">zoom in</button>\
+             <button data-zoom=\"out\">zoom out</button><button data-zoom=\"interval\">the interval</button>\
+             <button data-zoom=\"all\">all</button></div><div class=\"readout\" aria-live=\"polite\"></div></figure>\n<pre>{}</pre></section>",
+            peak.rank,
+            escape(&peak.title()),
+            peak.timeline(most),
+            escape(text)
+        );
+    }
+}
+
+fn section(title: &str, text: &str, html: &mut String) {
+    if !text.trim().is_empty() {
+        let _ = writeln!(html, "<h2>{title}</h2>\n<pre>{}</pre>", escape(text.trim_matches('\n')));
+    }
+}
+
+fn facts(page: &Page<'_>, html: &mut String) {
+    html.push_str("<h2>The recording</h2>\n<table>\n");
+    for (name, value) in page.facts {
+        let _ = writeln!(html, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+    }
+    html.push_str("</table>\n");
+}

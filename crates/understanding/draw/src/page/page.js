@@ -1,0 +1,110 @@
+"use strict";
+// Zoom and pointing for the timelines of this page. A stretch has its times in data-f and data-t, in nanoseconds from the
+// begin of the picture's window.
+for (const svg of document.querySelectorAll("svg.timeline")) {
+  const [length, origin, left, right] = ["length", "origin", "left", "right"].map((name) => Number(svg.dataset[name]));
+  const figure = svg.closest("figure");
+  const readout = figure.querySelector(".readout");
+  const axis = svg.querySelector(".axis");
+  const top = 26;
+  const bottom = svg.viewBox.baseVal.height - 24;
+  const band = svg.querySelector(".band");
+  let view = [0, length];
+
+  const scale = (at) => left + ((at - view[0]) / (view[1] - view[0])) * (right - left);
+  const clamp = (x) => Math.min(Math.max(x, left), right);
+  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+  function words(time, digits) {
+    const [unit, name] = units.find(([unit]) => Math.abs(time) >= unit) || units[3];
+    return (time / unit).toFixed(unit === 1 ? 0 : digits) + " " + name;
+  }
+
+  function place() {
+    for (const item of svg.querySelectorAll("rect[data-f]")) {
+      const [from, to] = [clamp(scale(Number(item.dataset.f))), clamp(scale(Number(item.dataset.t)))];
+      const inside = Number(item.dataset.t) >= view[0] && Number(item.dataset.f) <= view[1];
+      item.style.display = inside ? "" : "none";
+      item.setAttribute("x", from);
+      item.setAttribute("width", Math.max(to - from, 0.3));
+    }
+    for (const label of svg.querySelectorAll("text[data-f]")) {
+      const [from, to] = [clamp(scale(Number(label.dataset.f))), clamp(scale(Number(label.dataset.t)))];
+      label.setAttribute("x", from + 4);
+      label.setAttribute("visibility", to - from > label.textContent.length * 6.6 + 6 ? "visible" : "hidden");
+    }
+    for (const point of svg.querySelectorAll("g[data-f]")) {
+      const at = Number(point.dataset.f);
+      point.style.display = at >= view[0] && at <= view[1] ? "" : "none";
+      point.setAttribute("transform", `translate(${scale(at) - Number(point.dataset.x)} 0)`);
+    }
+    drawAxis();
+    svg.dataset.view = view.join(" ");
+  }
+
+  function drawAxis() {
+    const rough = (view[1] - view[0]) / 6;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((n) => n * power).find((step) => step >= rough);
+    axis.replaceChildren();
+    for (let mark = Math.ceil((view[0] - origin) / step) * step; mark <= view[1] - origin; mark += step) {
+      const x = scale(mark + origin);
+      const line = document.createElementNS(svg.namespaceURI, "line");
+      for (const [name, value] of Object.entries({ class: "grid", x1: x, x2: x, y1: top, y2: bottom })) line.setAttribute(name, value);
+      const text = document.createElementNS(svg.namespaceURI, "text");
+      for (const [name, value] of Object.entries({ x, y: top - 8, "text-anchor": "middle" })) text.setAttribute(name, value);
+      text.textContent = words(mark, 2).replace(/\.?0+ /, (zeros) => (zeros.startsWith(".") ? " " : zeros));
+      axis.append(line, text);
+    }
+  }
+
+  function show(from, to) {
+    const shortest = Math.max(length / 1e5, 50);
+    if (to - from < shortest) [from, to] = [(from + to - shortest) / 2, (from + to + shortest) / 2];
+    const width = Math.min(to - from, length);
+    from = Math.min(Math.max(from, 0), length - width);
+    view = [from, from + width];
+    place();
+  }
+  const zoom = (factor, at) => show(at - (at - view[0]) * factor, at + (view[1] - at) * factor);
+  const middle = () => (view[0] + view[1]) / 2;
+  const pan = (part) => show(view[0] + (view[1] - view[0]) * part, view[1] + (view[1] - view[0]) * part);
+
+  function time(event) {
+    const box = svg.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width;
+    return view[0] + ((clamp(x) - left) / (right - left)) * (view[1] - view[0]);
+  }
+
+  svg.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.shiftKey) return;
+    event.preventDefault();
+    zoom(event.deltaY + event.deltaX > 0 ? 1.25 : 0.8, time(event));
+  }, { passive: false });
+  let pressed = null;
+  svg.addEventListener("pointerdown", (event) => { pressed = time(event); });
+  svg.addEventListener("pointerup", (event) => {
+    const [from, to] = [pressed, time(event)].sort((one, other) => one - other);
+    if (pressed !== null && to - from > (view[1] - view[0]) / 100) show(from, to);
+    pressed = null;
+  });
+  svg.addEventListener("dblclick", () => show(0, length));
+  svg.addEventListener("pointermove", (event) => {
+    const title = event.target.closest && event.target.closest("[data-f], text, g");
+    const said = title && title.querySelector(":scope > title");
+    const at = words(time(event) - origin, 3);
+    readout.textContent = said ? `${at}   ${said.textContent}` : at;
+  });
+  svg.addEventListener("keydown", (event) => {
+    const keys = { "+": () => zoom(0.7, middle()), "-": () => zoom(1.4, middle()), "0": () => show(0, length),
+      ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2) };
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  svg.setAttribute("tabindex", "0");
+  for (const button of figure.querySelectorAll("button")) {
+    const actions = { in: () => zoom(0.6, middle()), out: () => zoom(1.6, middle()), all: () => show(0, length),
+      interval: () => show(Number(band.dataset.f), Number(band.dataset.t)) };
+    button.addEventListener("click", actions[button.dataset.zoom]);
+  }
+}

@@ -1,0 +1,125 @@
+//! Plots of intervals' lengths: how many of each length, and the longest over time.
+
+use crate::axis::Axis;
+use crate::lane::since;
+use crate::markup::{escape, time};
+use sordino_analyze::Distribution;
+use sordino_event::text::count;
+use sordino_event::{Nanos, Time};
+use std::fmt::Write;
+
+const WIDTH: f64 = 1100.0;
+const HEIGHT: f64 = 220.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 30.0;
+
+/// Returns the number of intervals by length as an SVG element, both axes logarithmic; empty without intervals.
+pub fn histogram(distribution: &Distribution, title: &str) -> String {
+    let buckets = &distribution.buckets;
+    let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return String::new() };
+    let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(1);
+    let (low, high) = (first.from.0.max(1) as f64, last.to.0.max(2) as f64);
+    let x = Axis { low, high, is_logarithmic: true, begin: LEFT, end: WIDTH - RIGHT };
+    let y = counts(most);
+    let mut svg = opened(title);
+    grid(&x, &y, |mark| time(Nanos(mark as i64)), |mark| format!("{mark}"), &mut svg);
+    for bucket in buckets {
+        let (from, to) = (x.at(bucket.from.0.max(1) as f64), x.at(bucket.to.0 as f64));
+        let top = y.at(bucket.count as f64);
+        let _ = writeln!(
+            svg,
+            "<rect class=\"bar\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{} from {} to {}</title></rect>",
+            (to - from - 1.0).max(1.0),
+            HEIGHT - BOTTOM - top,
+            count(bucket.count, "interval"),
+            time(bucket.from),
+            time(bucket.to)
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// Returns the longest interval of each stretch of time as an SVG element; times are relative to `origin`. Empty
+/// without intervals.
+pub fn course(distribution: &Distribution, origin: Time, title: &str) -> String {
+    let stretches = &distribution.course;
+    let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else { return String::new() };
+    let lengths = || stretches.iter().map(|stretch| stretch.longest.0.max(1));
+    let (shortest, longest) = (lengths().min().unwrap_or(1), lengths().max().unwrap_or(1));
+    let end = last.from + distribution.stretch;
+    let relative = |at: Time| (at - origin).0 as f64;
+    let x = Axis {
+        low: relative(first.from),
+        high: relative(end),
+        is_logarithmic: false,
+        begin: LEFT,
+        end: WIDTH - RIGHT,
+    };
+    let (low, high) = (shortest as f64 * 0.8, longest as f64 * 1.3);
+    let y = Axis { low, high, is_logarithmic: high / low > 20.0, begin: HEIGHT - BOTTOM, end: TOP };
+    let mut svg = opened(title);
+    let name = |mark: f64| time(Nanos(mark as i64));
+    grid(&x, &y, name, name, &mut svg);
+    for stretch in stretches {
+        let at = x.at(relative(stretch.from) + distribution.stretch.0 as f64 / 2.0);
+        let _ = writeln!(
+            svg,
+            "<circle class=\"dot\" cx=\"{at:.1}\" cy=\"{:.1}\" r=\"2.2\"><title>the longest of {} from {} on: {}</title></circle>",
+            y.at(stretch.longest.0 as f64),
+            count(stretch.count, "interval"),
+            since(stretch.from, origin),
+            time(stretch.longest)
+        );
+    }
+    svg + "</svg>\n"
+}
+
+fn counts(most: u64) -> Axis {
+    Axis {
+        low: 0.7,
+        high: (most as f64 * 1.5).max(10.0),
+        is_logarithmic: true,
+        begin: HEIGHT - BOTTOM,
+        end: TOP,
+    }
+}
+
+fn opened(title: &str) -> String {
+    format!(
+        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+        escape(title)
+    )
+}
+
+fn grid(
+    x: &Axis,
+    y: &Axis,
+    x_name: impl Fn(f64) -> String,
+    y_name: impl Fn(f64) -> String,
+    svg: &mut String,
+) {
+    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    for mark in x.marks() {
+        let at = x.at(mark);
+        let _ = writeln!(
+            svg,
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>\
+             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            bottom + 16.0,
+            x_name(mark)
+        );
+    }
+    for mark in y.marks() {
+        let at = y.at(mark);
+        let _ = writeln!(
+            svg,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 6.0,
+            at + 4.0,
+            y_name(mark)
+        );
+    }
+}

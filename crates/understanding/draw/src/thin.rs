@@ -1,0 +1,82 @@
+//! Thinning: stretches too short to see become one.
+
+use sordino_event::{Nanos, Time};
+
+/// A stretch of a lane, as it is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) from: Time,
+    pub(crate) to: Time,
+    /// The class of its colour.
+    pub(crate) class: &'static str,
+    /// The words in the stretch, if there is room for them.
+    pub(crate) label: String,
+    /// The words for one who points at it.
+    pub(crate) title: String,
+}
+
+/// The class of stretches that are drawn as one.
+const SEVERAL: &str = "several";
+
+/// Joins neighbours that are shorter than `resolution` and touch each other, until they reach it. The joined stretch
+/// says how many they are, and names the longest of them.
+pub(crate) fn thin(stretches: Vec<Stretch>, resolution: Nanos) -> Vec<Stretch> {
+    let mut thinned: Vec<Stretch> = Vec::new();
+    let mut group: Vec<Stretch> = Vec::new();
+    for stretch in stretches {
+        let is_short = stretch.to - stretch.from < resolution;
+        let touches = group.last().is_none_or(|last| last.to == stretch.from);
+        let is_full = group.first().is_some_and(|first| stretch.from - first.from >= resolution);
+        if !is_short || !touches || is_full {
+            thinned.extend(joined(std::mem::take(&mut group)));
+        }
+        match is_short {
+            true => group.push(stretch),
+            false => thinned.push(stretch),
+        }
+    }
+    thinned.extend(joined(group));
+    thinned
+}
+
+fn joined(group: Vec<Stretch>) -> Option<Stretch> {
+    let (from, to) = (group.first()?.from, group.last()?.to);
+    if group.len() == 1 {
+        return group.into_iter().next();
+    }
+    let count = group.len();
+    let longest = group.into_iter().max_by_key(|stretch| stretch.to - stretch.from)?;
+    let title = format!("{count} short stretches, the longest: {}", longest.title);
+    Some(Stretch { from, to, class: SEVERAL, label: String::new(), title })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn thinned_stretches_cover_the_same_time_and_long_ones_stay(
+            steps in proptest::collection::vec((0_i64..3, 1_i64..40), 1..200), resolution in 0_i64..50,
+        ) {
+            let mut at = 0;
+            let stretches: Vec<Stretch> = steps.into_iter().map(|(gap, length)| {
+                let from = at + gap;
+                at = from + length;
+                let title = length.to_string();
+                Stretch { from: Time(from), to: Time(at), class: "a", label: String::new(), title }
+            }).collect();
+            let thinned = thin(stretches.clone(), Nanos(resolution));
+            let covered = |all: &[Stretch]| all.iter().map(|one| (one.to - one.from).0).sum::<i64>();
+            prop_assert_eq!(covered(&stretches), covered(&thinned));
+            prop_assert!(thinned.is_sorted_by(|one, next| one.to <= next.from));
+            let is_long = |one: &&Stretch| one.to - one.from >= Nanos(resolution);
+            prop_assert!(stretches.iter().filter(is_long).all(|long| thinned.contains(long)));
+            let short = thinned.windows(2).filter(|pair| {
+                pair[0].to == pair[1].from && pair.iter().all(|one| one.to - one.from < Nanos(resolution))
+            });
+            prop_assert_eq!(short.count(), 0);
+        }
+    }
+}

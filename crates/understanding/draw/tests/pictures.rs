@@ -1,0 +1,85 @@
+//! Tests of pictures: names from hostile programs, and windows with more than a picture can show.
+
+use proptest::prelude::*;
+use sordino_analyze::{CpuLane, Handler, Lanes, Mark, Span, State, Thread, ThreadLane, WakeUp, Window};
+use sordino_draw::{Frame, standalone, timeline};
+use sordino_event::{Nanos, Tid, Time};
+use std::collections::BTreeSet;
+
+fn thread(tid: i32, comm: &str) -> Thread {
+    Thread { tid: Tid(tid), comm: Some(comm.into()), priority: None, is_recorder: false }
+}
+
+/// Returns lanes of one CPU that two threads of this name share, by these lengths of their runs.
+fn lanes(comm: &str, lengths: &[i64]) -> Lanes {
+    let mut at = 0;
+    let mut lane = CpuLane { cpu: 1, ..CpuLane::default() };
+    let mut states = Vec::new();
+    for (index, length) in lengths.iter().enumerate() {
+        let (from, to) = (Time(at), Time(at + length));
+        at += length;
+        lane.runs.push(Span { from, to, activity: Some(thread(7 + index as i32 % 2, comm)) });
+        let state = if index % 2 == 0 { State::Running(1) } else { State::Runnable };
+        states.push(Span { from, to, activity: state });
+        let handler = Handler { name: comm.into(), depth: 0, is_softirq: false };
+        lane.interrupts.push(Span { from, to, activity: handler });
+    }
+    let window = Window { from: Time(0), to: Time(at), tid: Tid(7) };
+    Lanes {
+        window,
+        has_switches: true,
+        cpus: vec![lane],
+        threads: vec![ThreadLane { thread: thread(7, comm), states, ran: Nanos(at) }],
+        hidden_threads: 0,
+        wake_ups: vec![WakeUp { at: Time(at / 2), tid: Tid(7), cpu: Some(1), by: None }],
+        marks: vec![Mark { at: Time(at / 2), count: 1, tid: Tid(7), name: comm.into() }],
+        lost: Vec::new(),
+        left_out: 0,
+    }
+}
+
+fn drawn(lanes: &Lanes, title: &str) -> String {
+    standalone(&timeline(lanes, &Frame { from: Time(0), to: lanes.window.to, title, most: 1000 }))
+}
+
+/// Returns the kinds of elements that markup opens, and checks that it closes each.
+fn elements(markup: &str) -> BTreeSet<&str> {
+    let mut open = Vec::new();
+    let mut kinds = BTreeSet::new();
+    for tag in markup.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()) {
+        if let Some(closed) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(closed), "{tag}");
+        } else if !tag.starts_with('?') {
+            let kind = tag.split([' ', '\n']).next().unwrap();
+            kinds.insert(kind);
+            if !tag.ends_with('/') {
+                open.push(kind);
+            }
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    kinds
+}
+
+proptest! {
+    #[test]
+    fn no_name_changes_the_elements_of_a_picture(name in "\\PC{0,40}|[<>&\"'/\\-\\]!]{1,20}|[\0-\u{1f}\u{202a}-\u{202e}]{1,9}") {
+        let known = drawn(&lanes("motor", &[1000, 2000, 500]), "motor");
+        let text = drawn(&lanes(&name, &[1000, 2000, 500]), &name);
+        prop_assert_eq!(elements(&text), elements(&known));
+        let is_harmless = |c: char| c == '\n' || c == '\t' || sordino_event::text::is_printable(c);
+        prop_assert!(text.chars().all(is_harmless), "{text:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn a_picture_is_small_whatever_happens_in_its_window(
+        lengths in proptest::collection::vec(1_i64..1_000_000, 1..20_000),
+    ) {
+        let text = drawn(&lanes("motor", &lengths), "x");
+        prop_assert!(text.len() < 300_000, "{}", text.len());
+    }
+}

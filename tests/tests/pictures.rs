@@ -1,0 +1,129 @@
+//! `sordino report` and `sordino peak`: pages and pictures of what the test planted, opened in a browser.
+
+use sordino_tests::{Scene, last_cpu};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Size that no page exceeds.
+const LARGEST: u64 = 2_000_000;
+
+/// A script that a test adds to the page. It zooms into the first timeline by dragging, points at a stretch, zooms out
+/// again, and leaves the results in the page.
+const USE: &str = r#"<script>
+const svg = document.querySelector("svg.timeline");
+const box = svg.getBoundingClientRect();
+const drag = (type, part) => svg.dispatchEvent(new PointerEvent(type, { clientX: box.left + box.width * part, clientY: box.top + 40, bubbles: true }));
+drag("pointerdown", 0.4);
+drag("pointerup", 0.6);
+document.body.dataset.zoomed = svg.dataset.view;
+const stretch = [...svg.querySelectorAll("rect[data-f]")].find((one) => one.querySelector("title") && one.style.display === "");
+stretch.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 40, bubbles: true }));
+document.body.dataset.said = svg.closest("figure").querySelector(".readout").textContent;
+svg.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
+document.body.dataset.all = svg.dataset.view;
+</script></body>"#;
+
+/// Has a browser load the page and use it. Returns the page as it is then; `None` without a browser.
+#[track_caller]
+fn used(page: &Path) -> Option<String> {
+    let file = page.with_file_name("used.html");
+    fs::write(&file, fs::read_to_string(page).unwrap().replace("</body>", USE)).unwrap();
+    let browser = Command::new("chromium")
+        .arg(format!("--user-data-dir={}", page.with_file_name("browser").display()))
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--window-size=1200,900",
+        ])
+        .args(["--dump-dom", &format!("file://{}", file.display())])
+        .output();
+    let Ok(browser) = browser else {
+        Scene::not_measured("chromium is not installed: the page was not opened");
+        return None;
+    };
+    let log = String::from_utf8_lossy(&browser.stderr);
+    assert!(browser.status.success() && !log.contains("CONSOLE"), "{log}");
+    Some(String::from_utf8_lossy(&browser.stdout).into_owned())
+}
+
+/// Returns the value of an attribute of the page's body.
+fn result<'a>(dom: &'a str, name: &str) -> &'a str {
+    let body = dom.split_once("<body").unwrap().1;
+    let value = body.split_once(&format!("data-{name}=\"")).unwrap_or_else(|| panic!("no {name}")).1;
+    value.split('"').next().unwrap()
+}
+
+fn numbers(text: &str) -> Vec<f64> {
+    text.split(' ').map(|number| number.parse().unwrap()).collect()
+}
+
+/// Has Python read the picture as XML.
+#[track_caller]
+fn is_xml(file: &Path) {
+    let script = "import sys, xml.etree.ElementTree as tree; print(tree.parse(sys.argv[1]).getroot().tag)";
+    let read = Command::new("python3").args(["-c", script]).arg(file).output().unwrap();
+    let tag = String::from_utf8_lossy(&read.stdout);
+    assert!(tag.trim().ends_with("}svg"), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let cpu = last_cpu();
+    let script = format!(
+        "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
+         ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
+    );
+    let recording = scene.record(&["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script]);
+    let trace = recording.name();
+    let (page, picture) = (scene.path("report.html"), scene.path("peak.svg"));
+    let ended = scene.sordino(&["report", trace, "--top", "3", "-o", page.to_str().unwrap()]);
+    assert!(ended.succeeded().contains("npt:loop: "), "{}", ended.output);
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(fs::metadata(&page).unwrap().len() < LARGEST);
+    assert!(
+        !html.contains("http:") && !html.contains("https:") && !html.contains("src="),
+        "it loads something"
+    );
+
+    // The picture has the hog where npt waited for it, on both lanes, for as long as it was planted.
+    let planted = |line: &&str| line.contains(&format!("cpu{cpu}: hog/")) && line.contains(": 20.");
+    assert!(html.lines().any(|line| planted(&line)), "no hog of 20 ms on cpu{cpu}");
+    let waits = |line: &&str| line.contains("npt/") && line.contains("waits for a CPU: 20.");
+    assert!(html.lines().any(|line| waits(&line)), "npt does not wait for 20 ms");
+
+    if let Some(dom) = used(&page) {
+        let (zoomed, all) = (numbers(result(&dom, "zoomed")), numbers(result(&dom, "all")));
+        let (part, whole) = (zoomed[1] - zoomed[0], all[1] - all[0]);
+        assert!(all[0] == 0.0 && zoomed[0] > 0.0 && part < whole * 0.3, "{zoomed:?} of {all:?}");
+        let said = result(&dom, "said");
+        assert!(said.contains(" from +") || said.contains(" from -"), "{said}");
+    }
+
+    let ended = scene.sordino(&["peak", trace, "-o", picture.to_str().unwrap()]);
+    assert!(ended.succeeded().contains("#1: 2"), "{}", ended.output);
+    is_xml(&picture);
+    scene.refuses(
+        2,
+        &["there is no interval #999"],
+        &["peak", trace, "--event", "disturb:begin", "--rank", "999"],
+    );
+    scene.refuses(2, &["can't write --output", "it is a directory"], &["report", trace, "-o", "."]);
+    scene.refuses(2, &["can't write --output /dev/full", "No space"], &["peak", trace, "-o", "/dev/full"]);
+}
+
+#[test]
+fn a_recording_without_the_kernel_says_which_lanes_are_missing() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let picture = scene.path("peak.svg");
+    let name = picture.to_str().unwrap();
+    scene.sordino(&["peak", recording.name(), "-o", name]).succeeded();
+    is_xml(&picture);
+    let text = fs::read_to_string(&picture).unwrap();
+    assert!(text.contains("sordino record --kernel rt"), "{text}");
+}
