@@ -5,6 +5,7 @@ mod terminal;
 
 mod arguments;
 mod commands;
+mod condition;
 mod failure;
 mod locks;
 mod missing;

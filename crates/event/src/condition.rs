@@ -39,6 +39,7 @@ mod parse;
 mod payload;
 mod plan;
 mod resolve;
+mod span;
 mod tree;
 
 pub use code::{MAX_CODE, Sole};
@@ -47,10 +48,11 @@ pub use gate::Gate;
 pub use machine::holds;
 pub use payload::Interval;
 
-use crate::{Class, Event, Invalid, Pid, Schema};
+use crate::{Class, Event, Invalid, Nanos, Pid, Schema};
 use layout::Layout;
 use plan::Test;
 use resolve::Resolver;
+use std::ops::RangeInclusive;
 use tree::{Node, Tree};
 
 /// A condition as a user wrote it, not yet compiled for a tracepoint.
@@ -122,6 +124,12 @@ impl Expression {
     /// condition.
     pub(crate) fn bounds(&self) -> Vec<(&str, bool)> {
         bounds::bounds(&self.0)
+    }
+
+    /// Returns the times since the recording began outside of which no event meets the condition, by its comparisons of
+    /// `$time` with constants.
+    pub fn span(&self) -> RangeInclusive<Nanos> {
+        span::span(&self.0)
     }
 
     /// Returns the first field of the condition that is not among `fields`.

@@ -2,11 +2,12 @@
 
 use crate::Failure;
 use crate::commands::events::Times;
+use crate::condition::Condition;
 use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
 use crate::quantities::duration;
 use crate::terminal::{has_colors, layout_columns, print, show};
-use crate::trace::Recording;
+use crate::trace::{Recording, Within};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
@@ -16,8 +17,10 @@ use sordino_analyze::{
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
+use sordino_timeline::Moment;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The event that each loop of `sordino npt` hits.
@@ -48,6 +51,7 @@ Examples:
   sordino explain
   sordino explain --event motor:period --over 50us
   sordino explain --thread irq/36-eth0
+  sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --to 20s
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
@@ -76,6 +80,12 @@ pub(crate) struct Options {
     /// tracepoint, but kernel events (sordino record --kernel rt)
     #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<String>,
+    /// Explain only intervals that meet this condition: bare names are fields of the event that ends an interval, and
+    /// $tid, $comm, $prio, $cpu, $time and the others are about its thread at that time
+    #[arg(short = 'w', long = "where", value_name = "CONDITION")]
+    condition: Option<String>,
+    #[command(flatten)]
+    within: Within,
     /// Print the explanations as JSON
     #[arg(long)]
     json: bool,
@@ -91,10 +101,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
+    recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
+    let condition = condition(options, &mut recording).map_err(|failure| recording.failing(failure))?;
+    let only = condition.clone().map(wanted_by);
     let findings = match rule(options) {
-        _ if options.thread.is_some() => explain_wake_ups(&mut recording, options, wanted),
-        Some(rule) => explain(&mut recording, rule, wanted, None),
-        None => explain_chosen(&mut recording, wanted),
+        _ if options.thread.is_some() => explain_wake_ups(&mut recording, options, wanted, only),
+        Some(rule) => explain(&mut recording, rule, wanted, only),
+        None => explain_chosen(&mut recording, wanted, condition.as_ref()),
     };
     let findings = findings.map_err(|failure| recording.failing(failure))?;
     let mut text = Vec::new();
@@ -105,9 +118,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         write_findings(&findings, format(&recording), &mut text)?;
         show(&String::from_utf8_lossy(&text))?;
     }
+    condition.iter().for_each(|condition| condition.report());
     recording.close()?;
     let exceeded = options.over.is_some() && findings.ranked > 0;
     Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
+}
+
+/// Returns the condition on the events that end intervals, if there is one.
+fn condition(options: &Options, recording: &mut Recording) -> Result<Option<Rc<Condition>>, Failure> {
+    let end = options.event.as_deref().or(options.end.as_deref());
+    let end = end.or(options.thread.as_ref().map(|_| "sched_switch"));
+    let condition = |text| Condition::new(text, recording, end.as_slice()).map(Rc::new);
+    options.condition.as_deref().map(condition).transpose()
+}
+
+/// Returns the predicate for intervals that end as the condition says.
+fn wanted_by(condition: Rc<Condition>) -> IsWanted {
+    Box::new(move |moment, thread| condition.is_met(moment, Some(thread.tid)))
 }
 
 fn nanos(time: Duration) -> Nanos {
@@ -130,6 +157,7 @@ fn explain_wake_ups(
     recording: &mut Recording,
     options: &Options,
     wanted: Wanted,
+    only: Option<IsWanted>,
 ) -> Result<Findings, Failure> {
     let text = options.thread.clone().unwrap_or_default();
     let has = |event: &str| recording.classes.iter().any(|(_, class)| class.name == event);
@@ -142,7 +170,10 @@ fn explain_wake_ups(
         return Err(Failure::new(UNUSABLE, text));
     };
     let (name, tid) = (text.clone(), text.parse().ok().map(Tid));
-    let is_it = move |thread: &Thread| Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name);
+    let is_it = move |moment: &Moment<'_>, thread: &Thread| {
+        (Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name))
+            && only.as_ref().is_none_or(|only| only(moment, thread))
+    };
     let rule = rule.parse().map_err(|error| Failure::new(UNUSABLE, Failure::text_of(&error)))?;
     let findings = explain(recording, rule, wanted, Some(Box::new(is_it)))?;
     if findings.statistics.count == 0 {
@@ -156,9 +187,14 @@ fn explain_wake_ups(
 }
 
 /// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
-fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings, Failure> {
+fn explain_chosen(
+    recording: &mut Recording,
+    wanted: Wanted,
+    condition: Option<&Rc<Condition>>,
+) -> Result<Findings, Failure> {
+    let only = || condition.cloned().map(wanted_by);
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
-        let findings = explain(recording, Rule::between(NPT), wanted, None)?;
+        let findings = explain(recording, Rule::between(NPT), wanted, only())?;
         // A program can declare the tracepoint and never hit it.
         if findings.statistics.count > 0 {
             let choice = Choice { why: Why::Npt, others: Vec::new() };
@@ -171,7 +207,7 @@ fn explain_chosen(recording: &mut Recording, wanted: Wanted) -> Result<Findings,
         Ok(true)
     })?;
     let (rule, choice) = census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))?;
-    Ok(Findings { choice: Some(choice), ..explain(recording, rule, wanted, None)? })
+    Ok(Findings { choice: Some(choice), ..explain(recording, rule, wanted, only())? })
 }
 
 fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
@@ -198,7 +234,7 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
     Failure::new(UNUSABLE, text)
 }
 
-/// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest.
+/// Makes two passes: the first finds the intervals, `only` these if given; the second explains the longest.
 pub(crate) fn explain(
     recording: &mut Recording,
     rule: Rule,
@@ -216,7 +252,7 @@ pub(crate) fn explain(
     })?;
     let recorded = recording.super_trace().recorded();
     let mut explainer = Explainer::new(finder.finish(), recorded, wanted).with_quotas(recording.quotas());
-    recording.pass(Some("explaining them"), |item| {
+    recording.pass_with_lead(Some("explaining them"), |item| {
         explainer.take(item);
         Ok(true)
     })?;

@@ -17,15 +17,15 @@ const KEEP: usize = 100_000;
 /// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
 const OPEN_MAX: usize = 1 << 20;
 
-/// Returns true for threads whose intervals are wanted.
-pub type IsWanted = Box<dyn Fn(&Thread) -> bool>;
+/// Returns true for wanted intervals, given the event that ends one, and its thread.
+pub type IsWanted = Box<dyn Fn(&Moment<'_>, &Thread) -> bool>;
 
 /// The first pass over a trace: it pairs begins with ends, in bounded memory.
 ///
 /// A begin replaces an open one of the same key: of a recursion, the innermost intervals are found.
 pub struct Finder {
     rule: Rule,
-    /// The predicate for the threads whose intervals are found; all if there is none.
+    /// The predicate for the intervals that are found; all if there is none.
     only: Option<IsWanted>,
     /// The access to the key of an event that ends an interval, and of one that begins an interval; indexed by class.
     roles: Vec<(Option<Access>, Option<Access>)>,
@@ -98,7 +98,7 @@ impl Finder {
         })
     }
 
-    /// Limits the intervals to those of the threads that `wanted` accepts at the end of each.
+    /// Limits the intervals to those that `wanted` accepts at the end of each.
     #[must_use]
     pub fn only(self, wanted: IsWanted) -> Self {
         Self { only: Some(wanted), ..self }
@@ -149,7 +149,7 @@ impl Finder {
             self.unpaired.without_thread += 1;
             return;
         };
-        if self.only.as_ref().is_some_and(|wanted| !wanted(&Thread::of(moment.system, tid))) {
+        if self.only.as_ref().is_some_and(|wanted| !wanted(moment, &Thread::of(moment.system, tid))) {
             return;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));

@@ -1,0 +1,217 @@
+//! The part of a recording's time that a command reads.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use crate::quantities::duration;
+use clap::Args;
+use jiff::civil::{DateTime, Time as Clock};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use sordino_event::{Nanos, Time};
+use std::str::FromStr;
+
+/// Time before and after `--around`, where none is given.
+const AROUND: Nanos = Nanos(1_000_000);
+
+/// The options that limit the time that is read.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Within {
+    /// Read only what happened from this time on: a local time of day such as 14:03:27.5, a date with it, seconds
+    /// since 1970-01-01 UTC, or a time since the recording began such as 1.5s (-1.5s: before it ended)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<At>,
+    /// Read only what happened until this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<At>,
+    /// Read only what happened near this time: PEAK±TIME (or PEAK+-TIME), such as 14:03:27.512384±200us [default
+    /// TIME: 1ms]
+    #[arg(long, value_name = "PEAK[±TIME]", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+    around: Option<Around>,
+}
+
+/// A point in time, as a user writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Since(Nanos),
+    BeforeEnd(Nanos),
+    Epoch(Time),
+    Clock(Clock),
+    Date(DateTime),
+}
+
+/// A point in time, and the time on both sides of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Around(At, Nanos);
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let span =
+            |text: &str| duration(text).map(|span| Nanos(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)));
+        if text.contains(':') {
+            let date = text.parse().map(Self::Date);
+            return date.or_else(|_| text.parse().map(Self::Clock)).map_err(|_| {
+                format!("'{text}' is no time; write it as 14:03:27.5 or '2026-01-31 14:03:27.5'")
+            });
+        }
+        match (text.strip_prefix('-'), text.strip_prefix('+').unwrap_or(text)) {
+            (Some(text), _) => span(text).map(Self::BeforeEnd),
+            (None, text) => match epoch(text) {
+                Some(time) => Ok(Self::Epoch(time)),
+                None => span(text).map(Self::Since),
+            },
+        }
+    }
+}
+
+/// Returns the time of such seconds since 1970 as `sordino events --time seconds` prints; no recording is older than 1 Gs.
+fn epoch(text: &str) -> Option<Time> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if seconds.len() < 10 || !is_number(seconds) || !is_number(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let nanos: i64 = format!("{fraction:0<9}").parse().ok()?;
+    seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos).map(Time)
+}
+
+impl FromStr for Around {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (peak, near) = match text.split_once('±').or_else(|| text.split_once("+-")) {
+            Some((peak, near)) => (peak, duration(near)?),
+            None => return Ok(Self(text.parse()?, AROUND)),
+        };
+        Ok(Self(peak.trim().parse()?, Nanos(i64::try_from(near.as_nanos()).unwrap_or(i64::MAX))))
+    }
+}
+
+impl At {
+    /// Returns the time in a recording from `first` to `last`. A time of day without a date is the first one that lies
+    /// in the recording, or else that of the day on which it began.
+    fn resolve(self, (first, last): (Time, Time), zone: &TimeZone) -> Option<Time> {
+        let instant = |date: DateTime| {
+            let nanos = date.to_zoned(zone.clone()).ok()?.timestamp().as_nanosecond();
+            i64::try_from(nanos).ok().map(Time)
+        };
+        match self {
+            Self::Since(since) => Some(first + since),
+            Self::BeforeEnd(before) => Some(last - before),
+            Self::Epoch(time) => Some(time),
+            Self::Date(date) => instant(date),
+            Self::Clock(clock) => {
+                let day = Timestamp::from_nanosecond(first.0.into()).ok()?.to_zoned(zone.clone()).date();
+                let days =
+                    || (0..400).map_while(|days| Some(day.checked_add(days.days()).ok()?.to_datetime(clock)));
+                let times = || days().filter_map(instant).take_while(|time| *time <= last);
+                times().find(|time| *time >= first).or_else(|| instant(day.to_datetime(clock)))
+            }
+        }
+    }
+}
+
+impl Within {
+    /// Returns true if no time is left out.
+    pub(crate) fn is_all(&self) -> bool {
+        self.from.is_none() && self.to.is_none() && self.around.is_none()
+    }
+
+    /// Returns the first and the last time to read of a recording with this span.
+    ///
+    /// # Errors
+    /// No time of the recording is left.
+    pub(crate) fn resolve(&self, span: (Time, Time)) -> Result<(Time, Time), Failure> {
+        self.resolve_in(span, &TimeZone::system()).map_err(|text| Failure::new(UNUSABLE, text))
+    }
+
+    fn resolve_in(&self, (first, last): (Time, Time), zone: &TimeZone) -> Result<(Time, Time), String> {
+        let at = |at: At| at.resolve((first, last), zone).ok_or("a time that no clock can show".to_owned());
+        let (from, to, name) = match (self.around, self.from, self.to) {
+            (Some(Around(peak, near)), ..) => (at(peak)? - near, at(peak)? + near, "--around"),
+            (None, from, to) => {
+                let from = from.map(at).transpose()?.unwrap_or(Time::MIN);
+                (
+                    from,
+                    to.map(at).transpose()?.unwrap_or(Time::MAX),
+                    if from > last { "--from" } else { "--to" },
+                )
+            }
+        };
+        if from > to {
+            return Err("--from is later than --to".to_owned());
+        }
+        if from > last || to < first {
+            let shown = |time: Time| {
+                let time = Timestamp::from_nanosecond(time.0.into()).unwrap_or_default();
+                time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
+            };
+            return Err(format!(
+                "{name}: the recording has events from {} to {} only",
+                shown(first),
+                shown(last)
+            ));
+        }
+        Ok((from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-24 23:59:58 UTC, and four seconds later.
+    const SPAN: (Time, Time) = (Time(1_795_564_798_000_000_000), Time(1_795_564_802_000_000_000));
+
+    fn of(from: Option<&str>, to: Option<&str>, around: Option<&str>) -> Result<(i64, i64), String> {
+        let within = Within {
+            from: from.map(str::parse).transpose()?,
+            to: to.map(str::parse).transpose()?,
+            around: around.map(str::parse).transpose()?,
+        };
+        let (from, to) = within.resolve_in(SPAN, &TimeZone::UTC)?;
+        let since = |time: Time| (time - SPAN.0).0;
+        Ok((since(from), since(to)))
+    }
+
+    #[test]
+    fn times_are_read_as_listings_print_them() {
+        for (text, since) in [
+            ("23:59:59", 1_000_000_000),
+            ("23:59:59.000000001", 1_000_000_001),
+            ("00:00:01.5", 3_500_000_000),
+            ("23:59", -58_000_000_000),
+            ("2026-11-25 00:00:00", 2_000_000_000),
+            ("2026-11-25T00:00:00.25", 2_250_000_000),
+            ("1795564799.5", 1_500_000_000),
+            ("1.5s", 1_500_000_000),
+            ("+200us", 200_000),
+            ("-1s", 3_000_000_000),
+        ] {
+            assert_eq!(of(Some(text), None, None).unwrap().0, since, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_peak_has_time_on_both_sides() {
+        assert_eq!(of(None, None, Some("00:00:00±1us")), Ok((1_999_999_000, 2_000_001_000)));
+        assert_eq!(of(None, None, Some("1.5s+-2ms")), Ok((1_498_000_000, 1_502_000_000)));
+        assert_eq!(of(None, None, Some("1s")), Ok((999_000_000, 1_001_000_000)));
+    }
+
+    #[test]
+    fn nonsense_and_times_outside_are_refused_by_name() {
+        for text in ["5", "12:99", "yesterday", "", "±1us", "1s±", "1s±5"] {
+            assert!(of(None, None, Some(text)).is_err(), "{text}");
+        }
+        assert!(
+            of(Some("5s"), None, None)
+                .unwrap_err()
+                .starts_with("--from: the recording has events from 2026-11-24 23")
+        );
+        assert!(of(None, Some("20:00:00"), None).unwrap_err().starts_with("--to: "));
+        assert!(of(None, None, Some("9s")).unwrap_err().starts_with("--around: "));
+        assert_eq!(of(Some("3s"), Some("2s"), None), Err("--from is later than --to".to_owned()));
+    }
+}
