@@ -12,6 +12,7 @@ pub(crate) mod guard;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod npt;
+pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod session;

@@ -5,7 +5,6 @@ mod terminal;
 
 mod arguments;
 mod commands;
-mod condition;
 mod failure;
 mod locks;
 mod missing;
@@ -52,6 +51,7 @@ fn main() -> ExitCode {
         Command::List(options) => commands::list::run(options),
         Command::Events(options) => commands::events::run(options),
         Command::Explain(options) => commands::explain::run(options),
+        Command::Query(options) => commands::query::run(options),
         Command::Npt(options) => commands::npt::run(options),
         Command::Shield(options) => commands::shield::run(options),
         Command::Check(options) => commands::check::run(options),

@@ -1,11 +1,9 @@
 //! A recording that is opened for reading.
 
-mod facts;
+mod part;
 mod recordings;
-mod span;
 
-pub(crate) use facts::Facts;
-pub(crate) use span::Within;
+pub(crate) use part::{TimeOptions, report_misfits};
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -16,6 +14,7 @@ use sordino_ctf::read::{self, Stream};
 use sordino_ctf::{Environment, Setting};
 use sordino_event::condition::Expression;
 use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Step, Time};
+use sordino_query::Facts;
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
 
@@ -104,11 +103,9 @@ impl Recording {
     ///
     /// # Errors
     /// No time of the recording is left.
-    pub(crate) fn limit(&mut self, within: &Within) -> Result<(), Failure> {
-        if !within.is_all() {
-            let (from, to) = within.resolve(self.span())?;
-            self.narrow(from, to);
-        }
+    pub(crate) fn limit(&mut self, options: &TimeOptions) -> Result<(), Failure> {
+        let (from, to) = options.resolve(self.span())?;
+        self.narrow(from, to);
         Ok(())
     }
 
@@ -230,6 +227,11 @@ impl Recording {
         spans
             .reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
             .unwrap_or((Time(0), Time(0)))
+    }
+
+    /// Returns the first time that passes show.
+    pub(crate) fn begin(&self) -> Time {
+        self.within.0
     }
 
     /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.

@@ -6,7 +6,7 @@ mod wanted;
 use crate::Failure;
 use crate::commands::session;
 use crate::terminal::{Output, has_colors, is_terminal};
-use crate::trace::{Recording, Within};
+use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
 use last::Last;
 use sordino_event::Time;
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    within: Within,
+    within: TimeOptions,
     /// List only the last N of the selected events, 1 to 1000000
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,

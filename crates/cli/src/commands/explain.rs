@@ -2,12 +2,11 @@
 
 use crate::Failure;
 use crate::commands::events::Times;
-use crate::condition::Condition;
 use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
 use crate::quantities::duration;
 use crate::terminal::{has_colors, layout_columns, print, show};
-use crate::trace::{Recording, Within};
+use crate::trace::{Recording, TimeOptions, report_misfits};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
@@ -16,6 +15,7 @@ use sordino_analyze::{
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
+use sordino_query::Condition;
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
 use sordino_timeline::Moment;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub(crate) struct Options {
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     #[command(flatten)]
-    within: Within,
+    within: TimeOptions,
     /// Print the explanations as JSON
     #[arg(long)]
     json: bool,
@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         write_findings(&findings, format(&recording), &mut text)?;
         show(&String::from_utf8_lossy(&text))?;
     }
-    condition.iter().for_each(|condition| condition.report());
+    condition.iter().for_each(|condition| report_misfits(condition));
     recording.close()?;
     let exceeded = options.over.is_some() && findings.ranked > 0;
     Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
@@ -128,8 +128,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn condition(options: &Options, recording: &mut Recording) -> Result<Option<Rc<Condition>>, Failure> {
     let end = options.event.as_deref().or(options.end.as_deref());
     let end = end.or(options.thread.as_ref().map(|_| "sched_switch"));
-    let condition = |text| Condition::new(text, recording, end.as_slice()).map(Rc::new);
-    options.condition.as_deref().map(condition).transpose()
+    options.condition.as_deref().map(|text| recording.condition(text, end.as_slice())).transpose()
 }
 
 /// Returns the predicate for intervals that end as the condition says.

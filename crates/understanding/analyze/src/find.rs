@@ -20,6 +20,15 @@ const OPEN_MAX: usize = 1 << 20;
 /// Returns true for wanted intervals, given the event that ends one, and its thread.
 pub type IsWanted = Box<dyn Fn(&Moment<'_>, &Thread) -> bool>;
 
+/// An interval that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The interval is wholly known.
+    Whole(Interval),
+    /// Records are missing within the interval.
+    Broken,
+}
+
 /// The first pass over a trace: it pairs begins with ends, in bounded memory.
 ///
 /// A begin replaces an open one of the same key: of a recursion, the innermost intervals are found.
@@ -104,21 +113,23 @@ impl Finder {
         Self { only: Some(wanted), ..self }
     }
 
-    /// Processes the next item of the trace.
-    pub fn take(&mut self, item: &Item<'_>) {
+    /// Processes the next item of the trace. Returns the interval that ends there, if one does.
+    pub fn take(&mut self, item: &Item<'_>) -> Option<Found> {
         match item {
             Item::Event(moment) => {
-                let Some(&(end, begin)) = self.roles.get(moment.event.class.index()) else { return };
-                if let Some(access) = end {
-                    self.end(moment, access);
-                }
+                let &(end, begin) = self.roles.get(moment.event.class.index())?;
+                let found = end.and_then(|access| self.end(moment, access));
                 if let Some(access) = begin {
                     self.begin(moment, access);
                 }
                 self.step(moment);
+                found
             }
-            Item::Loss(loss) => self.losses.add(loss),
-            Item::Disorder(_) => {}
+            Item::Loss(loss) => {
+                self.losses.add(loss);
+                None
+            }
+            Item::Disorder(_) => None,
         }
     }
 
@@ -133,24 +144,24 @@ impl Finder {
         Survey { routes, rule, statistics, longest, sample, names, unpaired, broken }
     }
 
-    fn end(&mut self, moment: &Moment<'_>, access: Access) {
+    fn end(&mut self, moment: &Moment<'_>, access: Access) -> Option<Found> {
         let Some(key) = access.value(moment) else {
             self.unpaired.without_key += 1;
-            return;
+            return None;
         };
         let steps = self.underway.end(&key);
         let Some(begin) = self.open.remove(&key) else {
             self.unpaired.ends += u64::from(!self.rule.is_chain());
-            return;
+            return None;
         };
         let end = Open::ending(moment, &self.rule.end.key);
         let (of, other) = if end.tid.is_some() { (end, begin) } else { (begin, end) };
         let Some(tid) = of.tid else {
             self.unpaired.without_thread += 1;
-            return;
+            return None;
         };
         if self.only.as_ref().is_some_and(|wanted| !wanted(moment, &Thread::of(moment.system, tid))) {
-            return;
+            return None;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
         let (begin_cpu, end_cpu) = (begin.cpu, end.cpu);
@@ -158,9 +169,11 @@ impl Finder {
         if self.losses.between(&begin, &end) {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());
+            Some(Found::Broken)
         } else {
             self.routes.add(&interval, begin.tid, steps);
-            self.tally.add(interval);
+            self.tally.add(interval.clone());
+            Some(Found::Whole(interval))
         }
     }
 

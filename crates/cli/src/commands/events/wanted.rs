@@ -3,12 +3,12 @@
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::names::meant;
-use crate::trace::Facts;
 use clap::Args;
 use sordino_event::condition::Expression;
 use sordino_event::rule::{Filter, Rule, Rules};
 use sordino_event::text::printable;
 use sordino_event::{Class, Classes, Invalid};
+use sordino_query::Facts;
 use sordino_timeline::{Item, is_statedump};
 
 /// The options that select events.

@@ -1,54 +1,37 @@
-//! The part of a recording's time that a command reads.
+//! Points in time as users write them, and the part of a recording that they limit.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
-use crate::quantities::duration;
-use clap::Args;
 use jiff::civil::{DateTime, Time as Clock};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use sordino_event::{Nanos, Time};
 use std::str::FromStr;
 
 /// Time before and after `--around`, where none is given.
 const AROUND: Nanos = Nanos(1_000_000);
 
-/// The options that limit the time that is read.
-#[derive(Args, Debug, Default)]
-pub(crate) struct Within {
-    /// Read only what happened from this time on: a local time of day such as 14:03:27.5, a date with it, seconds
-    /// since 1970-01-01 UTC, or a time since the recording began such as 1.5s (-1.5s: before it ended)
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<At>,
-    /// Read only what happened until this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<At>,
-    /// Read only what happened near this time: PEAK±TIME (or PEAK+-TIME), such as 14:03:27.512384±200us [default
-    /// TIME: 1ms]
-    #[arg(long, value_name = "PEAK[±TIME]", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
-    around: Option<Around>,
-}
-
 /// A point in time, as a user writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum At {
+pub enum When {
+    /// A time since the recording began.
     Since(Nanos),
+    /// A time before the recording ended.
     BeforeEnd(Nanos),
+    /// A time since 1970-01-01 UTC.
     Epoch(Time),
+    /// A local time of day.
     Clock(Clock),
+    /// A local time of day with its date.
     Date(DateTime),
 }
 
 /// A point in time, and the time on both sides of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Around(At, Nanos);
+pub struct Around(When, Nanos);
 
-impl FromStr for At {
+impl FromStr for When {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let span =
-            |text: &str| duration(text).map(|span| Nanos(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)));
         if text.contains(':') {
             let date = text.parse().map(Self::Date);
             return date.or_else(|_| text.parse().map(Self::Clock)).map_err(|_| {
@@ -63,6 +46,13 @@ impl FromStr for At {
             },
         }
     }
+}
+
+/// Returns the span of a text such as `200us`, `1.5s` or `2min`.
+fn span(text: &str) -> Result<Nanos, String> {
+    let span: Option<SignedDuration> = text.parse().ok().filter(|span: &SignedDuration| !span.is_negative());
+    let nanos = span.and_then(|span| i64::try_from(span.as_nanos()).ok());
+    nanos.map(Nanos).ok_or_else(|| format!("'{text}' is no time; write it as 200us, 1.5s or 2min"))
 }
 
 /// Returns the time of such seconds since 1970 as `sordino events --time seconds` prints; no recording is older than 1 Gs.
@@ -81,14 +71,14 @@ impl FromStr for Around {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (peak, near) = match text.split_once('±').or_else(|| text.split_once("+-")) {
-            Some((peak, near)) => (peak, duration(near)?),
+            Some((peak, near)) => (peak, span(near)?),
             None => return Ok(Self(text.parse()?, AROUND)),
         };
-        Ok(Self(peak.trim().parse()?, Nanos(i64::try_from(near.as_nanos()).unwrap_or(i64::MAX))))
+        Ok(Self(peak.trim().parse()?, near))
     }
 }
 
-impl At {
+impl When {
     /// Returns the time in a recording from `first` to `last`. A time of day without a date is the first one that lies
     /// in the recording, or else that of the day on which it began.
     fn resolve(self, (first, last): (Time, Time), zone: &TimeZone) -> Option<Time> {
@@ -112,22 +102,24 @@ impl At {
     }
 }
 
-impl Within {
-    /// Returns true if no time is left out.
-    pub(crate) fn is_all(&self) -> bool {
-        self.from.is_none() && self.to.is_none() && self.around.is_none()
-    }
+/// The part of a recording's time that is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// The time from which on it is read.
+    pub from: Option<When>,
+    /// The time until which it is read.
+    pub to: Option<When>,
+    /// The time near which it is read; the other two are not used then.
+    pub around: Option<Around>,
+}
 
-    /// Returns the first and the last time to read of a recording with this span.
+impl Within {
+    /// Returns the first and the last time to read of a recording from `first` to `last`.
     ///
     /// # Errors
-    /// No time of the recording is left.
-    pub(crate) fn resolve(&self, span: (Time, Time)) -> Result<(Time, Time), Failure> {
-        self.resolve_in(span, &TimeZone::system()).map_err(|text| Failure::new(UNUSABLE, text))
-    }
-
-    fn resolve_in(&self, (first, last): (Time, Time), zone: &TimeZone) -> Result<(Time, Time), String> {
-        let at = |at: At| at.resolve((first, last), zone).ok_or("a time that no clock can show".to_owned());
+    /// No time of the recording is left; the message names the option.
+    pub fn resolve(&self, (first, last): (Time, Time), zone: &TimeZone) -> Result<(Time, Time), String> {
+        let at = |at: When| at.resolve((first, last), zone).ok_or("a time that no clock can show".to_owned());
         let (from, to, name) = match (self.around, self.from, self.to) {
             (Some(Around(peak, near)), ..) => (at(peak)? - near, at(peak)? + near, "--around"),
             (None, from, to) => {
@@ -170,7 +162,7 @@ mod tests {
             to: to.map(str::parse).transpose()?,
             around: around.map(str::parse).transpose()?,
         };
-        let (from, to) = within.resolve_in(SPAN, &TimeZone::UTC)?;
+        let (from, to) = within.resolve(SPAN, &TimeZone::UTC)?;
         let since = |time: Time| (time - SPAN.0).0;
         Ok((since(from), since(to)))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The facts that hold for all events of a recording, or of one of its traces.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// The names of the machines, each with the indexes of the classes of the trace that was recorded there.
     hosts: Vec<(Range<usize>, Arc<str>)>,
     /// The time from which `$time` counts, if it is known.
@@ -18,23 +18,23 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Adds the machine on which the trace was recorded whose classes are those from `first` on.
-    pub(super) fn add_host(&mut self, first: usize, classes: &Classes, name: &str) {
+    pub fn add_host(&mut self, first: usize, classes: &Classes, name: &str) {
         self.hosts.push((first..classes.iter().count(), name.into()));
     }
 
     /// Sets the time from which `$time` counts.
-    pub(super) fn begin_at(&mut self, begin: Time) {
+    pub fn begin_at(&mut self, begin: Time) {
         self.begin = Some(begin);
     }
 
     /// Returns the same facts without the begin, for a part of a recording that does not know it.
-    pub(crate) fn without_begin(self) -> Self {
+    pub fn without_begin(self) -> Self {
         Self { begin: None, ..self }
     }
 
     /// Returns the facts about an event of the thread `tid`, which need not be the one that the event belongs to: a
     /// switch also belongs to the thread that comes.
-    pub(crate) fn known<'a>(&'a self, moment: &'a Moment<'_>, tid: Option<Tid>) -> Known<'a> {
+    pub fn known<'a>(&'a self, moment: &'a Moment<'_>, tid: Option<Tid>) -> Known<'a> {
         let system = moment.system;
         let is_own = tid == moment.tid;
         let pid = if is_own { moment.pid() } else { tid.and_then(|tid| system.pid(tid)) };
