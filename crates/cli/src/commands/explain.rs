@@ -15,7 +15,7 @@ use sordino_analyze::{
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
-use sordino_query::Condition;
+use sordino_query::SpanCondition;
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
 use sordino_timeline::Moment;
 use std::path::PathBuf;
@@ -125,14 +125,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the condition on the events that end intervals, if there is one.
-fn condition(options: &Options, recording: &mut Recording) -> Result<Option<Rc<Condition>>, Failure> {
+fn condition(options: &Options, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
     let end = options.event.as_deref().or(options.end.as_deref());
     let end = end.or(options.thread.as_ref().map(|_| "sched_switch"));
     options.condition.as_deref().map(|text| recording.condition(text, end.as_slice())).transpose()
 }
 
 /// Returns the predicate for intervals that end as the condition says.
-fn wanted_by(condition: Rc<Condition>) -> IsWanted {
+fn wanted_by(condition: Rc<SpanCondition>) -> IsWanted {
     Box::new(move |moment, thread| condition.is_met(moment, Some(thread.tid)))
 }
 
@@ -189,7 +189,7 @@ fn explain_wake_ups(
 fn explain_chosen(
     recording: &mut Recording,
     wanted: Wanted,
-    condition: Option<&Rc<Condition>>,
+    condition: Option<&Rc<SpanCondition>>,
 ) -> Result<Findings, Failure> {
     let only = || condition.cloned().map(wanted_by);
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {

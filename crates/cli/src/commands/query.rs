@@ -9,7 +9,7 @@ use crate::trace::{Recording, TimeOptions, report_misfits};
 use clap::{Args, ValueEnum};
 use sordino_analyze::{Key, Point, Rule};
 use sordino_event::Tid;
-use sordino_query::{Condition, Error, IsWanted, Measure, Per, Query, Table};
+use sordino_query::{Error, IsSpanWanted, Measure, Per, Query, SpanCondition, StatisticsTable};
 use sordino_report::{TableFormat, write_statistics, write_statistics_json};
 use sordino_timeline::{Moment, Priority};
 use std::collections::BTreeSet;
@@ -91,11 +91,11 @@ enum Name {
     Duration,
     /// Intervals from each --event to the next one in the same thread
     Period,
-    /// System calls
+    /// System calls, from entry to exit
     Syscalls,
-    /// Handlers of interrupts
+    /// Handlers of interrupts, from entry to exit
     Irqs,
-    /// Handlers of softirqs
+    /// Handlers of softirqs, from entry to exit
     Softirqs,
 }
 
@@ -135,7 +135,11 @@ fn operands(options: &Options) -> (Option<&Path>, Option<Name>) {
     }
 }
 
-fn tables(recording: &mut Recording, name: Option<Name>, options: &Options) -> Result<Vec<Table>, Failure> {
+fn tables(
+    recording: &mut Recording,
+    name: Option<Name>,
+    options: &Options,
+) -> Result<Vec<StatisticsTable>, Failure> {
     recording.limit(&options.within)?;
     let ends = options.end.as_deref().or(options.event.as_deref());
     let condition = options.condition.as_deref().map(|text| recording.condition(text, ends.as_slice()));
@@ -156,7 +160,7 @@ fn tables(recording: &mut Recording, name: Option<Name>, options: &Options) -> R
 fn page(
     recording: &Recording,
     options: &Options,
-    condition: Option<&Rc<Condition>>,
+    condition: Option<&Rc<SpanCondition>>,
 ) -> Result<Vec<Query>, Failure> {
     let recorded = recording.super_trace().recorded();
     let is_real_time: IsReal =
@@ -190,7 +194,7 @@ fn query(
     recording: &Recording,
     measure: Measure,
     options: &Options,
-    condition: Option<&Rc<Condition>>,
+    condition: Option<&Rc<SpanCondition>>,
     only: Option<IsReal>,
 ) -> Result<Query, Failure> {
     let recorded = recording.super_trace().recorded();
@@ -203,7 +207,7 @@ fn query(
     Ok(match (condition, only) {
         (None, None) => query,
         (condition, only) => {
-            let is_wanted: IsWanted = Box::new(move |moment, tid| {
+            let is_wanted: IsSpanWanted = Box::new(move |moment, tid| {
                 condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
                     && only.is_none_or(|only| only(moment, tid))
             });

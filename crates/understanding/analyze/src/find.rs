@@ -22,7 +22,7 @@ pub type IsWanted = Box<dyn Fn(&Moment<'_>, &Thread) -> bool>;
 
 /// An interval that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundInterval {
     /// The interval is wholly known.
     Whole(Interval),
     /// Records are missing within the interval.
@@ -114,7 +114,7 @@ impl Finder {
     }
 
     /// Processes the next item of the trace. Returns the interval that ends there, if one does.
-    pub fn take(&mut self, item: &Item<'_>) -> Option<Found> {
+    pub fn take(&mut self, item: &Item<'_>) -> Option<FoundInterval> {
         match item {
             Item::Event(moment) => {
                 let &(end, begin) = self.roles.get(moment.event.class.index())?;
@@ -144,7 +144,7 @@ impl Finder {
         Survey { routes, rule, statistics, longest, sample, names, unpaired, broken }
     }
 
-    fn end(&mut self, moment: &Moment<'_>, access: Access) -> Option<Found> {
+    fn end(&mut self, moment: &Moment<'_>, access: Access) -> Option<FoundInterval> {
         let Some(key) = access.value(moment) else {
             self.unpaired.without_key += 1;
             return None;
@@ -169,11 +169,11 @@ impl Finder {
         if self.losses.between(&begin, &end) {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());
-            Some(Found::Broken)
+            Some(FoundInterval::Broken)
         } else {
             self.routes.add(&interval, begin.tid, steps);
             self.tally.add(interval.clone());
-            Some(Found::Whole(interval))
+            Some(FoundInterval::Whole(interval))
         }
     }
 

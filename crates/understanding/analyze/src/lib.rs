@@ -85,7 +85,7 @@ pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{Explainer, Options};
 pub use files::{Device, File};
-pub use find::{Finder, Found, IsWanted};
+pub use find::{Finder, FoundInterval, IsWanted};
 pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, Lost, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 
 /// A condition on events of a recording, which counts those that it does not fit.
 #[derive(Debug)]
-pub struct Condition {
+pub struct SpanCondition {
     expression: Expression,
     facts: Facts,
     /// The classes whose events have all fields of the condition; indexed by class.
@@ -18,7 +18,7 @@ pub struct Condition {
     misfit: RefCell<Option<Invalid>>,
 }
 
-impl Condition {
+impl SpanCondition {
     /// Creates the condition for the events of a recording.
     pub fn new(expression: Expression, classes: &Classes, facts: Facts) -> Self {
         let fitting = |class: &Class| expression.lacking_in(class).is_none().then(|| class.clone());

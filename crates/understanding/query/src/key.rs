@@ -16,7 +16,7 @@ pub enum Per {
     Process,
     /// All threads of one name.
     Comm,
-    /// A CPU.
+    /// A CPU, by its number.
     Cpu,
     /// All threads of one priority.
     Priority,

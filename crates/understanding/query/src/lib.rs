@@ -1,10 +1,10 @@
 //! Statistics of a timeline: one measure over the whole trace, by thread, CPU, interrupt or anything else.
 //!
 //! A [`Query`] is one pass over a super-trace. It cuts the trace into [`Span`]s, such as the stretches for which threads
-//! had a CPU, and adds each to the row of its [`Per`] in a [`Table`]. Memory is bounded: a row keeps a
-//! [`Distribution`], not its spans, and the number of rows is limited.
+//! had a CPU, and adds each to the row of its [`Per`] in a [`StatisticsTable`]. Memory is bounded: a row keeps a
+//! [`Durations`], not its spans, and the number of rows is limited.
 //!
-//! [`Within`] and [`Condition`] choose the part of the trace: a time, and the events that end the spans.
+//! [`Within`] and [`SpanCondition`] choose the part of the trace: a time, and the events that end the spans.
 //!
 //! A span that touches a loss, or whose begin or end the trace does not show, is in no statistics: the table counts it
 //! [apart](Apart).
@@ -38,7 +38,7 @@
 
 mod calls;
 mod condition;
-mod distribution;
+mod durations;
 mod facts;
 mod interrupts;
 mod key;
@@ -51,12 +51,12 @@ mod table;
 mod turn;
 mod when;
 
-pub use condition::Condition;
-pub use distribution::{Bar, Distribution, Summary};
+pub use condition::SpanCondition;
+pub use durations::{Bar, DurationStatistics, Durations};
 pub use facts::Facts;
 pub use key::{Per, PerError};
-pub use measure::{Measure, Missing};
-pub use query::{Error, IsWanted, Query};
+pub use measure::{Measure, MissingEvents};
+pub use query::{Error, IsSpanWanted, Query};
 pub use span::Span;
-pub use table::{Apart, Part, Row, Table};
-pub use when::{Around, When, Within};
+pub use table::{Apart, StatisticsRow, StatisticsTable, WaitPart};
+pub use when::{Around, TimePoint, Within};

@@ -31,7 +31,7 @@ pub enum Measure {
 
 /// The kernel's events that a measure needs and a recording lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingEvents {
     /// The group of events that `--kernel` of `sordino record` takes.
     pub group: &'static str,
     /// True if the measure finds nothing without them.
@@ -106,7 +106,7 @@ impl Measure {
     }
 
     /// Returns the kernel's events that the measure needs and the trace lacks.
-    pub fn missing(&self, recorded: Recorded) -> Vec<Missing> {
+    pub fn missing(&self, recorded: Recorded) -> Vec<MissingEvents> {
         let needs: &[(bool, &'static str, bool)] = match self {
             Self::Count | Self::Duration(_) => &[],
             Self::Active | Self::Slices => &[(recorded.switches, "sched", true)],
@@ -120,6 +120,6 @@ impl Measure {
             Self::Softirqs => &[(recorded.softirqs, "irq", true)],
         };
         let lacking = needs.iter().filter(|(is_recorded, ..)| !is_recorded);
-        lacking.map(|&(_, group, is_needed)| Missing { group, is_needed }).collect()
+        lacking.map(|&(_, group, is_needed)| MissingEvents { group, is_needed }).collect()
     }
 }

@@ -1,13 +1,13 @@
 //! One pass over a trace.
 
 use crate::calls::Calls;
-use crate::distribution::Distribution;
+use crate::durations::Durations;
 use crate::interrupts::Interrupts;
 use crate::key::{Key, Per, Value};
 use crate::measure::Measure;
 use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
-use crate::table::{Apart, Part, Row, Table};
+use crate::table::{Apart, StatisticsRow, StatisticsTable, WaitPart};
 use sordino_analyze::Finder;
 use sordino_event::{Classes, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const ROWS_MAX: usize = 10_000;
 
 /// Returns true for events of a thread whose spans are wanted.
-pub type IsWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
+pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
 
 /// The reason why a question cannot be asked of a trace.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,12 +46,12 @@ pub struct Query {
     pers: Vec<Per>,
     keys: Vec<Key>,
     class_names: Vec<Arc<str>>,
-    only: Option<IsWanted>,
+    only: Option<IsSpanWanted>,
     follow: Follow,
     rows: HashMap<Vec<Value>, Sums>,
     /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
     running: HashMap<Tid, (Vec<Value>, Vec<Arc<str>>)>,
-    all: Distribution,
+    all: Durations,
     found: Vec<Found>,
     apart: Apart,
     crowded: u64,
@@ -75,7 +75,7 @@ enum Follow {
 #[derive(Debug)]
 struct Sums {
     labels: Vec<Arc<str>>,
-    distribution: Distribution,
+    distribution: Durations,
     parts: Vec<Nanos>,
 }
 
@@ -126,7 +126,7 @@ impl Query {
             follow,
             rows: HashMap::new(),
             running: HashMap::new(),
-            all: Distribution::default(),
+            all: Durations::default(),
             found: Vec::new(),
             apart: Apart::default(),
             crowded: 0,
@@ -138,7 +138,7 @@ impl Query {
 
     /// Limits the query to the spans of which `wanted` accepts the event that ends each, and its thread.
     #[must_use]
-    pub fn only(self, wanted: IsWanted) -> Self {
+    pub fn only(self, wanted: IsSpanWanted) -> Self {
         Self { only: Some(wanted), ..self }
     }
 
@@ -189,7 +189,7 @@ impl Query {
             Follow::Calls(calls) => calls.take(moment, &mut self.found),
             Follow::Interrupts(interrupts) => interrupts.take(moment, &mut self.found),
             Follow::Finder(finder) => self.found.extend(finder.take(item).map(|found| match found {
-                sordino_analyze::Found::Whole(interval) => Found::Whole(Span {
+                sordino_analyze::FoundInterval::Whole(interval) => Found::Whole(Span {
                     from: interval.begin,
                     to: interval.end,
                     tid: Some(interval.tid),
@@ -197,7 +197,7 @@ impl Query {
                     name: None,
                     parts: Vec::new(),
                 }),
-                sordino_analyze::Found::Broken => Found::Broken,
+                sordino_analyze::FoundInterval::Broken => Found::Broken,
             })),
         }
         if !self.found.is_empty() {
@@ -270,7 +270,7 @@ impl Query {
     }
 
     /// Returns the table after the last item.
-    pub fn finish(mut self) -> Table {
+    pub fn finish(mut self) -> StatisticsTable {
         let (first, last) = self.span.unwrap_or_default();
         let mut found = Vec::new();
         match &mut self.follow {
@@ -297,14 +297,15 @@ impl Query {
             self.apart.cut += unpaired.begins + unpaired.ends;
         }
         let names = self.measure.parts();
-        let mut rows: Vec<Row> = self.rows.into_values().filter_map(|sums| sums.close(names)).collect();
+        let mut rows: Vec<StatisticsRow> =
+            self.rows.into_values().filter_map(|sums| sums.close(names)).collect();
         rows.sort_by(|a, b| a.labels.cmp(&b.labels));
         match self.measure {
             Measure::Count => rows.sort_by_key(|row| Reverse(row.summary.count)),
             Measure::Latency | Measure::Preemption => rows.sort_by_key(|row| Reverse(row.summary.max)),
             _ => rows.sort_by_key(|row| Reverse(row.summary.total)),
         }
-        Table {
+        StatisticsTable {
             measure: self.measure.name(),
             unit: self.measure.unit(),
             has_lengths: self.measure != Measure::Count,
@@ -322,7 +323,7 @@ impl Query {
 
 impl Sums {
     fn new(labels: Vec<Arc<str>>) -> Self {
-        Self { labels, distribution: Distribution::default(), parts: Vec::new() }
+        Self { labels, distribution: Durations::default(), parts: Vec::new() }
     }
 
     fn add(&mut self, span: &Span) {
@@ -331,8 +332,8 @@ impl Sums {
         self.parts.iter_mut().zip(&span.parts).for_each(|(sum, part)| *sum += *part);
     }
 
-    fn close(mut self, names: &'static [&'static str]) -> Option<Row> {
-        let parts = names.iter().zip(self.parts).map(|(name, time)| Part { name, time }).collect();
-        Some(Row { labels: self.labels, summary: self.distribution.summary()?, parts })
+    fn close(mut self, names: &'static [&'static str]) -> Option<StatisticsRow> {
+        let parts = names.iter().zip(self.parts).map(|(name, time)| WaitPart { name, time }).collect();
+        Some(StatisticsRow { labels: self.labels, summary: self.distribution.summary()?, parts })
     }
 }

@@ -156,6 +156,12 @@ impl Schedule {
                 _ => State::Asleep { since: now },
             },
         );
+        // The kernel's tracer misses a switch now and then.
+        if let Some(State::Waiting(wait)) = before
+            && wait.is_its(self.wanted)
+        {
+            found.push(Found::Broken);
+        }
         if self.wanted == Wanted::Runs {
             found.push(match (before, cut) {
                 (Some(State::Running { since }), _) => Found::Whole(span(tid, Some(cpu), since, now)),

@@ -1,13 +1,13 @@
 //! The result of a query.
 
-use crate::distribution::{Summary, nanos};
+use crate::durations::{DurationStatistics, nanos};
 use serde::Serialize;
 use sordino_event::Nanos;
 use std::sync::Arc;
 
 /// The statistics of a measure, with a row for each value of the keys.
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
+pub struct StatisticsTable {
     /// The name of the measure.
     pub measure: &'static str,
     /// The noun for one of its spans.
@@ -25,9 +25,9 @@ pub struct Table {
     #[serde(rename = "wall_ns", serialize_with = "nanos")]
     pub wall: Nanos,
     /// The rows, the greatest total first; those of waits by their maximum, those of events by their number.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StatisticsRow>,
     /// The statistics of all rows together; `None` if there are none.
-    pub all: Option<Summary>,
+    pub all: Option<DurationStatistics>,
     /// The spans that are in no row.
     pub apart: Apart,
     /// The number of spans that are in no row since there are too many rows.
@@ -38,18 +38,18 @@ pub struct Table {
 
 /// The statistics for one value of the keys.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct StatisticsRow {
     /// The values of the keys.
     pub labels: Vec<Arc<str>>,
     /// The statistics of the row's spans.
-    pub summary: Summary,
+    pub summary: DurationStatistics,
     /// The parts that the total consists of.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WaitPart>,
 }
 
 /// A part of the total of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct WaitPart {
     /// The name of the part.
     pub name: &'static str,
     /// The time of all spans together.

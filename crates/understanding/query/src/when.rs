@@ -11,7 +11,7 @@ const AROUND: Nanos = Nanos(1_000_000);
 
 /// A point in time, as a user writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum TimePoint {
     /// A time since the recording began.
     Since(Nanos),
     /// A time before the recording ended.
@@ -26,9 +26,9 @@ pub enum When {
 
 /// A point in time, and the time on both sides of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Around(When, Nanos);
+pub struct Around(TimePoint, Nanos);
 
-impl FromStr for When {
+impl FromStr for TimePoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -78,7 +78,7 @@ impl FromStr for Around {
     }
 }
 
-impl When {
+impl TimePoint {
     /// Returns the time in a recording from `first` to `last`. A time of day without a date is the first one that lies
     /// in the recording, or else that of the day on which it began.
     fn resolve(self, (first, last): (Time, Time), zone: &TimeZone) -> Option<Time> {
@@ -106,9 +106,9 @@ impl When {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Within {
     /// The time from which on it is read.
-    pub from: Option<When>,
+    pub from: Option<TimePoint>,
     /// The time until which it is read.
-    pub to: Option<When>,
+    pub to: Option<TimePoint>,
     /// The time near which it is read; the other two are not used then.
     pub around: Option<Around>,
 }
@@ -119,7 +119,8 @@ impl Within {
     /// # Errors
     /// No time of the recording is left; the message names the option.
     pub fn resolve(&self, (first, last): (Time, Time), zone: &TimeZone) -> Result<(Time, Time), String> {
-        let at = |at: When| at.resolve((first, last), zone).ok_or("a time that no clock can show".to_owned());
+        let at =
+            |at: TimePoint| at.resolve((first, last), zone).ok_or("a time that no clock can show".to_owned());
         let (from, to, name) = match (self.around, self.from, self.to) {
             (Some(Around(peak, near)), ..) => (at(peak)? - near, at(peak)? + near, "--around"),
             (None, from, to) => {

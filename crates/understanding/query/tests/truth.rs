@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use sordino_event::{Cause, Class, Classes, Cpu, Domain, Event, Loss, Nanos, Step, Tid, Time, Value};
-use sordino_query::{Distribution, Measure, Query, Summary, Table};
+use sordino_query::{DurationStatistics, Durations, Measure, Query, StatisticsTable};
 use sordino_timeline::SuperTrace;
 use std::collections::BTreeMap;
 use std::io;
@@ -167,7 +167,7 @@ fn fields(event: &mut Event, record: &Record) {
 }
 
 /// Measures the history, as far as its records are not lost.
-fn measured(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>) -> Table {
+fn measured(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>) -> StatisticsTable {
     let mut classes = Classes::default();
     let mut class =
         |name: &str, fields: &[&str]| classes.add(Class::new(Domain::Kernel, name, fields.iter().copied()));
@@ -191,16 +191,12 @@ fn measured(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>
     let streams = (0..CPUS).map(|cpu| {
         let mut own: Vec<(i64, Option<&Record>)> = Vec::new();
         let mut has_loss = false;
-        for (at, of, record) in &history.records {
-            match lost {
-                Some((of_lost, from, to)) if of_lost == cpu && (from..=to).contains(at) => {
-                    if !has_loss && *of == cpu {
-                        has_loss = true;
-                        own.push((from, None));
-                    }
-                }
-                _ if *of == cpu => own.push((*at, Some(record))),
-                _ => {}
+        for (at, of, record) in history.records.iter().filter(|(_, of, _)| *of == cpu) {
+            let is_lost = lost.is_some_and(|(cpu, from, to)| cpu == *of && (from..=to).contains(at));
+            if !is_lost {
+                own.push((*at, Some(record)));
+            } else if !std::mem::replace(&mut has_loss, true) {
+                own.push((lost.map_or(*at, |(_, from, _)| from), None));
             }
         }
         let mut own = own.into_iter();
@@ -230,8 +226,8 @@ fn measured(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>
     query.finish()
 }
 
-fn statistics(stretches: impl Iterator<Item = (usize, i64, i64)>) -> BTreeMap<String, Summary> {
-    let mut all: BTreeMap<String, Distribution> = BTreeMap::new();
+fn statistics(stretches: impl Iterator<Item = (usize, i64, i64)>) -> BTreeMap<String, DurationStatistics> {
+    let mut all: BTreeMap<String, Durations> = BTreeMap::new();
     let mut sorted: Vec<_> = stretches.collect();
     // The first of several longest ones is the one that ended first.
     sorted.sort_by_key(|(_, _, to)| *to);
@@ -241,7 +237,7 @@ fn statistics(stretches: impl Iterator<Item = (usize, i64, i64)>) -> BTreeMap<St
     all.into_iter().filter_map(|(name, mut all)| Some((name, all.summary()?))).collect()
 }
 
-fn rows(table: &Table) -> BTreeMap<String, Summary> {
+fn rows(table: &StatisticsTable) -> BTreeMap<String, DurationStatistics> {
     table.rows.iter().map(|row| (row.labels[0].to_string(), row.summary.clone())).collect()
 }
 
@@ -287,8 +283,8 @@ proptest! {
     #[test]
     fn system_calls_and_interrupts_equal_what_the_machine_did(actions in actions()) {
         let history = simulate(&actions);
-        let mut calls = Distribution::default();
-        let mut irqs = Distribution::default();
+        let mut calls = Durations::default();
+        let mut irqs = Durations::default();
         let (mut called, mut entered) = ([None; THREADS + 1], [None; CPUS]);
         for (at, cpu, record) in &history.records {
             let (begin, into, enters) = match record {

@@ -7,7 +7,7 @@ use crate::span::{share, span};
 use serde::Serialize;
 use sordino_event::Nanos;
 use sordino_event::text::{count, printable};
-use sordino_query::{Bar, Row, Summary, Table};
+use sordino_query::{Bar, DurationStatistics, StatisticsRow, StatisticsTable};
 use std::io::{self, Write};
 
 /// The version of the statistics' JSON.
@@ -34,7 +34,11 @@ pub struct TableFormat {
 ///
 /// # Errors
 /// The error of `out`.
-pub fn write_statistics(table: &Table, format: TableFormat, out: &mut impl Write) -> io::Result<()> {
+pub fn write_statistics(
+    table: &StatisticsTable,
+    format: TableFormat,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let spans = count(table.all.as_ref().map_or(0, |all| all.count), table.unit);
     let title = format!("{} per {}: {spans} in {}", table.measure, table.keys.join(", "), span(table.wall));
     let mut text = fit(&title, format.width) + "\n";
@@ -60,46 +64,48 @@ pub fn write_statistics(table: &Table, format: TableFormat, out: &mut impl Write
 ///
 /// # Errors
 /// The error of `out`.
-pub fn write_statistics_json(tables: &[Table], out: &mut impl Write) -> io::Result<()> {
+pub fn write_statistics_json(tables: &[StatisticsTable], out: &mut impl Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         version: u32,
-        tables: &'a [Table],
+        tables: &'a [StatisticsTable],
     }
     serde_json::to_writer(&mut *out, &Document { version: VERSION, tables })?;
     out.write_all(b"\n")
 }
 
 /// A column: its title, and the text of a row's cell.
-type Column<'a> = (&'a str, Box<dyn Fn(&Row) -> String + 'a>);
+type Column<'a> = (&'a str, Box<dyn Fn(&StatisticsRow) -> String + 'a>);
 
-fn rows(statistics: &Table, format: TableFormat) -> String {
+fn rows(statistics: &StatisticsTable, format: TableFormat) -> String {
     let columns = if statistics.has_lengths { lengths(statistics, format) } else { rates(statistics.wall) };
     let head: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
-    let name = |row: &Row| {
+    let name = |row: &StatisticsRow| {
         let labels = row.labels.iter().map(|label| printable(label).into_owned());
         labels.collect::<Vec<_>>().join("  ")
     };
-    let cells = |row: &Row| columns.iter().map(|(_, cell)| cell(row)).collect();
+    let cells = |row: &StatisticsRow| columns.iter().map(|(_, cell)| cell(row)).collect();
     let rows: Vec<_> = statistics.rows.iter().take(format.top).map(|row| (name(row), cells(row))).collect();
     table(&head, &rows, format.width)
 }
 
 fn rates<'a>(wall: Nanos) -> Vec<Column<'a>> {
-    let rate = move |row: &Row| format!("{:.1}", row.summary.count as f64 / wall.seconds().max(1e-9));
+    let rate =
+        move |row: &StatisticsRow| format!("{:.1}", row.summary.count as f64 / wall.seconds().max(1e-9));
     vec![("count", Box::new(|row| row.summary.count.to_string())), ("per second", Box::new(rate))]
 }
 
-fn lengths(statistics: &Table, format: TableFormat) -> Vec<Column<'_>> {
-    let value = |title, value: fn(&Summary) -> Nanos| -> Column<'_> {
-        (title, Box::new(move |row: &Row| span(value(&row.summary))))
+fn lengths(statistics: &StatisticsTable, format: TableFormat) -> Vec<Column<'_>> {
+    type Value = fn(&DurationStatistics) -> Nanos;
+    let value = |title, value: Value| -> Column<'_> {
+        (title, Box::new(move |row: &StatisticsRow| span(value(&row.summary))))
     };
     let mut columns: Vec<Column<'_>> =
         vec![("count", Box::new(|row| row.summary.count.to_string())), value("total", |all| all.total)];
     if statistics.is_share_of_wall {
         columns.push(("share", Box::new(|row| share(row.summary.total, statistics.wall))));
     }
-    let values: [(&str, bool, fn(&Summary) -> Nanos); 7] = [
+    let values: [(&str, bool, Value); 7] = [
         ("min", false, |all| all.min),
         ("median", true, |all| all.median),
         ("mean", false, |all| all.mean),
@@ -113,7 +119,7 @@ fn lengths(statistics: &Table, format: TableFormat) -> Vec<Column<'_>> {
     columns.push(("worst at", Box::new(move |row| format.time.text(row.summary.worst_at))));
     let parts = statistics.rows.first().filter(|_| !format.brief).map_or(&[][..], |row| &row.parts);
     for (number, part) in parts.iter().enumerate() {
-        let of = move |row: &Row| {
+        let of = move |row: &StatisticsRow| {
             row.parts.get(number).map_or(String::new(), |part| share(part.time, row.summary.total))
         };
         columns.push((part.name, Box::new(of)));
@@ -133,7 +139,7 @@ fn histogram(bars: &[Bar]) -> String {
 }
 
 /// Returns the lines about the spans that are in no row.
-fn apart(table: &Table) -> Vec<String> {
+fn apart(table: &StatisticsTable) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |number: u64, noun: &str, text: &str| {
         if number > 0 {
@@ -151,17 +157,18 @@ fn apart(table: &Table) -> Vec<String> {
 mod tests {
     use super::*;
     use sordino_event::Time;
-    use sordino_query::{Apart, Distribution};
+    use sordino_query::{Apart, Durations};
 
-    fn table() -> Table {
-        let mut distribution = Distribution::default();
+    fn table() -> StatisticsTable {
+        let mut distribution = Durations::default();
         [1000, 3000, 900]
             .into_iter()
             .zip(0..)
             .for_each(|(value, at)| distribution.add(Nanos(value), Time(at)));
         let summary = distribution.summary().unwrap();
-        let row = Row { labels: vec!["mo\x1btor/7".into()], summary: summary.clone(), parts: Vec::new() };
-        Table {
+        let row =
+            StatisticsRow { labels: vec!["mo\x1btor/7".into()], summary: summary.clone(), parts: Vec::new() };
+        StatisticsTable {
             measure: "slices",
             unit: "slice",
             has_lengths: true,

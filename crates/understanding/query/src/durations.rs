@@ -9,7 +9,7 @@ const EXACT: usize = 512;
 
 /// The distribution of values, with their exact number, total, minimum and maximum.
 #[derive(Clone, Debug)]
-pub struct Distribution {
+pub struct Durations {
     count: u64,
     total: i128,
     min: Nanos,
@@ -26,16 +26,16 @@ enum Values {
 
 /// The statistics of a distribution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct DurationStatistics {
     /// The number of values.
     pub count: u64,
     /// The sum of all values.
     #[serde(rename = "total_ns", serialize_with = "nanos")]
     pub total: Nanos,
-    /// The least value.
+    /// The least of all values.
     #[serde(rename = "min_ns", serialize_with = "nanos")]
     pub min: Nanos,
-    /// The arithmetic mean.
+    /// The arithmetic mean of all values.
     #[serde(rename = "mean_ns", serialize_with = "nanos")]
     pub mean: Nanos,
     /// The value that half of the values do not exceed.
@@ -50,7 +50,7 @@ pub struct Summary {
     /// The value that 99.9 % do not exceed.
     #[serde(rename = "p999_ns", serialize_with = "nanos")]
     pub p999: Nanos,
-    /// The greatest value.
+    /// The greatest of all values.
     #[serde(rename = "max_ns", serialize_with = "nanos")]
     pub max: Nanos,
     /// The time at which the greatest value began; the first, if there are several.
@@ -80,7 +80,7 @@ fn time<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_i64(time.0)
 }
 
-impl Default for Distribution {
+impl Default for Durations {
     fn default() -> Self {
         Self {
             count: 0,
@@ -93,7 +93,7 @@ impl Default for Distribution {
     }
 }
 
-impl Distribution {
+impl Durations {
     /// Adds a span of time that began at `at`.
     pub fn add(&mut self, value: Nanos, at: Time) {
         self.count += 1;
@@ -130,7 +130,7 @@ impl Distribution {
     }
 
     /// Returns the statistics; `None` if there are no values.
-    pub fn summary(&mut self) -> Option<Summary> {
+    pub fn summary(&mut self) -> Option<DurationStatistics> {
         let count = self.count;
         if count == 0 {
             return None;
@@ -139,7 +139,7 @@ impl Distribution {
             values.sort_unstable();
         }
         let [median, p90, p99, p999] = [500, 900, 990, 999].map(|per_mille| self.quantile(per_mille));
-        Some(Summary {
+        Some(DurationStatistics {
             count,
             total: self.total(),
             min: self.min,
@@ -205,7 +205,7 @@ mod tests {
         fn few_values_have_exact_statistics_and_many_have_quantiles_to_one_percent(
             values in prop::collection::vec(0_i64..100_000_000_000, 1..2000),
         ) {
-            let mut distribution = Distribution::default();
+            let mut distribution = Durations::default();
             for (at, value) in values.iter().enumerate() {
                 distribution.add(Nanos(*value), Time(at as i64));
             }
