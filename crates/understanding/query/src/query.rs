@@ -10,7 +10,7 @@ use crate::span::{Found, Span};
 use crate::table::{Apart, StatisticsRow, StatisticsTable, WaitPart};
 use sordino_analyze::Finder;
 use sordino_event::{Classes, Nanos, Tid, Time};
-use sordino_timeline::{Item, Kernel, Moment, Recorded};
+use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
@@ -46,6 +46,8 @@ pub struct Query {
     pers: Vec<Per>,
     keys: Vec<Key>,
     class_names: Vec<Arc<str>>,
+    /// True for classes of a state dump, whose events did not happen while it was recorded; indexed by class.
+    is_dump: Vec<bool>,
     only: Option<IsSpanWanted>,
     follow: Follow,
     rows: HashMap<Vec<Value>, Sums>,
@@ -119,6 +121,7 @@ impl Query {
         };
         Ok(Self {
             class_names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
+            is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect(),
             measure,
             pers,
             keys,
@@ -181,7 +184,7 @@ impl Query {
             Follow::Events => {
                 let (at, tid, cpu) = (moment.event.time, moment.tid, moment.cpu);
                 let span = Span { from: at, to: at, tid, cpu, name: None, parts: Vec::new() };
-                if at >= self.begin {
+                if at >= self.begin && self.is_dump.get(moment.event.class.index()) != Some(&true) {
                     self.add(&span, moment);
                 }
             }
