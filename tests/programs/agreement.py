@@ -1,4 +1,4 @@
-"""Measures the text of babeltrace2 --clock-seconds, to be compared with 'sordino query': prints JSON, for each measure
+"""Measures the text of babeltrace2 --clock-seconds in a file, to be compared with 'sordino query': prints JSON, for each measure
 the name of each row with the number of its spans, their total and their maximum in nanoseconds."""
 
 import json
@@ -41,7 +41,7 @@ def switch(field, cpu, time):
             measures["latency"][following].append(time - woken.pop(following))
 
 
-for line in sys.stdin:
+for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
     match = LINE.match(line)
     if not match:
         continue
