@@ -68,6 +68,38 @@ fn times_are_written_as_asked_for() {
 }
 
 #[test]
+fn a_part_of_the_time_has_the_same_events_as_the_whole_there() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let options = ["--kernel", "sched_switch,raw_syscalls", "--subbuf-size", "16K"];
+    let recording = scene.record(&options, &["./sordino", "npt", "--prio", "0", "--loops", "50000"]);
+    let name = recording.name();
+    let listed = |options: &[&str]| {
+        let lines = scene.sordino(&[&["events", "--json", name], options].concat());
+        let lines = lines.succeeded().lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.filter(is_event).collect::<Vec<Value>>()
+    };
+    let time = |event: &Value| event["time_ns"].as_i64().unwrap();
+    let whole = listed(&[]);
+    let (first, last) = (time(&whole[whole.len() / 2]), time(&whole[whole.len() / 2 + 5000]));
+    let part = |from: i64, to: i64| {
+        whole.iter().filter(|event| (from..=to).contains(&time(event))).cloned().collect::<Vec<_>>()
+    };
+    let seconds = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
+    let (from, to) = (seconds(first), seconds(last));
+    assert_eq!(listed(&["--from", &from, "--to", &to]), part(first, last));
+    assert_eq!(listed(&["--around", &format!("{from}±50us")]), part(first - 50_000, first + 50_000));
+    let kernel: Vec<_> = part(first, last).into_iter().filter(|event| event["domain"] == "kernel").collect();
+    let begin = recording.summary["begin_ns"].as_i64().unwrap();
+    let since = |time: i64| format!("{}ns", time - begin);
+    // The trace's clock has its own zero, some nanoseconds from the summary's.
+    let condition = format!("$time > {} && $domain == \"kernel\"", since(first + 1000));
+    let found = listed(&["--where", &condition, "--to", &to]);
+    assert!(!found.is_empty() && found.iter().all(|event| kernel.contains(event)), "{condition}");
+    scene.refuses(2, &["--from", "the recording has events from"], &["events", name, "--from", "1h"]);
+    scene.refuses(2, &["--around", "is no time"], &["events", name, "--around", "1s±5"]);
+}
+
+#[test]
 fn lost_records_stand_in_their_place() {
     let scene = Scene::checked();
     let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];

@@ -1,6 +1,9 @@
 //! A recording that is opened for reading.
 
+mod part;
 mod recordings;
+
+pub(crate) use part::{TimeOptions, report_misfits};
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -10,11 +13,15 @@ use sordino_collect::{Directory, State, Summary, Watch};
 use sordino_ctf::read::{self, Stream};
 use sordino_ctf::{Environment, Setting};
 use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Step, Time};
+use sordino_filter::condition::Expression;
+use sordino_query::Facts;
 use sordino_timeline::{Item, SuperTrace};
 use std::path::{Path, PathBuf};
 
 /// Number of items of a pass between two updates of its progress.
 const EACH: u64 = 1 << 16;
+/// Time before the first wanted event from which on events are read, so that it is known who runs where.
+const LEAD: Nanos = Nanos(10_000_000);
 
 /// A recording: all of its traces, read as one.
 pub(crate) struct Recording {
@@ -22,6 +29,10 @@ pub(crate) struct Recording {
     pub(crate) path: PathBuf,
     /// The event classes of all its traces.
     pub(crate) classes: Classes,
+    /// The facts about its events that conditions use.
+    pub(crate) facts: Facts,
+    /// The first and the last time that a pass shows.
+    within: (Time, Time),
     streams: Vec<Stream>,
     programs: Vec<Program>,
     /// The time that real-time threads may use on a CPU, and the period of that limit.
@@ -53,6 +64,8 @@ impl Recording {
         let mut recording = Self {
             path,
             classes: Classes::default(),
+            facts: Facts::default(),
+            within: (Time::MIN, Time::MAX),
             streams: Vec::new(),
             programs: Vec::new(),
             real_time: None,
@@ -67,8 +80,12 @@ impl Recording {
         }
         recordings::refuse_several(&recording.path, &traces)?;
         for trace in traces {
+            let first = recording.classes.iter().count();
             match read::Trace::open(&trace, &mut recording.classes) {
                 Ok(trace) => {
+                    if let Some(host) = trace.environment().text("hostname") {
+                        recording.facts.add_host(first, &recording.classes, host);
+                    }
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));
                     recording.real_time = recording.real_time.or(real_time(&trace));
@@ -77,7 +94,29 @@ impl Recording {
                 Err(error) => recording.problems.push(Failure::text_of(&error)),
             }
         }
+        recording.facts.begin_at(recording.span().0);
         Ok(recording)
+    }
+
+    /// Limits passes to a part of the recording's time. Packets that lie wholly before it are not read, but for those
+    /// that describe the state of the machine.
+    ///
+    /// # Errors
+    /// No time of the recording is left.
+    pub(crate) fn limit(&mut self, options: &TimeOptions) -> Result<(), Failure> {
+        let (from, to) = options.resolve(self.span())?;
+        self.narrow(from, to);
+        Ok(())
+    }
+
+    /// Limits passes to the time in which events can meet the condition.
+    pub(crate) fn limit_to(&mut self, condition: &Expression) {
+        let (begin, span) = (self.span().0, condition.span());
+        self.narrow(begin + *span.start(), begin + *span.end());
+    }
+
+    fn narrow(&mut self, from: Time, to: Time) {
+        self.within = (self.within.0.max(from), self.within.1.min(to));
     }
 
     /// Adds a problem if the recording is not finished, and so lacks kernel events.
@@ -96,12 +135,17 @@ impl Recording {
         }
     }
 
-    /// Returns all events in order of time, from the start.
+    /// Returns all events in order of time, from the start, or from a little before the time to which passes are
+    /// limited.
     pub(crate) fn super_trace(
         &self,
     ) -> SuperTrace<impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>> {
+        let from = self.within.0 - LEAD;
         self.super_trace_of(|stream| {
             let mut events = stream.events();
+            if from > Time::MIN && !describes_state(stream) {
+                events.skip_to(from);
+            }
             move |event: &mut Event| events.next(event)
         })
     }
@@ -135,7 +179,19 @@ impl Recording {
         what: Option<&'static str>,
         mut take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
+        let from = self.within.0;
+        self.pass_with_lead(what, |item| if end_of(item) < from { Ok(true) } else { take(item) })
+    }
+
+    /// Does the same, and begins with the items a little before the time to which passes are limited: they show what the
+    /// machine did then.
+    pub(crate) fn pass_with_lead(
+        &mut self,
+        what: Option<&'static str>,
+        mut take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
         let (first, last) = self.span();
+        let (first, last) = (first.max(self.within.0), last.min(self.within.1));
         let mut progress = what.map(|what| (what, Progress::new(false)));
         let mut trace = self.super_trace();
         let mut count = 0;
@@ -150,7 +206,7 @@ impl Recording {
                         let done = (moment.event.time - first).0.max(0).cast_unsigned();
                         progress.working(what, done, (last - first).0.max(0).cast_unsigned());
                     }
-                    if !take(&item)? {
+                    if begin_of(&item) > last || !take(&item)? {
                         break;
                     }
                 }
@@ -173,6 +229,11 @@ impl Recording {
             .unwrap_or((Time(0), Time(0)))
     }
 
+    /// Returns the first time that passes show.
+    pub(crate) fn begin(&self) -> Time {
+        self.within.0
+    }
+
     /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.
     pub(crate) fn failing(&self, failure: Failure) -> Failure {
         for problem in &self.problems {
@@ -191,6 +252,27 @@ impl Recording {
             message!("sordino: {problem}");
         }
         Err(Failure::new(UNUSABLE, last.clone()))
+    }
+}
+
+/// Returns true if a stream describes the state of the machine, which other events do not show.
+pub(crate) fn describes_state(stream: &Stream) -> bool {
+    let names = ["statedump", "recorder", "symbols", "steal"];
+    stream.files().next().is_some_and(|file| names.iter().any(|name| file.ends_with(name)))
+}
+
+fn begin_of(item: &Item<'_>) -> Time {
+    match item {
+        Item::Event(moment) => moment.event.time,
+        Item::Loss(loss) => loss.from,
+        Item::Disorder(disorder) => disorder.at,
+    }
+}
+
+fn end_of(item: &Item<'_>) -> Time {
+    match item {
+        Item::Loss(loss) => loss.to,
+        item => begin_of(item),
     }
 }
 

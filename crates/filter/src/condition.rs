@@ -35,6 +35,7 @@ mod lexer;
 mod parse;
 mod plan;
 mod resolve;
+mod span;
 mod tree;
 
 pub use comparison::InlineComparison;
@@ -45,7 +46,8 @@ use crate::Invalid;
 use layout::Layout;
 use plan::Test;
 use resolve::Resolver;
-use sordino_event::{Class, Event, Pid, Schema};
+use sordino_event::{Class, Event, Nanos, Pid, Schema};
+use std::ops::RangeInclusive;
 use tree::{Node, Tree};
 
 /// A condition as a user wrote it, not yet compiled for a tracepoint.
@@ -117,6 +119,12 @@ impl Expression {
     /// condition.
     pub(crate) fn bounds(&self) -> Vec<(&str, bool)> {
         bounds::bounds(&self.0)
+    }
+
+    /// Returns the times since the recording began outside of which no event meets the condition, by its comparisons of
+    /// `$time` with constants.
+    pub fn span(&self) -> RangeInclusive<Nanos> {
+        span::span(&self.0)
     }
 
     /// Returns the first field of the condition that is not among `fields`.

@@ -6,7 +6,7 @@ mod wanted;
 use crate::Failure;
 use crate::commands::session;
 use crate::terminal::{Output, has_colors, is_terminal};
-use crate::trace::Recording;
+use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
 use last::Last;
 use sordino_event::Time;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use wanted::Selection;
 
-pub(crate) use wanted::{Sieve, Wanted};
+pub(crate) use wanted::{Sieve, Wanted, condition, fields};
 
 /// List the events of a recording, of programs and the kernel merged in order of time
 ///
@@ -35,6 +35,8 @@ Examples:
   sordino events sordino-20260131-120000 --event motor --time since
   sordino events --event 'motor:*, sched_switch' --where '$cpu == 1'
   sordino events --where 'late > 50us && $comm == \"motor*\"'
+  sordino events --around 14:03:27.512384±200us --where '$cpu == 1 || $prio < 100'
+  sordino events --from 1.5s --to 1.6s
   sordino events --follow motor --event 'motor:period if late > 50us'
   sordino events --json --event npt:loop | jq 'select(.type == \"event\").fields'")]
 pub(crate) struct Options {
@@ -42,11 +44,13 @@ pub(crate) struct Options {
     directory: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    within: TimeOptions,
     /// List only the last N of the selected events, 1 to 1000000
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,
     /// Print the events of this session while it records, some 300 ms after they happened, until it ends or Ctrl-C
-    #[arg(short, long, value_name = "SESSION", conflicts_with = "directory")]
+    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directory", "from", "to", "around"])]
     follow: Option<String>,
     /// Format of the events' times
     #[arg(long, value_enum, default_value_t = Times::Clock)]
@@ -98,7 +102,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         ListingFormat::Text { time: options.time.format(recording.span().0), color: has_colors() }
     };
-    let mut sieve = wanted.sieve(&recording.classes);
+    recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
+    wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
+    let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
     if list(&mut recording, format, &mut sieve, options)? {
         sieve.report();
     }

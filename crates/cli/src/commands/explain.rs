@@ -6,7 +6,7 @@ use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
 use crate::quantities::duration;
 use crate::terminal::{has_colors, layout_columns, print, show};
-use crate::trace::Recording;
+use crate::trace::{Recording, TimeOptions, report_misfits};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
@@ -15,9 +15,12 @@ use sordino_analyze::{
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
+use sordino_query::SpanCondition;
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
+use sordino_timeline::Moment;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The event that each loop of `sordino npt` hits.
@@ -48,6 +51,7 @@ Examples:
   sordino explain
   sordino explain --event motor:period --over 50us
   sordino explain --thread irq/36-eth0
+  sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --to 20s
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -86,6 +90,12 @@ pub(crate) struct Intervals {
     /// tracepoint, but kernel events (sordino record --kernel rt)
     #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<String>,
+    /// Explain only intervals that meet this condition: bare names are fields of the event that ends an interval, and
+    /// $tid, $comm, $prio, $cpu, $time and the others are about its thread at that time
+    #[arg(short = 'w', long = "where", value_name = "CONDITION")]
+    condition: Option<String>,
+    #[command(flatten)]
+    within: TimeOptions,
 }
 
 /// The intervals of a recording, in all forms.
@@ -115,7 +125,7 @@ const WAKE_UPS: [&str; 2] =
     ["sched_waking@tid..sched_switch@next_tid", "sched_wakeup@tid..sched_switch@next_tid"];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let mut recording = Recording::open(options.intervals.directory.as_deref())?;
+    let mut recording = options.intervals.open()?;
     let wanted = match options.over {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
@@ -134,6 +144,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
+/// Returns the predicate for intervals that end as the condition says.
+fn wanted_by(condition: Rc<SpanCondition>) -> IsWanted {
+    Box::new(move |moment, thread| condition.is_met(moment, Some(thread.tid)))
+}
+
 fn nanos(time: Duration) -> Nanos {
     Nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
 }
@@ -146,12 +161,28 @@ impl Intervals {
 
     /// Finds the intervals and explains the longest.
     pub(crate) fn explain(&self, recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
-        let explained = match (&self.thread, self.rule()) {
-            (Some(thread), _) => explain_wake_ups(recording, thread, extent),
-            (None, Some(rule)) => pass_twice(recording, rule, extent, None),
-            (None, None) => explain_chosen(recording, extent),
-        };
+        let explained = self.try_to_explain(recording, extent);
         explained.map_err(|failure| recording.failing(failure))
+    }
+
+    fn try_to_explain(&self, recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
+        recording.limit(&self.within)?;
+        let condition = self.condition(recording)?;
+        let only = condition.clone().map(wanted_by);
+        let explained = match (&self.thread, self.rule()) {
+            (Some(thread), _) => explain_wake_ups(recording, thread, extent, only),
+            (None, Some(rule)) => pass_twice(recording, rule, extent, only),
+            (None, None) => explain_chosen(recording, extent, condition.as_ref()),
+        }?;
+        condition.iter().for_each(|condition| report_misfits(condition));
+        Ok(explained)
+    }
+
+    /// Returns the condition on the events that end intervals, if there is one.
+    fn condition(&self, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
+        let end = self.event.as_deref().or(self.end.as_deref());
+        let end = end.or(self.thread.as_ref().map(|_| "sched_switch"));
+        self.condition.as_deref().map(|text| recording.condition(text, end.as_slice())).transpose()
     }
 
     /// Returns the rule that the options name; `None` if they name none.
@@ -167,7 +198,12 @@ impl Intervals {
 }
 
 /// Explains the intervals from each wake-up of a thread until it has a CPU.
-fn explain_wake_ups(recording: &mut Recording, thread: &str, extent: Extent) -> Result<Explained, Failure> {
+fn explain_wake_ups(
+    recording: &mut Recording,
+    thread: &str,
+    extent: Extent,
+    only: Option<IsWanted>,
+) -> Result<Explained, Failure> {
     let has = |event: &str| recording.classes.iter().any(|(_, class)| class.name == event);
     let rule = WAKE_UPS.into_iter().find(|rule| rule.split('@').next().is_some_and(has));
     let Some(rule) = rule.filter(|_| has("sched_switch")) else {
@@ -178,7 +214,10 @@ fn explain_wake_ups(recording: &mut Recording, thread: &str, extent: Extent) -> 
         return Err(Failure::new(UNUSABLE, text));
     };
     let (name, tid) = (thread.to_owned(), thread.parse().ok().map(Tid));
-    let is_it = move |thread: &Thread| Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name);
+    let is_it = move |moment: &Moment<'_>, thread: &Thread| {
+        (Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name))
+            && only.as_ref().is_none_or(|only| only(moment, thread))
+    };
     let rule = rule.parse().map_err(|error| Failure::new(UNUSABLE, Failure::text_of(&error)))?;
     let explained = pass_twice(recording, rule, extent, Some(Box::new(is_it)))?;
     if explained.findings.statistics.count == 0 {
@@ -192,9 +231,14 @@ fn explain_wake_ups(recording: &mut Recording, thread: &str, extent: Extent) -> 
 }
 
 /// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
-fn explain_chosen(recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
+fn explain_chosen(
+    recording: &mut Recording,
+    extent: Extent,
+    condition: Option<&Rc<SpanCondition>>,
+) -> Result<Explained, Failure> {
+    let only = || condition.cloned().map(wanted_by);
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
-        let mut explained = pass_twice(recording, IntervalRule::between(NPT), extent, None)?;
+        let mut explained = pass_twice(recording, IntervalRule::between(NPT), extent, only())?;
         // A program can declare the tracepoint and never hit it.
         if explained.findings.statistics.count > 0 {
             explained.findings.choice = Some(Choice { why: Why::Npt, others: Vec::new() });
@@ -207,7 +251,7 @@ fn explain_chosen(recording: &mut Recording, extent: Extent) -> Result<Explained
         Ok(true)
     })?;
     let (rule, choice) = census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))?;
-    let mut explained = pass_twice(recording, rule, extent, None)?;
+    let mut explained = pass_twice(recording, rule, extent, only())?;
     explained.findings.choice = Some(choice);
     Ok(explained)
 }
@@ -236,7 +280,7 @@ fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
     Failure::new(UNUSABLE, text)
 }
 
-/// Explains the longest intervals of a rule, of `only` these threads if given.
+/// Explains the longest intervals of a rule, `only` these if given.
 pub(crate) fn explain(
     recording: &mut Recording,
     rule: IntervalRule,
@@ -269,7 +313,7 @@ pub(crate) fn pass_twice(
     let drawn = survey.longest.iter().take(extent.pictures);
     let mut painter = Painter::new(&recording.classes, recorded, drawn.map(Window::around));
     let mut explainer = Explainer::new(survey, recorded, extent.wanted).with_quotas(recording.quotas());
-    recording.pass(Some("explaining them"), |item| {
+    recording.pass_with_lead(Some("explaining them"), |item| {
         explainer.take(item);
         painter.take(item);
         Ok(true)

@@ -5,9 +5,11 @@
 use super::resolve::listed;
 use super::tree::{Node, Tree, Variable};
 use crate::Invalid;
-use sordino_event::{Class, Cpu, Event, Pid, Tid, View};
+use sordino_event::{Class, Cpu, Domain, Event, Nanos, Pid, Tid, View};
 use sordino_filter_vm::{Number, Relation, glob};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The facts about a decoded event besides its class and its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +24,18 @@ pub struct Known<'a> {
     pub comm: Option<&'a str>,
     /// The value of `$procname`, the program's name.
     pub procname: Option<&'a str>,
+    /// The value of `$prio`: the thread's priority in the kernel's numbering.
+    pub priority: Option<i32>,
+    /// The value of `$host`, the name of the machine.
+    pub host: Option<&'a str>,
+    /// The value of `$domain`: the origin of the event.
+    pub domain: Option<Domain>,
+    /// The value of `$time`: the time since the recording began.
+    pub time: Option<Nanos>,
+    /// The annotations of the thread, by name.
+    pub annotations: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
+    /// The performance counters at the event, with their names.
+    pub counters: &'a [(Arc<str>, u64)],
 }
 
 /// One side of a comparison.
@@ -114,6 +128,7 @@ impl<'a> Evaluation<'a> {
             let written = match &tree.node {
                 Node::Field { name, .. } => format!("'{name}' of {}", self.class.name),
                 Node::Variable(variable) => format!("${}", variable.name()),
+                Node::Counter(name) => format!("$counter.{name}"),
                 _ => "a text".to_owned(),
             };
             Err(Invalid::new(tree.at.clone(), format!("{written} is {what}")))
@@ -139,6 +154,12 @@ impl<'a> Evaluation<'a> {
             Node::Text(pattern) => Ok(Side::Pattern(pattern)),
             Node::Variable(Variable::Comm) => known(self.known.comm),
             Node::Variable(Variable::Procname) => known(self.known.procname),
+            Node::Variable(Variable::Host) => known(self.known.host),
+            Node::Variable(Variable::Domain) => known(self.known.domain.map(domain_name)),
+            Node::Annotation(name) => Ok(match self.annotation(name) {
+                Some(text) => Side::Label(number_in(text), Some(text.as_bytes())),
+                None => Side::Unknown,
+            }),
             Node::Variable(Variable::Provider) => known(name().split_once(':').map(|(provider, _)| provider)),
             Node::Variable(Variable::Name) => {
                 known(Some(name().split_once(':').map_or(name(), |(_, name)| name)))
@@ -160,6 +181,10 @@ impl<'a> Evaluation<'a> {
             Node::Variable(Variable::Tid) => integer(self.known.tid.map(|tid| tid.0.into())),
             Node::Variable(Variable::Pid) => integer(self.known.pid.map(|pid| pid.0.into())),
             Node::Variable(Variable::Cpu) => integer(self.known.cpu.map(|cpu| cpu.0.into())),
+            Node::Variable(Variable::Prio) => integer(self.known.priority.map(Into::into)),
+            Node::Variable(Variable::Time) => integer(self.known.time.map(|time| time.0.into())),
+            Node::Annotation(name) => self.annotation(name).map_or(Number::Nothing, number_in),
+            Node::Counter(name) => integer(self.counter(name).map(Into::into)),
             Node::Variable(Variable::Level) => integer(self.class.level.map(|level| level.number().into())),
             Node::Field { name, index } => match self.view(name, *index, &tree.at)? {
                 Some(view) => self.number(&view, tree)?,
@@ -168,13 +193,21 @@ impl<'a> Evaluation<'a> {
             Node::Negate(part) => self.value(part)?.negated(),
             Node::Complement(part) => self.value(part)?.complement(),
             Node::Apply(operator, left, right) => operator.apply(self.value(left)?, self.value(right)?),
-            Node::Variable(Variable::Comm | Variable::Procname | Variable::Provider | Variable::Name)
+            Node::Variable(_)
             | Node::Text(_)
             | Node::Compare(..)
             | Node::Not(_)
             | Node::All(_)
             | Node::Any(_) => return Err(Invalid::new(tree.at.clone(), "a number is needed here")),
         })
+    }
+
+    fn annotation(&self, name: &str) -> Option<&'a str> {
+        self.known.annotations?.get(name).map(|text| &**text)
+    }
+
+    fn counter(&self, name: &str) -> Option<u64> {
+        self.known.counters.iter().find(|(known, _)| **known == *name).map(|(_, count)| *count)
     }
 
     /// Returns the field's value, or that of its element.
@@ -206,4 +239,16 @@ impl<'a> Evaluation<'a> {
             View::Group(_) => Err(Invalid::new(tree.at.clone(), "a structure is no number")),
         }
     }
+}
+
+fn domain_name(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Kernel => "kernel",
+        Domain::User => "user",
+    }
+}
+
+/// Returns the integer that an annotation's text is; nothing if it is none.
+fn number_in(text: &str) -> Number {
+    text.parse().map_or(Number::Nothing, Number::Integer)
 }

@@ -15,6 +15,10 @@ pub(super) enum Token {
     /// The name of a field or of a level.
     Name(String),
     Variable(Variable),
+    /// The name of an annotation.
+    Annotation(String),
+    /// The name of a performance counter.
+    Counter(String),
     /// A symbol from the list [`SYMBOLS`].
     Symbol(&'static str),
     End,
@@ -80,7 +84,7 @@ impl<'a> Lexer<'a> {
             None => Ok(Token::End),
             Some('0'..='9') => self.number().map(Token::Number),
             Some('"') => self.quoted().map(Token::Text),
-            Some('$') => self.variable().map(Token::Variable),
+            Some('$') => self.variable(),
             Some(letter) if in_name(letter) => Ok(Token::Name(self.name().to_owned())),
             Some(letter) => {
                 let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) else {
@@ -115,14 +119,33 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn variable(&mut self) -> Result<Variable, Invalid> {
+    fn variable(&mut self) -> Result<Token, Invalid> {
         let start = self.at;
         self.at += 1;
         let name = self.skip(in_name);
-        Variable::ALL.into_iter().find(|variable| variable.name() == name).ok_or_else(|| {
+        let member: Option<fn(String) -> Token> = match name {
+            "annotation" => Some(Token::Annotation),
+            "counter" => Some(Token::Counter),
+            _ => None,
+        };
+        if let Some(member) = member {
+            return self.member(start, name).map(member);
+        }
+        let known = Variable::ALL.into_iter().find(|variable| variable.name() == name);
+        known.map(Token::Variable).ok_or_else(|| {
             let names = Variable::ALL.map(|variable| format!("${}", variable.name())).join(", ");
-            Invalid::new(start..self.at, format!("no such variable; there are {names}"))
+            let message = format!("no such variable; there are {names}, $annotation.NAME, $counter.NAME");
+            Invalid::new(start..self.at, message)
         })
+    }
+
+    /// Reads the point and the name behind `$annotation` or `$counter`, which begins at `start`.
+    fn member(&mut self, start: usize, of: &str) -> Result<String, Invalid> {
+        let point = self.skip(|letter| letter == '.');
+        match self.skip(|letter| in_name(letter) || letter == '-') {
+            name if point == "." && !name.is_empty() => Ok(name.to_owned()),
+            _ => Err(Invalid::new(start..self.at, format!("a name is missing, as in ${of}.NAME"))),
+        }
     }
 
     /// Reads a text in quotes. A backslash makes a quote, a backslash, a star or a question mark literal.

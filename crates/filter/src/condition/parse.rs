@@ -192,6 +192,8 @@ impl Parser {
             Token::Number(number) => Node::Number(number),
             Token::Text(pattern) => Node::Text(pattern),
             Token::Variable(variable) => Node::Variable(variable),
+            Token::Annotation(name) => Node::Annotation(name),
+            Token::Counter(name) => Node::Counter(name),
             Token::Name(name) => {
                 self.next += 1;
                 let index = self.index()?;

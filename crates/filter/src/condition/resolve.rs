@@ -150,9 +150,9 @@ impl<'a> Resolver<'a> {
             Node::Variable(Variable::Tid) => Value::Tid,
             Node::Variable(Variable::Pid) => integer(self.context.pid.0.into()),
             Node::Variable(Variable::Level) => integer(self.schema.level.number().into()),
-            Node::Variable(Variable::Cpu | Variable::Comm) => {
-                let message = format!("{} is known of recorded events only", self.described(tree));
-                return Err(Invalid::new(tree.at.clone(), message));
+            Node::Annotation(_) | Node::Counter(_) => return Err(self.of_recorded_events(tree)),
+            Node::Variable(variable) if variable.is_of_recorded_events() => {
+                return Err(self.of_recorded_events(tree));
             }
             Node::Field { name, index } => {
                 let (number, field) = field(self.schema, name, &tree.at)?;
@@ -166,13 +166,17 @@ impl<'a> Resolver<'a> {
             Node::Apply(operator, left, right) => {
                 Value::apply(*operator, self.value(left)?, self.value(right)?)
             }
-            Node::Variable(Variable::Procname | Variable::Provider | Variable::Name)
+            Node::Variable(_)
             | Node::Text(_)
             | Node::Compare(..)
             | Node::Not(_)
             | Node::All(_)
             | Node::Any(_) => return Err(no_number()),
         })
+    }
+
+    fn of_recorded_events(&self, tree: &Tree) -> Invalid {
+        Invalid::new(tree.at.clone(), format!("{} is known of recorded events only", self.described(tree)))
     }
 
     /// Returns the value of an operand that has to be an integer.
@@ -193,6 +197,8 @@ impl<'a> Resolver<'a> {
                 Err(_) => format!("'{name}'"),
             },
             Node::Variable(variable) => format!("${}", variable.name()),
+            Node::Annotation(name) => format!("$annotation.{name}"),
+            Node::Counter(name) => format!("$counter.{name}"),
             Node::Text(_) => "a text".to_owned(),
             Node::Number(_) | Node::Negate(_) | Node::Complement(_) | Node::Apply(..) => {
                 "a number".to_owned()

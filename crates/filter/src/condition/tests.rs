@@ -406,7 +406,7 @@ fn errors_name_the_place_and_the_remedy() {
         (r#"path == "a\nb""#, r#"^^ no escape: there are \" \\ \* \?"#),
         (
             "$core == 1",
-            "^^^^^ no such variable; there are $tid, $pid, $cpu, $comm, $procname, $level, $provider, $name",
+            "^^^^^ no such variable; there are $tid, $pid, $procname, $level, $provider, $name, $cpu, $comm, $prio, $host,",
         ),
         ("$cpu == 1", "^^^^ $cpu is known of recorded events only"),
         ("!($comm == \"x\")", "^^^^^ $comm is known of recorded events only"),

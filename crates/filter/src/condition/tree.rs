@@ -24,6 +24,10 @@ pub(super) enum Node {
         index: Option<i128>,
     },
     Variable(Variable),
+    /// An annotation of the event's thread, by name; known for decoded events only.
+    Annotation(String),
+    /// A performance counter at the event, by name; known for decoded events only.
+    Counter(String),
     Negate(Box<Tree>),
     Complement(Box<Tree>),
     Apply(Operator, Box<Tree>, Box<Tree>),
@@ -38,26 +42,38 @@ pub(super) enum Node {
 pub(super) enum Variable {
     Tid,
     Pid,
-    /// Known for decoded events only, as is [`Comm`](Self::Comm).
-    Cpu,
-    Comm,
     Procname,
     Level,
     Provider,
     Name,
+    Cpu,
+    Comm,
+    Prio,
+    Host,
+    Domain,
+    Time,
 }
 
 impl Variable {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Tid,
         Self::Pid,
-        Self::Cpu,
-        Self::Comm,
         Self::Procname,
         Self::Level,
         Self::Provider,
         Self::Name,
+        Self::Cpu,
+        Self::Comm,
+        Self::Prio,
+        Self::Host,
+        Self::Domain,
+        Self::Time,
     ];
+
+    /// Returns true if a program does not know the value when it hits a tracepoint.
+    pub(super) fn is_of_recorded_events(self) -> bool {
+        matches!(self, Self::Cpu | Self::Comm | Self::Prio | Self::Host | Self::Domain | Self::Time)
+    }
 
     /// Returns the name as it is written behind the `$`.
     pub(super) fn name(self) -> &'static str {
@@ -70,6 +86,10 @@ impl Variable {
             Self::Level => "level",
             Self::Provider => "provider",
             Self::Name => "name",
+            Self::Prio => "prio",
+            Self::Host => "host",
+            Self::Domain => "domain",
+            Self::Time => "time",
         }
     }
 }
@@ -91,7 +111,12 @@ impl Tree {
     /// Returns the parts that a node consists of.
     pub(super) fn parts(node: &Node) -> Vec<&Self> {
         match node {
-            Node::Number(_) | Node::Text(_) | Node::Field { .. } | Node::Variable(_) => Vec::new(),
+            Node::Number(_)
+            | Node::Text(_)
+            | Node::Field { .. }
+            | Node::Variable(_)
+            | Node::Annotation(_)
+            | Node::Counter(_) => Vec::new(),
             Node::Negate(part) | Node::Complement(part) | Node::Not(part) => vec![part],
             Node::Apply(_, left, right) | Node::Compare(_, left, right) => vec![left, right],
             Node::All(parts) | Node::Any(parts) => parts.iter().collect(),

@@ -131,7 +131,9 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_event::{Cpu, Domain, Time, Value};
+    use sordino_event::{Cpu, Domain, Nanos, Time, Value};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     fn classes() -> Classes {
         let mut classes = Classes::default();
@@ -199,6 +201,48 @@ mod tests {
             assert_eq!(passing("", Some(condition)), expected, "{condition}");
         }
         assert_eq!(passing("sched_switch", Some("late == 7")), [2]);
+    }
+
+    #[test]
+    fn a_condition_uses_facts_about_the_thread_and_the_recording() {
+        let texts: BTreeMap<Arc<str>, Arc<str>> =
+            [("request", "41"), ("state", "busy")].map(|(name, text)| (name.into(), text.into())).into();
+        let counters = [("cycles".into(), 1234)];
+        let known = Known {
+            priority: Some(9),
+            host: Some("robot-1"),
+            domain: Some(Domain::Kernel),
+            time: Some(Nanos(2_000_000)),
+            annotations: Some(&texts),
+            counters: &counters,
+            ..Known::default()
+        };
+        let classes = classes();
+        let mut event = Event::default();
+        event.begin(Time(1), classes.iter().nth(1).unwrap().0);
+        let holds = |text: &str| {
+            let condition = Expression::parse(text).unwrap();
+            let filter = Filter::new(&Rules::default(), Some(&condition), &classes, |_| true);
+            filter.passes(&event, || known)
+        };
+        for text in [
+            "$prio < 10 && $prio * 2 == 18",
+            "$host == \"robot-*\"",
+            "$domain == \"kernel\"",
+            "$time == 2ms && $time < 3ms",
+            "$annotation.request == 41 && $annotation.request == \"4?\"",
+            "$annotation.state == \"busy\" && $annotation.state != \"idle\"",
+            "$counter.cycles > 1000",
+        ] {
+            assert_eq!(holds(text), Ok(true), "{text}");
+            assert_eq!(holds(&format!("!({text})")), Ok(false), "{text}");
+        }
+        // Neither they nor their opposite hold: the thread has no such annotation or counter, or its text is no number.
+        for text in ["$annotation.other == 1", "$counter.misses >= 0", "$annotation.state == 5"] {
+            assert_eq!((holds(text), holds(&format!("!({text})"))), (Ok(false), Ok(false)), "{text}");
+        }
+        assert_eq!(holds("$counter.cycles == \"x\"").unwrap_err().at, 0..15);
+        assert_eq!(Expression::parse("$annotation > 5").unwrap_err().at, 0..11);
     }
 
     #[test]

@@ -17,15 +17,24 @@ const KEEP: usize = 100_000;
 /// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
 const OPEN_MAX: usize = 1 << 20;
 
-/// Returns true for threads whose intervals are wanted.
-pub type IsWanted = Box<dyn Fn(&Thread) -> bool>;
+/// Returns true for wanted intervals, given the event that ends one, and its thread.
+pub type IsWanted = Box<dyn Fn(&Moment<'_>, &Thread) -> bool>;
+
+/// An interval that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundInterval {
+    /// The interval is wholly known.
+    Whole(Interval),
+    /// Records are missing within the interval.
+    Broken,
+}
 
 /// The first pass over a trace: it pairs begins with ends, in bounded memory.
 ///
 /// A begin replaces an open one of the same key: of a recursion, the innermost intervals are found.
 pub struct Finder {
     rule: IntervalRule,
-    /// The predicate for the threads whose intervals are found; all if there is none.
+    /// The predicate for the intervals that are found; all if there is none.
     only: Option<IsWanted>,
     /// The access to the key of an event that ends an interval, and of one that begins an interval; indexed by class.
     roles: Vec<(Option<Access>, Option<Access>)>,
@@ -98,27 +107,29 @@ impl Finder {
         })
     }
 
-    /// Limits the intervals to those of the threads that `wanted` accepts at the end of each.
+    /// Limits the intervals to those that `wanted` accepts at the end of each.
     #[must_use]
     pub fn only(self, wanted: IsWanted) -> Self {
         Self { only: Some(wanted), ..self }
     }
 
-    /// Processes the next item of the trace.
-    pub fn take(&mut self, item: &Item<'_>) {
+    /// Processes the next item of the trace. Returns the interval that ends there, if one does.
+    pub fn take(&mut self, item: &Item<'_>) -> Option<FoundInterval> {
         match item {
             Item::Event(moment) => {
-                let Some(&(end, begin)) = self.roles.get(moment.event.class.index()) else { return };
-                if let Some(access) = end {
-                    self.end(moment, access);
-                }
+                let &(end, begin) = self.roles.get(moment.event.class.index())?;
+                let found = end.and_then(|access| self.end(moment, access));
                 if let Some(access) = begin {
                     self.begin(moment, access);
                 }
                 self.step(moment);
+                found
             }
-            Item::Loss(loss) => self.losses.add(loss),
-            Item::Disorder(_) => {}
+            Item::Loss(loss) => {
+                self.losses.add(loss);
+                None
+            }
+            Item::Disorder(_) => None,
         }
     }
 
@@ -133,24 +144,24 @@ impl Finder {
         Survey { routes, rule, statistics, distribution, longest, sample, names, unpaired, broken }
     }
 
-    fn end(&mut self, moment: &Moment<'_>, access: Access) {
+    fn end(&mut self, moment: &Moment<'_>, access: Access) -> Option<FoundInterval> {
         let Some(key) = access.value(moment) else {
             self.unpaired.without_key += 1;
-            return;
+            return None;
         };
         let steps = self.underway.end(&key);
         let Some(begin) = self.open.remove(&key) else {
             self.unpaired.ends += u64::from(!self.rule.is_chain());
-            return;
+            return None;
         };
         let end = Open::ending(moment, &self.rule.end.key);
         let (of, other) = if end.tid.is_some() { (end, begin) } else { (begin, end) };
         let Some(tid) = of.tid else {
             self.unpaired.without_thread += 1;
-            return;
+            return None;
         };
-        if self.only.as_ref().is_some_and(|wanted| !wanted(&Thread::of(moment.system, tid))) {
-            return;
+        if self.only.as_ref().is_some_and(|wanted| !wanted(moment, &Thread::of(moment.system, tid))) {
+            return None;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
         let (begin_cpu, end_cpu) = (begin.cpu, end.cpu);
@@ -158,9 +169,11 @@ impl Finder {
         if self.losses.between(&begin, &end) {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());
+            Some(FoundInterval::Broken)
         } else {
             self.routes.add(&interval, begin.tid, steps);
-            self.tally.add(interval);
+            self.tally.add(interval.clone());
+            Some(FoundInterval::Whole(interval))
         }
     }
 

@@ -88,7 +88,7 @@ pub use distribution::{Bucket, Distribution, Stretch};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
-pub use find::{Finder, IsWanted};
+pub use find::{Finder, FoundInterval, IsWanted};
 pub use findings::{
     Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration, Missing,
     MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,

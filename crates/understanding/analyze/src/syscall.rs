@@ -15,7 +15,7 @@ pub enum Arch {
 
 impl Arch {
     /// Returns the name of a system call.
-    pub(crate) fn name(self, call: &Syscall<'_>) -> Arc<str> {
+    pub fn name(self, call: &Syscall<'_>) -> Arc<str> {
         let number = match *call {
             Syscall::Name(name) => return name.into(),
             Syscall::Number(number) => number,

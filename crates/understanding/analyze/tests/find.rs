@@ -38,8 +38,8 @@ fn a_switch_ends_the_interval_of_the_thread_that_comes_and_others_can_be_left_ou
     let rule = "sched_waking@tid..sched_switch@next_tid";
     assert_eq!(intervals(&survey(&script, rule)), ["10 2..5", "123 6..9"]);
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    finder = finder.only(Box::new(|thread| thread.comm.as_deref() == Some("hog")));
-    script.play(|item| finder.take(item));
+    finder = finder.only(Box::new(|_, thread| thread.comm.as_deref() == Some("hog")));
+    script.play(|item| _ = finder.take(item));
     assert_eq!(intervals(&finder.finish()), ["123 6..9"]);
 }
 

@@ -1,7 +1,8 @@
 //! Listings and findings as text and JSON.
 //!
 //! [`Listing`] writes the events of a trace one a line, with losses in their place. [`write_findings`] writes
-//! the findings of an analysis for a person, [`write_findings_json`] for a program. [`fit`], [`columns`] and
+//! the findings of an analysis for a person, [`write_findings_json`] for a program; [`write_statistics`] does the
+//! same with a query's table. [`fit`], [`columns`] and
 //! [`table`] lay out any text for a terminal.
 //!
 //! All output goes to an [`io::Write`](std::io::Write) of the caller. No content of a trace can break a line or
@@ -53,6 +54,7 @@ mod layout;
 mod listing;
 mod page;
 mod span;
+mod statistics;
 mod time;
 mod value;
 
@@ -64,4 +66,5 @@ pub use layout::{columns, fit, fold, table, tied};
 pub use listing::{LISTING_VERSION, Listing, ListingFormat};
 pub use page::TIE;
 pub use span::span;
+pub use statistics::{TableFormat, write_statistics, write_statistics_json};
 pub use time::TimeFormat;

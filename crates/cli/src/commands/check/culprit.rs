@@ -23,7 +23,7 @@ pub(super) fn longest(trace: &Path) -> Result<Option<(Nanos, Explained)>, Failur
     let rule = IntervalRule { begin: point("sched_waking", "tid"), end: point("sched_switch", "next_tid") };
     let mut recording = Recording::open(Some(trace))?;
     let wanted = ExplainOptions { longest: 1, ..ExplainOptions::default() };
-    let findings = explain(&mut recording, rule, wanted, Some(Box::new(is_measuring)))?;
+    let findings = explain(&mut recording, rule, wanted, Some(Box::new(|_, thread| is_measuring(thread))))?;
     let Some(longest) = findings.intervals.first() else { return Ok(None) };
     let format = FindingsFormat { color: false, width: 100, ..format(&recording) };
     let mut details = Vec::new();

@@ -6,8 +6,10 @@ use crate::names::meant;
 use clap::Args;
 use sordino_event::text::printable;
 use sordino_event::{Class, Classes};
-use sordino_filter::condition::{Expression, Known};
+use sordino_filter::Invalid;
+use sordino_filter::condition::Expression;
 use sordino_filter::rule::{Filter, Rule, Rules};
+use sordino_query::Facts;
 use sordino_timeline::{Item, is_statedump};
 
 /// The options that select events.
@@ -17,8 +19,8 @@ pub(crate) struct Selection {
     /// sched_switch if next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
     #[arg(short, long, value_name = "RULES")]
     event: Vec<String>,
-    /// List only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $level,
-    /// $provider, $name
+    /// List only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $prio,
+    /// $time, $name, $provider, $level, $domain, $host, $annotation.NAME, $counter.NAME
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Also list the state dump: the processes, files and devices that existed when the recording began
@@ -38,6 +40,7 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Sieve {
     filter: Filter,
+    facts: Facts,
     /// The selection, for the message that no event passes it; `None` if everything but the state dump is selected.
     limit: Option<&'static str>,
     passed: u64,
@@ -49,22 +52,35 @@ pub(crate) struct Sieve {
 
 impl Selection {
     pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
-        let bad = |option: &str, text: &str, invalid: sordino_filter::Invalid| {
-            Failure::new(UNUSABLE, format!("{option} {invalid}\n{}", invalid.picture(text)))
-        };
         let mut rules = Rules::default();
         for text in &self.event {
             rules.0.extend(Rule::list(text).map_err(|invalid| bad("--event", text, invalid))?);
         }
-        let parse = |text: &String| Expression::parse(text).map_err(|invalid| bad("--where", text, invalid));
-        let condition = self.condition.as_ref().map(parse).transpose()?;
+        let condition = self.condition.as_deref().map(condition).transpose()?;
         Ok(Wanted { rules, condition, statedump: self.statedump })
     }
 }
 
+/// Parses the condition of `--where`.
+///
+/// # Errors
+/// The fault in the text, with a picture of its place.
+pub(crate) fn condition(text: &str) -> Result<Expression, Failure> {
+    Expression::parse(text).map_err(|invalid| bad("--where", text, invalid))
+}
+
+fn bad(option: &str, text: &str, invalid: Invalid) -> Failure {
+    Failure::new(UNUSABLE, format!("{option} {invalid}\n{}", invalid.picture(text)))
+}
+
 impl Wanted {
-    /// Returns the filter for a recording with these classes.
-    pub(crate) fn sieve(&self, classes: &Classes) -> Sieve {
+    /// Returns the condition that all listed events meet, if there is one.
+    pub(crate) fn condition(&self) -> Option<&Expression> {
+        self.condition.as_ref()
+    }
+
+    /// Returns the filter for a recording with these classes and facts.
+    pub(crate) fn sieve(&self, classes: &Classes, facts: Facts) -> Sieve {
         let filter = self.filter(self.condition.as_ref(), classes);
         let limit = match (self.rules.0.is_empty(), self.condition.is_none()) {
             (true, true) => None,
@@ -72,7 +88,7 @@ impl Wanted {
             (true, false) => Some("none meets --where"),
             (false, false) => Some("none passes --event and meets --where"),
         };
-        Sieve { filter, limit, passed: 0, left_out: 0, misfits: 0, misfit: None }
+        Sieve { filter, facts, limit, passed: 0, left_out: 0, misfits: 0, misfit: None }
     }
 
     fn filter(&self, condition: Option<&Expression>, classes: &Classes) -> Filter {
@@ -105,7 +121,7 @@ impl Wanted {
 }
 
 /// Returns an error unless one of `classes` has all fields of `condition`.
-fn fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), Failure> {
+pub(crate) fn fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), Failure> {
     if classes.is_empty() || classes.iter().any(|class| condition.lacking_in(class).is_none()) {
         return Ok(());
     }
@@ -132,14 +148,7 @@ impl Sieve {
     /// Returns true if `item` is selected. Losses always are.
     pub(crate) fn passes(&mut self, item: &Item<'_>) -> bool {
         let Item::Event(moment) = item else { return true };
-        let known = || Known {
-            cpu: moment.cpu,
-            pid: moment.pid(),
-            tid: moment.tid,
-            comm: moment.comm().map(|comm| &**comm),
-            procname: moment.program().map(|name| &**name),
-        };
-        match self.filter.passes(moment.event, known) {
+        match self.filter.passes(moment.event, || self.facts.known(moment, moment.tid)) {
             Ok(passes) => {
                 self.passed += u64::from(passes);
                 self.left_out += u64::from(!passes);
@@ -173,7 +182,7 @@ impl Sieve {
         if self.passed == 0 {
             let why = match (self.limit, self.left_out) {
                 (Some(limit), _) => limit,
-                (None, 0) => "the recording has none",
+                (None, 0) => "the recording, or the chosen part of it, has none",
                 (None, _) => "the recording has its state dump alone (--statedump lists it)",
             };
             message!("sordino: no event is listed: {why}");

@@ -4,7 +4,7 @@ use super::place::{Life, Place};
 use crate::Failure;
 use crate::commands::events::{Sieve, Wanted, is_read};
 use crate::failure::UNUSABLE;
-use crate::trace::Recording;
+use crate::trace::{Recording, describes_state};
 use sordino_collect::{Directory, Summary};
 use sordino_ctf::read::Stream;
 use sordino_dirfd::Dir;
@@ -129,7 +129,7 @@ impl Follower {
         if let (None, Err(failure)) = (&self.sieve, wanted.check(&recording.classes)) {
             message!("sordino: nothing to list so far: {}", failure.text());
         }
-        let mut sieve = wanted.sieve(&recording.classes);
+        let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone().without_begin());
         self.sieve.iter().for_each(|before| sieve.continues(before));
         let listing = Listing::new(&recording.classes, format(recording.span().0));
         let mut listing = if self.begun { listing.continued() } else { listing };
@@ -159,9 +159,8 @@ impl Follower {
     fn shown_of(&mut self, recording: &Path, stream: &Stream) -> Option<Shown> {
         let file = stream.files().next()?;
         let file = file.strip_prefix(recording).unwrap_or(file);
-        let is_state = ["statedump", "recorder", "symbols", "steal"].iter().any(|name| file.ends_with(name));
         let shown = || Rc::new(Cell::new((Time(i64::MIN), 0)));
-        (!is_state).then(|| Rc::clone(self.shown.entry(file.to_owned()).or_insert_with(shown)))
+        (!describes_state(stream)).then(|| Rc::clone(self.shown.entry(file.to_owned()).or_insert_with(shown)))
     }
 
     /// Prints the lines of events older than `until`.

@@ -17,7 +17,7 @@ use sordino_timeline::kernel::FaultReason;
 /// Returns the intervals of `rule`.
 pub(crate) fn survey(script: &Script, rule: &str) -> Survey {
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    script.play(|item| finder.take(item));
+    script.play(|item| _ = finder.take(item));
     finder.finish()
 }
 

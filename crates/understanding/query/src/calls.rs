@@ -1,0 +1,60 @@
+//! System calls, from entry to exit.
+
+use crate::names::Names;
+use crate::span::{Found, Span};
+use sordino_event::{Loss, Tid, Time};
+use sordino_timeline::{Kernel, Moment};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The system calls that threads are in.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    open: HashMap<Tid, (Arc<str>, Time)>,
+    names: Names,
+    lost_until: Option<Time>,
+}
+
+impl Calls {
+    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let Some(tid) = moment.tid else { return };
+        let now = moment.event.time;
+        match moment.kernel {
+            Some(Kernel::SyscallEntry { call, .. }) => {
+                let name = self.names.call(&call);
+                if self.open.insert(tid, (name, now)).is_some() {
+                    found.push(Found::Broken);
+                }
+            }
+            Some(Kernel::SyscallExit) => found.push(match self.open.remove(&tid) {
+                Some((name, from)) if self.lost_until.is_none_or(|until| until <= from) => {
+                    Found::Whole(Span {
+                        from,
+                        to: now,
+                        tid: Some(tid),
+                        cpu: moment.cpu,
+                        name: Some(name),
+                        parts: Vec::new(),
+                    })
+                }
+                _ => Found::Broken,
+            }),
+            // A call of `exit` does not return.
+            Some(Kernel::Gone { tid }) => {
+                self.open.remove(&tid);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn lose(&mut self, loss: &Loss) {
+        if loss.pid.is_none() {
+            self.lost_until = self.lost_until.max(Some(loss.to));
+        }
+    }
+
+    /// Returns the number of calls that have not returned.
+    pub(crate) fn open(&self) -> u64 {
+        self.open.len() as u64
+    }
+}

@@ -1,0 +1,61 @@
+//! Facts about recorded events that conditions use besides the events' own fields.
+
+use sordino_event::Tid;
+use sordino_event::{Classes, Time};
+use sordino_filter::condition::Known;
+use sordino_timeline::Moment;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The facts that hold for all events of a recording, or of one of its traces.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The names of the machines, each with the indexes of the classes of the trace that was recorded there.
+    hosts: Vec<(Range<usize>, Arc<str>)>,
+    /// The time from which `$time` counts, if it is known.
+    begin: Option<Time>,
+}
+
+impl Facts {
+    /// Adds the machine on which the trace was recorded whose classes are those from `first` on.
+    pub fn add_host(&mut self, first: usize, classes: &Classes, name: &str) {
+        self.hosts.push((first..classes.iter().count(), name.into()));
+    }
+
+    /// Sets the time from which `$time` counts.
+    pub fn begin_at(&mut self, begin: Time) {
+        self.begin = Some(begin);
+    }
+
+    /// Returns the same facts without the begin, for a part of a recording that does not know it.
+    pub fn without_begin(self) -> Self {
+        Self { begin: None, ..self }
+    }
+
+    /// Returns the facts about an event of the thread `tid`, which need not be the one that the event belongs to: a
+    /// switch also belongs to the thread that comes.
+    pub fn known<'a>(&'a self, moment: &'a Moment<'_>, tid: Option<Tid>) -> Known<'a> {
+        let system = moment.system;
+        let is_own = tid == moment.tid;
+        let pid = if is_own { moment.pid() } else { tid.and_then(|tid| system.pid(tid)) };
+        let comm = if is_own { moment.comm() } else { tid.and_then(|tid| system.comm(tid)) };
+        let context = moment.context().filter(|_| is_own);
+        Known {
+            cpu: moment.cpu,
+            pid,
+            tid,
+            comm: comm.map(|comm| &**comm),
+            procname: pid.and_then(|pid| system.program(pid)).map(|name| &**name),
+            priority: tid.and_then(|tid| system.priority(tid)).map(|priority| priority.0),
+            host: self.host(moment.event.class.index()),
+            domain: Some(moment.domain),
+            time: self.begin.map(|begin| moment.event.time - begin),
+            annotations: context.map(|context| &context.values),
+            counters: context.map_or(&[], |context| &context.counters),
+        }
+    }
+
+    fn host(&self, class: usize) -> Option<&str> {
+        self.hosts.iter().find(|(classes, _)| classes.contains(&class)).map(|(_, name)| &**name)
+    }
+}

@@ -1,0 +1,79 @@
+//! Handlers of interrupts and softirqs, from entry to exit.
+
+use crate::names::Names;
+use crate::span::{Found, Span};
+use sordino_event::{Cpu, Loss, Time};
+use sordino_timeline::kernel::Interrupt;
+use sordino_timeline::{Kernel, Moment};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The maximum depth of nested handlers; a trace with more has lost their exits.
+const DEPTH_MAX: usize = 32;
+
+/// The handlers that CPUs are in: of interrupts, or of softirqs.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    softirqs: bool,
+    open: HashMap<Cpu, Vec<(Arc<str>, Time)>>,
+    names: Names,
+}
+
+impl Interrupts {
+    pub(crate) fn new(softirqs: bool) -> Self {
+        Self { softirqs, open: HashMap::new(), names: Names::default() }
+    }
+
+    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let Some(cpu) = moment.cpu else { return };
+        let now = moment.event.time;
+        match moment.kernel {
+            Some(Kernel::Enter(interrupt)) if self.is_its(&interrupt) => {
+                let name = self.names.interrupt(&interrupt);
+                let stack = self.open.entry(cpu).or_default();
+                if stack.len() == DEPTH_MAX {
+                    found.push(Found::Broken);
+                } else {
+                    stack.push((name, now));
+                }
+            }
+            Some(Kernel::Exit(interrupt)) if self.is_its(&interrupt) => {
+                let name = self.names.interrupt(&interrupt);
+                let stack = self.open.entry(cpu).or_default();
+                let Some(depth) = stack.iter().rposition(|(inner, _)| *inner == name) else {
+                    found.push(Found::Broken);
+                    return;
+                };
+                // The exits of handlers nested in this one were not recorded.
+                found.extend(stack.drain(depth + 1..).map(|_| Found::Broken));
+                let Some((name, from)) = stack.pop() else { return };
+                let (tid, name) = (moment.tid, Some(name));
+                found.push(Found::Whole(Span {
+                    from,
+                    to: now,
+                    tid,
+                    cpu: Some(cpu),
+                    name,
+                    parts: Vec::new(),
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+        if loss.pid.is_none() {
+            let lost = self.open.iter_mut().filter(|(cpu, _)| loss.cpu.is_none_or(|lost| lost == **cpu));
+            lost.for_each(|(_, stack)| found.extend(stack.drain(..).map(|_| Found::Broken)));
+        }
+    }
+
+    /// Returns the number of handlers that have not returned.
+    pub(crate) fn open(&self) -> u64 {
+        self.open.values().map(|stack| stack.len() as u64).sum()
+    }
+
+    fn is_its(&self, interrupt: &Interrupt<'_>) -> bool {
+        matches!(interrupt, Interrupt::Softirq(_)) == self.softirqs
+    }
+}

@@ -1,0 +1,173 @@
+//! The keys by which spans are put into rows.
+
+use crate::span::Span;
+use sordino_event::{ClassId, Classes, Pid, Tid, View};
+use sordino_timeline::Moment;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What the rows of a table are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// A thread, by its id.
+    Thread,
+    /// A process, by its id.
+    Process,
+    /// All threads of one name.
+    Comm,
+    /// A CPU, by its number.
+    Cpu,
+    /// All threads of one priority.
+    Priority,
+    /// An event, by its name.
+    Event,
+    /// An interrupt, by its number or name.
+    Irq,
+    /// A softirq, by its name.
+    Softirq,
+    /// A system call, by its name.
+    Syscall,
+    /// The value of the field of this name.
+    Field(String),
+}
+
+/// A word that is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall or field:NAME")]
+pub struct PerError(String);
+
+impl FromStr for Per {
+    type Err = PerError;
+
+    fn from_str(text: &str) -> Result<Self, PerError> {
+        Ok(match text {
+            "thread" => Self::Thread,
+            "process" => Self::Process,
+            "comm" => Self::Comm,
+            "cpu" => Self::Cpu,
+            "priority" => Self::Priority,
+            "event" => Self::Event,
+            "irq" => Self::Irq,
+            "softirq" => Self::Softirq,
+            "syscall" => Self::Syscall,
+            _ => match text.split_once(':') {
+                Some(("field", name)) if !name.is_empty() => Self::Field(name.to_owned()),
+                _ => return Err(PerError(text.to_owned())),
+            },
+        })
+    }
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Thread => "thread",
+            Self::Process => "process",
+            Self::Comm => "comm",
+            Self::Cpu => "cpu",
+            Self::Priority => "priority",
+            Self::Event => "event",
+            Self::Irq => "irq",
+            Self::Softirq => "softirq",
+            Self::Syscall => "syscall",
+            Self::Field(name) => name,
+        })
+    }
+}
+
+/// The value of a key, by which rows are distinguished.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Value {
+    Unknown,
+    Thread(Tid),
+    Process(Pid),
+    Number(i64),
+    Text(Arc<str>),
+    Class(ClassId),
+}
+
+/// A key, prepared for the classes of a trace.
+#[derive(Debug)]
+pub(crate) struct Key {
+    per: Per,
+    /// The index of the field; indexed by class.
+    fields: Vec<Option<usize>>,
+}
+
+impl Key {
+    pub(crate) fn new(per: &Per, classes: &Classes) -> Self {
+        let fields = match per {
+            Per::Field(name) => classes.iter().map(|(_, class)| class.field(name)).collect(),
+            _ => Vec::new(),
+        };
+        Self { per: per.clone(), fields }
+    }
+
+    /// Returns true if the field is one of no event.
+    pub(crate) fn lacks_field(&self) -> bool {
+        matches!(self.per, Per::Field(_)) && self.fields.iter().all(Option::is_none)
+    }
+
+    /// Returns the value for a span that ends with this event.
+    pub(crate) fn value(&self, span: &Span, moment: &Moment<'_>) -> Value {
+        let system = moment.system;
+        let value = || match self.per {
+            Per::Thread => span.tid.map(Value::Thread),
+            Per::Process => match span.tid == moment.tid {
+                true => moment.pid(),
+                false => system.pid(span.tid?),
+            }
+            .map(Value::Process),
+            Per::Comm => comm(span, moment).map(Value::Text),
+            Per::Cpu => span.cpu.map(|cpu| Value::Number(cpu.0.into())),
+            Per::Priority => system.priority(span.tid?).map(|priority| Value::Number(priority.0.into())),
+            Per::Event => Some(Value::Class(moment.event.class)),
+            Per::Irq | Per::Softirq | Per::Syscall => span.name.clone().map(Value::Text),
+            Per::Field(_) => {
+                let field = (*self.fields.get(moment.event.class.index())?)?;
+                match moment.event.value(field)? {
+                    View::Unsigned(value, _) => Some(Value::Number(value.cast_signed())),
+                    View::Signed(value, _) | View::Label(value, None) => Some(Value::Number(value)),
+                    View::Text(text) | View::Label(_, Some(text)) => {
+                        Some(Value::Text(String::from_utf8_lossy(text).into()))
+                    }
+                    View::Float(_) | View::List(_) | View::Group(_) => None,
+                }
+            }
+        };
+        value().unwrap_or(Value::Unknown)
+    }
+
+    /// Returns the text of a value, given the event at which a span of its row was found last.
+    pub(crate) fn label(
+        &self,
+        value: &Value,
+        span: &Span,
+        moment: &Moment<'_>,
+        classes: &[Arc<str>],
+    ) -> Arc<str> {
+        let named = |name: Option<Arc<str>>, id: i32| match name {
+            Some(name) => format!("{name}/{id}").into(),
+            None => id.to_string().into(),
+        };
+        match value {
+            Value::Unknown => "?".into(),
+            Value::Thread(tid) => named(comm(span, moment), tid.0),
+            Value::Process(pid) => named(moment.system.program(*pid).cloned(), pid.0),
+            Value::Number(number) => match self.per {
+                Per::Cpu => format!("cpu{number}").into(),
+                Per::Priority => {
+                    sordino_timeline::Priority(i32::try_from(*number).unwrap_or_default()).to_string().into()
+                }
+                _ => number.to_string().into(),
+            },
+            Value::Text(text) => Arc::clone(text),
+            Value::Class(class) => classes.get(class.index()).cloned().unwrap_or_else(|| "?".into()),
+        }
+    }
+}
+
+fn comm(span: &Span, moment: &Moment<'_>) -> Option<Arc<str>> {
+    if span.tid == moment.tid { moment.comm().cloned() } else { moment.system.comm(span.tid?).cloned() }
+}

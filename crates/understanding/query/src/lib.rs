@@ -1,0 +1,62 @@
+//! Statistics of a timeline: one measure over the whole trace, by thread, CPU, interrupt or anything else.
+//!
+//! A [`Query`] is one pass over a super-trace. It cuts the trace into [`Span`]s, such as the stretches for which threads
+//! had a CPU, and adds each to the row of its [`Per`] in a [`StatisticsTable`]. Memory is bounded: a row keeps a
+//! [`Durations`], not its spans, and the number of rows is limited.
+//!
+//! [`Within`] and [`SpanCondition`] choose the part of the trace: a time, and the events that end the spans.
+//!
+//! A span that touches a loss, or whose begin or end the trace does not show, is in no statistics: the table counts it
+//! [apart](Apart).
+//!
+//! ```
+//! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
+//! use sordino_query::{Measure, Query};
+//! use sordino_timeline::SuperTrace;
+//!
+//! let mut classes = Classes::default();
+//! let begin = classes.add(Class::new(Domain::User, "net:request", [""; 0]));
+//! let end = classes.add(Class::new(Domain::User, "net:answer", [""; 0]));
+//! let mut events = [(100, begin), (130, end), (200, begin), (270, end)].into_iter();
+//! let source = move |event: &mut Event| -> Result<Step, std::io::Error> {
+//!     let Some((time, class)) = events.next() else { return Ok(Step::End) };
+//!     event.begin(Time(time), class);
+//!     event.tid = Some(Tid(7));
+//!     Ok(Step::Event)
+//! };
+//! let mut trace = SuperTrace::new(&classes, [source]);
+//! let measure = Measure::Duration("net:request..net:answer".parse()?);
+//! let mut query = Query::new(&classes, trace.recorded(), measure, &[])?;
+//! while let Some(item) = trace.next()? {
+//!     query.take(&item);
+//! }
+//! let table = query.finish();
+//! assert_eq!((table.rows[0].summary.count, table.rows[0].summary.max), (2, Nanos(70)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod calls;
+mod condition;
+mod durations;
+mod facts;
+mod interrupts;
+mod key;
+mod measure;
+mod names;
+mod query;
+mod schedule;
+mod span;
+mod table;
+mod turn;
+mod when;
+
+pub use condition::SpanCondition;
+pub use durations::{Bar, DurationStatistics, Durations};
+pub use facts::Facts;
+pub use key::{Per, PerError};
+pub use measure::{Measure, MissingEvents};
+pub use query::{Error, IsSpanWanted, Query};
+pub use span::Span;
+pub use table::{Apart, StatisticsRow, StatisticsTable, WaitPart};
+pub use when::{Around, TimePoint, Within};

@@ -1,0 +1,125 @@
+//! The measures, and the kernel's events that each needs.
+
+use crate::key::Per;
+use sordino_analyze::IntervalRule;
+use sordino_timeline::Recorded;
+
+/// The spans of time, or the events, that a query finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// All events, which have no length.
+    Count,
+    /// The time for which threads have a CPU, also where the recording's begin or end cuts it.
+    Active,
+    /// The stretches for which threads have a CPU, each with its length.
+    Slices,
+    /// The waits of threads from a wake-up until they have a CPU.
+    Latency,
+    /// The waits of threads from a preemption until they have a CPU again.
+    Preemption,
+    /// The sleeps of threads until a wake-up.
+    Sleep,
+    /// The intervals of a rule, from an event to another.
+    Duration(IntervalRule),
+    /// System calls, from entry to exit.
+    Syscalls,
+    /// Handlers of interrupts, nested ones included.
+    Irqs,
+    /// Handlers of softirqs, with the interrupts in them.
+    Softirqs,
+}
+
+/// The kernel's events that a measure needs and a recording lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingEvents {
+    /// The group of events that `--kernel` of `sordino record` takes.
+    pub group: &'static str,
+    /// True if the measure finds nothing without them.
+    pub is_needed: bool,
+}
+
+impl Measure {
+    /// Returns the measure's name, as a user names it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Active => "active",
+            Self::Slices => "slices",
+            Self::Latency => "latency",
+            Self::Preemption => "preemption",
+            Self::Sleep => "sleep",
+            Self::Duration(rule) if rule.is_chain() => "period",
+            Self::Duration(_) => "duration",
+            Self::Syscalls => "syscalls",
+            Self::Irqs => "irqs",
+            Self::Softirqs => "softirqs",
+        }
+    }
+
+    /// Returns the noun for one of its spans.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self {
+            Self::Count => "event",
+            Self::Active | Self::Slices => "slice",
+            Self::Latency => "wake-up",
+            Self::Preemption => "preemption",
+            Self::Sleep => "sleep",
+            Self::Duration(_) => "interval",
+            Self::Syscalls => "call",
+            Self::Irqs => "interrupt",
+            Self::Softirqs => "softirq",
+        }
+    }
+
+    /// Returns the keys of a table for which none are named.
+    pub fn usual_keys(&self) -> Vec<Per> {
+        vec![match self {
+            Self::Count => Per::Event,
+            Self::Active | Self::Slices | Self::Latency | Self::Preemption | Self::Sleep => Per::Thread,
+            Self::Duration(_) => Per::Thread,
+            Self::Syscalls => Per::Syscall,
+            Self::Irqs => Per::Irq,
+            Self::Softirqs => Per::Softirq,
+        }]
+    }
+
+    /// Returns the names of the parts of each span.
+    pub fn parts(&self) -> &'static [&'static str] {
+        match self {
+            // Beside the part that the CPU was idle, until it switched to the thread.
+            Self::Latency | Self::Preemption => {
+                &["interrupts", "other threads", "idle and switch", "unknown"]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Returns true if the key distinguishes spans of this measure.
+    pub fn fits(&self, per: &Per) -> bool {
+        match per {
+            Per::Irq => *self == Self::Irqs,
+            Per::Softirq => *self == Self::Softirqs,
+            Per::Syscall => *self == Self::Syscalls,
+            Per::Event | Per::Field(_) => matches!(self, Self::Count | Self::Duration(_)),
+            Per::Thread | Per::Process | Per::Comm | Per::Cpu | Per::Priority => true,
+        }
+    }
+
+    /// Returns the kernel's events that the measure needs and the trace lacks.
+    pub fn missing(&self, recorded: Recorded) -> Vec<MissingEvents> {
+        let needs: &[(bool, &'static str, bool)] = match self {
+            Self::Count | Self::Duration(_) => &[],
+            Self::Active | Self::Slices => &[(recorded.switches, "sched", true)],
+            Self::Latency | Self::Preemption => &[
+                (recorded.switches && recorded.wakeups, "sched", true),
+                (recorded.irqs && recorded.softirqs, "irq", false),
+            ],
+            Self::Sleep => &[(recorded.switches && recorded.wakeups, "sched", true)],
+            Self::Syscalls => &[(recorded.syscalls, "syscalls", true)],
+            Self::Irqs => &[(recorded.irqs || recorded.vectors, "irq", true)],
+            Self::Softirqs => &[(recorded.softirqs, "irq", true)],
+        };
+        let lacking = needs.iter().filter(|(is_recorded, ..)| !is_recorded);
+        lacking.map(|&(_, group, is_needed)| MissingEvents { group, is_needed }).collect()
+    }
+}

@@ -1,0 +1,342 @@
+//! One pass over a trace.
+
+use crate::calls::Calls;
+use crate::durations::Durations;
+use crate::interrupts::Interrupts;
+use crate::key::{Key, Per, Value};
+use crate::measure::Measure;
+use crate::schedule::{Schedule, Wanted};
+use crate::span::{Found, Span};
+use crate::table::{Apart, StatisticsRow, StatisticsTable, WaitPart};
+use sordino_analyze::Finder;
+use sordino_event::{Classes, Nanos, Tid, Time};
+use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The maximum number of rows. Each takes some kilobytes.
+const ROWS_MAX: usize = 10_000;
+
+/// Returns true for events of a thread whose spans are wanted.
+pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
+
+/// The reason why a question cannot be asked of a trace.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The trace lacks an event or a field of the rule.
+    #[error(transparent)]
+    Rule(#[from] sordino_analyze::Error),
+    /// No event of the trace has this field.
+    #[error("the recording has no event with a field '{0}'")]
+    Field(String),
+    /// The measure has no such key.
+    #[error("'{0}' distinguishes nothing in this measure")]
+    Key(String),
+    /// The kernel's events that the measure needs were not recorded.
+    #[error("the recording lacks the kernel's events for this measure: record with --kernel {0}")]
+    Kernel(&'static str),
+}
+
+/// A measure that is taken of a trace, item by item.
+pub struct Query {
+    measure: Measure,
+    pers: Vec<Per>,
+    keys: Vec<Key>,
+    class_names: Vec<Arc<str>>,
+    /// True for classes of a state dump, whose events did not happen while it was recorded; indexed by class.
+    is_dump: Vec<bool>,
+    only: Option<IsSpanWanted>,
+    follow: Follow,
+    rows: HashMap<Vec<Value>, Sums>,
+    /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
+    running: HashMap<Tid, (Vec<Value>, Vec<Arc<str>>)>,
+    all: Durations,
+    found: Vec<Found>,
+    apart: Apart,
+    crowded: u64,
+    lost: u64,
+    /// The time from which on it measures.
+    begin: Time,
+    span: Option<(Time, Time)>,
+}
+
+/// The part that finds the spans.
+#[derive(Debug)]
+enum Follow {
+    Events,
+    Schedule(Schedule),
+    Calls(Calls),
+    Interrupts(Interrupts),
+    Finder(Box<Finder>),
+}
+
+/// The sums of a row.
+#[derive(Debug)]
+struct Sums {
+    labels: Vec<Arc<str>>,
+    distribution: Durations,
+    parts: Vec<Nanos>,
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query")
+            .field("measure", &self.measure)
+            .field("pers", &self.pers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Query {
+    /// Creates a query of a trace with these classes and kinds of the kernel's events. Without keys, it has the
+    /// measure's usual ones.
+    ///
+    /// # Errors
+    /// The trace lacks events or a field, or a key does not fit the measure.
+    pub fn new(classes: &Classes, recorded: Recorded, measure: Measure, pers: &[Per]) -> Result<Self, Error> {
+        if let Some(missing) = measure.missing(recorded).into_iter().find(|missing| missing.is_needed) {
+            return Err(Error::Kernel(missing.group));
+        }
+        let pers = if pers.is_empty() { measure.usual_keys() } else { pers.to_vec() };
+        if let Some(per) = pers.iter().find(|per| !measure.fits(per)) {
+            return Err(Error::Key(per.to_string()));
+        }
+        let keys: Vec<Key> = pers.iter().map(|per| Key::new(per, classes)).collect();
+        if let Some((per, _)) = pers.iter().zip(&keys).find(|(_, key)| key.lacks_field()) {
+            return Err(Error::Field(per.to_string()));
+        }
+        let follow = match &measure {
+            Measure::Count => Follow::Events,
+            Measure::Active | Measure::Slices => Follow::Schedule(Schedule::new(Wanted::Runs)),
+            Measure::Latency => Follow::Schedule(Schedule::new(Wanted::Latencies)),
+            Measure::Preemption => Follow::Schedule(Schedule::new(Wanted::Preemptions)),
+            Measure::Sleep => Follow::Schedule(Schedule::new(Wanted::Sleeps)),
+            Measure::Syscalls => Follow::Calls(Calls::default()),
+            Measure::Irqs => Follow::Interrupts(Interrupts::new(false)),
+            Measure::Softirqs => Follow::Interrupts(Interrupts::new(true)),
+            Measure::Duration(rule) => Follow::Finder(Box::new(Finder::new(classes, rule.clone())?)),
+        };
+        Ok(Self {
+            class_names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
+            is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect(),
+            measure,
+            pers,
+            keys,
+            only: None,
+            follow,
+            rows: HashMap::new(),
+            running: HashMap::new(),
+            all: Durations::default(),
+            found: Vec::new(),
+            apart: Apart::default(),
+            crowded: 0,
+            lost: 0,
+            begin: Time::MIN,
+            span: None,
+        })
+    }
+
+    /// Limits the query to the spans of which `wanted` accepts the event that ends each, and its thread.
+    #[must_use]
+    pub fn only(self, wanted: IsSpanWanted) -> Self {
+        Self { only: Some(wanted), ..self }
+    }
+
+    /// Has the query measure from this time on only. Earlier events show what the machine did then.
+    #[must_use]
+    pub fn since(self, begin: Time) -> Self {
+        Self { begin, ..self }
+    }
+
+    /// Processes the next item of the trace.
+    pub fn take(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(moment) => {
+                let now = moment.event.time;
+                if now >= self.begin {
+                    self.span = Some((self.span.map_or(now, |(first, _)| first), now));
+                }
+                self.event(item, moment);
+            }
+            Item::Loss(loss) => {
+                if loss.to >= self.begin {
+                    self.lost += loss.count.unwrap_or(0);
+                }
+                match &mut self.follow {
+                    Follow::Events => {}
+                    Follow::Schedule(schedule) => schedule.lose(loss, &mut self.found),
+                    Follow::Calls(calls) => calls.lose(loss),
+                    Follow::Interrupts(interrupts) => interrupts.lose(loss, &mut self.found),
+                    Follow::Finder(finder) => _ = finder.take(item),
+                }
+                let broken = self.found.drain(..).count() as u64;
+                self.apart.broken += if loss.to >= self.begin { broken } else { 0 };
+            }
+            Item::Disorder(_) => {}
+        }
+    }
+
+    fn event(&mut self, item: &Item<'_>, moment: &Moment<'_>) {
+        match &mut self.follow {
+            Follow::Events => {
+                let (at, tid, cpu) = (moment.event.time, moment.tid, moment.cpu);
+                let span = Span { from: at, to: at, tid, cpu, name: None, parts: Vec::new() };
+                if at >= self.begin && self.is_dump.get(moment.event.class.index()) != Some(&true) {
+                    self.add(&span, moment);
+                }
+            }
+            Follow::Schedule(schedule) => schedule.take(moment, &mut self.found),
+            Follow::Calls(calls) => calls.take(moment, &mut self.found),
+            Follow::Interrupts(interrupts) => interrupts.take(moment, &mut self.found),
+            Follow::Finder(finder) => self.found.extend(finder.take(item).map(|found| match found {
+                sordino_analyze::FoundInterval::Whole(interval) => Found::Whole(Span {
+                    from: interval.begin,
+                    to: interval.end,
+                    tid: Some(interval.tid),
+                    cpu: interval.end_cpu,
+                    name: None,
+                    parts: Vec::new(),
+                }),
+                sordino_analyze::FoundInterval::Broken => Found::Broken,
+            })),
+        }
+        if !self.found.is_empty() {
+            let mut found = std::mem::take(&mut self.found);
+            found.drain(..).for_each(|found| match found {
+                _ if moment.event.time < self.begin => {}
+                Found::Whole(span) | Found::Cut(span) if self.measure == Measure::Active => {
+                    self.add(&self.clipped(span), moment);
+                }
+                Found::Whole(span) => self.add(&span, moment),
+                Found::Cut(_) => self.apart.cut += 1,
+                Found::Broken => self.apart.broken += 1,
+            });
+            self.found = found;
+        }
+        if let (Measure::Active, Some(Kernel::Switch { prev, next, .. })) = (&self.measure, moment.kernel) {
+            self.running.remove(&prev.tid);
+            let at = moment.event.time;
+            let span = Span {
+                from: at,
+                to: at,
+                tid: Some(next.tid),
+                cpu: moment.cpu,
+                name: None,
+                parts: Vec::new(),
+            };
+            if next.tid != Tid(0) && self.wants(&span, moment) {
+                let values = self.values(&span, moment);
+                let labels = self.labels(&values, &span, moment);
+                self.running.insert(next.tid, (values, labels));
+            }
+        }
+    }
+
+    /// Returns the part of a span that is measured.
+    fn clipped(&self, span: Span) -> Span {
+        Span { from: span.from.max(self.begin), ..span }
+    }
+
+    fn wants(&self, span: &Span, moment: &Moment<'_>) -> bool {
+        self.only.as_ref().is_none_or(|only| only(moment, span.tid))
+    }
+
+    fn values(&self, span: &Span, moment: &Moment<'_>) -> Vec<Value> {
+        self.keys.iter().map(|key| key.value(span, moment)).collect()
+    }
+
+    fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
+        let both = self.keys.iter().zip(values);
+        both.map(|(key, value)| key.label(value, span, moment, &self.class_names)).collect()
+    }
+
+    fn add(&mut self, span: &Span, moment: &Moment<'_>) {
+        if !self.wants(span, moment) {
+            return;
+        }
+        let values = self.values(span, moment);
+        if !self.rows.contains_key(&values) {
+            if self.rows.len() == ROWS_MAX {
+                self.crowded += 1;
+                return;
+            }
+            let labels = self.labels(&values, span, moment);
+            self.rows.insert(values.clone(), Sums::new(labels));
+        }
+        if let Some(row) = self.rows.get_mut(&values) {
+            row.add(span);
+            self.all.add(span.length(), span.from);
+        }
+    }
+
+    /// Returns the table after the last item.
+    pub fn finish(mut self) -> StatisticsTable {
+        let (first, last) = self.span.unwrap_or_default();
+        let mut found = Vec::new();
+        match &mut self.follow {
+            Follow::Schedule(schedule) => schedule.finish(last, &mut found),
+            Follow::Calls(calls) => self.apart.cut += calls.open(),
+            Follow::Interrupts(interrupts) => self.apart.cut += interrupts.open(),
+            Follow::Events | Follow::Finder(_) => {}
+        }
+        for found in found {
+            match found {
+                Found::Cut(span) if self.measure == Measure::Active => {
+                    let Some((values, labels)) = span.tid.and_then(|tid| self.running.remove(&tid)) else {
+                        continue;
+                    };
+                    let span = Span { from: span.from.max(self.begin), ..span };
+                    self.rows.entry(values).or_insert_with(|| Sums::new(labels)).add(&span);
+                    self.all.add(span.length(), span.from);
+                }
+                _ => self.apart.cut += 1,
+            }
+        }
+        if let Follow::Finder(finder) = self.follow {
+            let unpaired = finder.finish().unpaired;
+            self.apart.cut += unpaired.begins + unpaired.ends;
+        }
+        let names = self.measure.parts();
+        let mut rows: Vec<StatisticsRow> =
+            self.rows.into_values().filter_map(|sums| sums.close(names)).collect();
+        rows.sort_by(|a, b| a.labels.cmp(&b.labels));
+        match self.measure {
+            Measure::Count => rows.sort_by_key(|row| Reverse(row.summary.count)),
+            Measure::Latency | Measure::Preemption => rows.sort_by_key(|row| Reverse(row.summary.max)),
+            _ => rows.sort_by_key(|row| Reverse(row.summary.total)),
+        }
+        StatisticsTable {
+            measure: self.measure.name(),
+            unit: self.measure.unit(),
+            has_lengths: self.measure != Measure::Count,
+            is_share_of_wall: matches!(self.measure, Measure::Active | Measure::Irqs | Measure::Softirqs),
+            keys: self.pers.iter().map(Per::to_string).collect(),
+            wall: last - first,
+            rows,
+            all: self.all.summary(),
+            apart: self.apart,
+            crowded: self.crowded,
+            lost: self.lost,
+        }
+    }
+}
+
+impl Sums {
+    fn new(labels: Vec<Arc<str>>) -> Self {
+        Self { labels, distribution: Durations::default(), parts: Vec::new() }
+    }
+
+    fn add(&mut self, span: &Span) {
+        self.distribution.add(span.length(), span.from);
+        self.parts.resize(span.parts.len().max(self.parts.len()), Nanos::ZERO);
+        self.parts.iter_mut().zip(&span.parts).for_each(|(sum, part)| *sum += *part);
+    }
+
+    fn close(mut self, names: &'static [&'static str]) -> Option<StatisticsRow> {
+        let parts = names.iter().zip(self.parts).map(|(name, time)| WaitPart { name, time }).collect();
+        Some(StatisticsRow { labels: self.labels, summary: self.distribution.summary()?, parts })
+    }
+}

@@ -1,0 +1,265 @@
+//! The states of all threads: running, waiting for a CPU, asleep.
+//!
+//! A thread's state is known from its first switch on. A loss of the kernel's records makes it unknown where a record of
+//! it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have run
+//! and slept again.
+
+use crate::span::{Found, Span};
+use crate::turn::{Turn, Use, Uses};
+use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
+use sordino_timeline::{Kernel, Moment, TaskState};
+use std::collections::HashMap;
+
+/// The kind of spans that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The stretches for which a thread has a CPU. Those that the recording's begin or end cuts are found as cut.
+    Runs,
+    /// The waits from a wake-up until the thread has a CPU, in four parts.
+    Latencies,
+    /// The waits from a preemption until the thread has a CPU again, in four parts.
+    Preemptions,
+    /// The sleeps until a wake-up.
+    Sleeps,
+}
+
+/// The threads and CPUs of a trace, so far.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    wanted: Wanted,
+    threads: HashMap<Tid, State>,
+    turns: HashMap<Cpu, Turn>,
+    /// The time of the first event, from which on the uses of all CPUs are summed.
+    begin: Option<Time>,
+    lost_until: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Unknown,
+    Running { since: Time },
+    Waiting(Wait),
+    Asleep { since: Time },
+}
+
+/// The wait of a thread for a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Time,
+    is_wake_up: bool,
+    /// The CPU in whose queue the thread stands, the time since when, and the uses of that CPU until then.
+    queue: Option<(Cpu, Time, Uses)>,
+    /// The parts of the time before it stood there.
+    before: Uses,
+}
+
+impl Schedule {
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        Self { wanted, threads: HashMap::new(), turns: HashMap::new(), begin: None, lost_until: None }
+    }
+
+    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let now = moment.event.time;
+        let begin = *self.begin.get_or_insert(now);
+        let Some(kernel) = moment.kernel else { return };
+        if let Some(cpu) = moment.cpu {
+            let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
+            match kernel {
+                Kernel::Switch { prev, state, next } => {
+                    let cut = turn.first.filter(|_| turn.running.is_none());
+                    turn.switch(now, next.tid);
+                    turn.first = None;
+                    self.leave(prev.tid, state, cpu, now, cut, found);
+                    self.come(next.tid, cpu, now, found);
+                }
+                Kernel::Enter(_) => turn.enter(now),
+                Kernel::Exit(_) => turn.exit(now),
+                _ => {}
+            }
+        }
+        match kernel {
+            Kernel::Waking { tid, cpu, .. } | Kernel::Woken { tid, cpu, .. } => {
+                self.wake(tid, cpu, now, found)
+            }
+            Kernel::Migrate { tid, to, .. } => self.queue(tid, Some(to), now),
+            Kernel::Thread(born) if !born.dumped => {
+                self.threads.insert(born.tid, State::Asleep { since: now });
+            }
+            Kernel::Gone { tid } => {
+                self.threads.remove(&tid);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+        if loss.pid.is_some() {
+            return;
+        }
+        self.lost_until = self.lost_until.max(Some(loss.to));
+        let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
+        for (cpu, turn) in &mut self.turns {
+            if is_lost(*cpu) {
+                let running = turn.running;
+                turn.lose(loss.from);
+                let state = running.and_then(|tid| self.threads.get_mut(&tid));
+                if let Some(state @ State::Running { .. }) = state {
+                    *state = State::Unknown;
+                    found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
+                }
+            }
+        }
+        for state in self.threads.values_mut() {
+            if let State::Waiting(wait) = state {
+                let is_wanted = wait.is_its(self.wanted);
+                *state = State::Unknown;
+                found.extend(is_wanted.then_some(Found::Broken));
+            }
+        }
+    }
+
+    /// Ends the trace. Threads that run are found until then.
+    pub(crate) fn finish(&mut self, end: Time, found: &mut Vec<Found>) {
+        for (cpu, turn) in &self.turns {
+            if let (Some(tid), Wanted::Runs) = (turn.running.filter(|tid| *tid != Tid(0)), self.wanted)
+                && let Some(State::Running { since }) = self.threads.get(&tid)
+            {
+                found.push(Found::Cut(span(tid, Some(*cpu), *since, end)));
+            }
+        }
+        let waits = self.threads.values().filter(|state| match state {
+            State::Waiting(wait) => wait.is_its(self.wanted),
+            State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+            _ => false,
+        });
+        found.extend(waits.map(|_| Found::Broken));
+    }
+
+    /// Ends the run of the thread that leaves a CPU; `cut` is the time since which it has had it at least, if it had it
+    /// before the recording began.
+    fn leave(
+        &mut self,
+        tid: Tid,
+        state: TaskState,
+        cpu: Cpu,
+        now: Time,
+        cut: Option<Time>,
+        found: &mut Vec<Found>,
+    ) {
+        if tid == Tid(0) {
+            return;
+        }
+        let before = self.threads.insert(
+            tid,
+            match state {
+                TaskState::Runnable => State::Waiting(self.wait(false, Some(cpu), now)),
+                _ => State::Asleep { since: now },
+            },
+        );
+        // The kernel's tracer misses a switch now and then.
+        if let Some(State::Waiting(wait)) = before
+            && wait.is_its(self.wanted)
+        {
+            found.push(Found::Broken);
+        }
+        if self.wanted == Wanted::Runs {
+            found.push(match (before, cut) {
+                (Some(State::Running { since }), _) => Found::Whole(span(tid, Some(cpu), since, now)),
+                (_, Some(first)) => Found::Cut(span(tid, Some(cpu), first, now)),
+                _ => Found::Broken,
+            });
+        }
+        if state == TaskState::Dead {
+            self.threads.remove(&tid);
+        }
+    }
+
+    fn come(&mut self, tid: Tid, cpu: Cpu, now: Time, found: &mut Vec<Found>) {
+        if tid == Tid(0) {
+            return;
+        }
+        match self.threads.insert(tid, State::Running { since: now }) {
+            Some(State::Waiting(wait)) if wait.is_its(self.wanted) => {
+                let parts = self.parts(&wait, cpu, now).to_vec();
+                found.push(Found::Whole(Span { parts, ..span(tid, Some(cpu), wait.since, now) }));
+            }
+            // The wake-up was not recorded.
+            Some(State::Asleep { .. } | State::Unknown) | None if self.wanted == Wanted::Latencies => {
+                found.push(Found::Broken);
+            }
+            Some(State::Asleep { .. }) if self.wanted == Wanted::Sleeps => found.push(Found::Broken),
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time, found: &mut Vec<Found>) {
+        match self.threads.get(&tid) {
+            Some(State::Asleep { since }) if self.lost_until.is_none_or(|until| until <= *since) => {
+                if self.wanted == Wanted::Sleeps {
+                    found.push(Found::Whole(span(tid, cpu, *since, now)));
+                }
+                let wait = self.wait(true, cpu, now);
+                self.threads.insert(tid, State::Waiting(wait));
+            }
+            Some(State::Asleep { .. }) => {
+                found.extend((self.wanted == Wanted::Sleeps).then_some(Found::Broken));
+                self.threads.insert(tid, State::Unknown);
+            }
+            // The first record may have the CPU on which it ran last, and the second that which was chosen.
+            Some(State::Waiting(_)) => self.queue(tid, cpu, now),
+            Some(State::Running { .. } | State::Unknown) | None => {}
+        }
+    }
+
+    /// Notes that a thread that waits does so in the queue of this CPU from now on.
+    fn queue(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time) {
+        let Some(State::Waiting(mut wait)) = self.threads.get(&tid).copied() else { return };
+        if cpu.is_some() && wait.queue.map(|(cpu, ..)| cpu) != cpu {
+            let before = self.passed(&wait, wait.queue.map(|(cpu, ..)| cpu), now);
+            wait = Wait { before, since: wait.since, ..self.wait(wait.is_wake_up, cpu, now) };
+            self.threads.insert(tid, State::Waiting(wait));
+        }
+    }
+
+    fn wait(&self, is_wake_up: bool, cpu: Option<Cpu>, now: Time) -> Wait {
+        let unknown =
+            || [Nanos::ZERO, Nanos::ZERO, Nanos::ZERO, self.begin.map_or(Nanos::ZERO, |begin| now - begin)];
+        let uses = |cpu: Cpu| self.turns.get(&cpu).map_or_else(unknown, |turn| turn.until(now));
+        Wait { since: now, is_wake_up, queue: cpu.map(|cpu| (cpu, now, uses(cpu))), before: [Nanos::ZERO; 4] }
+    }
+
+    /// Returns the parts of a wait that ends on `cpu`.
+    fn parts(&self, wait: &Wait, cpu: Cpu, now: Time) -> Uses {
+        self.passed(wait, Some(cpu), now)
+    }
+
+    /// Returns the parts of a wait until now, if the thread stood in the queue of `cpu` since it was queued last.
+    fn passed(&self, wait: &Wait, cpu: Option<Cpu>, now: Time) -> Uses {
+        let mut parts = wait.before;
+        match (wait.queue, cpu.and_then(|cpu| Some((cpu, self.turns.get(&cpu)?)))) {
+            (Some((queue, _, before)), Some((cpu, turn))) if queue == cpu => {
+                let after = turn.until(now);
+                for (part, (after, before)) in parts.iter_mut().zip(after.into_iter().zip(before)) {
+                    *part += after - before;
+                }
+            }
+            (Some((_, since, _)), _) => parts[Use::Unknown as usize] += now - since,
+            (None, _) => parts[Use::Unknown as usize] += now - wait.since,
+        }
+        parts
+    }
+}
+
+impl Wait {
+    fn is_its(&self, wanted: Wanted) -> bool {
+        match wanted {
+            Wanted::Latencies => self.is_wake_up,
+            Wanted::Preemptions => !self.is_wake_up,
+            Wanted::Runs | Wanted::Sleeps => false,
+        }
+    }
+}
+
+fn span(tid: Tid, cpu: Option<Cpu>, from: Time, to: Time) -> Span {
+    Span { from, to, tid: Some(tid), cpu, name: None, parts: Vec::new() }
+}

@@ -1,0 +1,101 @@
+//! `sordino query`: its statistics agree with those of an independent script, and say what they lack.
+
+use serde_json::Value;
+use sordino_tests::Scene;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The number of spans of a row, their total and their maximum in nanoseconds.
+type Sums = BTreeMap<String, [i64; 3]>;
+
+/// Returns the sums by the script, which reads what babeltrace2 prints of a kernel's trace.
+fn by_script(scene: &Scene, kernel: &Path, measure: &str) -> Sums {
+    let text = scene.run(Command::new("babeltrace2").arg("--clock-seconds").arg(kernel));
+    let path = scene.path("babeltrace.txt");
+    std::fs::write(&path, text.succeeded()).expect("a file");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/agreement.py");
+    let summed = scene.run(Command::new("python3").arg(script).arg(&path));
+    let all: Value = serde_json::from_str(summed.succeeded()).expect("JSON");
+    serde_json::from_value(all[measure].clone()).expect("sums")
+}
+
+fn by_query(scene: &Scene, recording: &str, measure: &str) -> Sums {
+    let printed = scene.sordino(&["query", recording, measure, "--json"]);
+    let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
+    let rows = document["tables"][0]["rows"].as_array().expect("rows").iter();
+    let sums = rows.map(|row| {
+        let (label, summary) = (row["labels"][0].as_str().expect("a label"), &row["summary"]);
+        let name = match measure {
+            "slices" | "latency" => label.rsplit('/').next().unwrap_or(label),
+            "softirqs" => {
+                SOFTIRQS.iter().find(|(name, _)| *name == label).map_or(label, |(_, number)| *number)
+            }
+            _ => label,
+        };
+        let of = |key: &str| summary[key].as_i64().expect("a number");
+        (name.to_owned(), [of("count"), of("total_ns"), of("max_ns")])
+    });
+    sums.collect()
+}
+
+/// The kernel's names of softirqs and their numbers, which a trace has.
+const SOFTIRQS: [(&str, &str); 10] = [
+    ("HI", "0"),
+    ("TIMER", "1"),
+    ("NET_TX", "2"),
+    ("NET_RX", "3"),
+    ("BLOCK", "4"),
+    ("IRQ_POLL", "5"),
+    ("TASKLET", "6"),
+    ("SCHED", "7"),
+    ("HRTIMER", "8"),
+    ("RCU", "9"),
+];
+
+#[test]
+fn each_measure_agrees_with_a_script_that_reads_what_babeltrace2_prints() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let load =
+        "for i in 1 2 3 4 5; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05";
+    let options = ["--kernel", "sched,irq,syscalls", "--no-user"];
+    let recording = scene.record(&options, &["sh", "-c", load]);
+    assert_eq!(recording.lost(), 0);
+    let kernel = recording.path.join("kernel");
+    for measure in ["slices", "latency", "syscalls", "irqs", "softirqs"] {
+        let (script, query) =
+            (by_script(&scene, &kernel, measure), by_query(&scene, recording.name(), measure));
+        assert!(measure.ends_with("irqs") || query.len() > 5, "{measure}: {query:?}");
+        assert_eq!(script.keys().collect::<Vec<_>>(), query.keys().collect::<Vec<_>>(), "{measure}");
+        for (row, [count, total, max]) in &query {
+            let [script_count, script_total, script_max] = script[row];
+            assert_eq!(*count, script_count, "{measure} of {row}");
+            // babeltrace2 rounds each time by up to a nanosecond.
+            assert!((total - script_total).abs() <= 2 * count, "{measure} of {row}: {total}, {script_total}");
+            assert!((max - script_max).abs() <= 2, "{measure} of {row}: {max}, {script_max}");
+        }
+    }
+}
+
+#[test]
+fn a_query_says_what_the_recording_lacks() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let npt = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "1000"];
+    let recording = scene.record(&[], &npt);
+    let name = recording.name();
+    scene.refuses(2, &["lacks the kernel's events", "--kernel sched"], &["query", name, "latency"]);
+    scene.refuses(2, &["the measure needs --event"], &["query", name, "period"]);
+    scene.refuses(
+        2,
+        &["`npt:lop`", "did you mean npt:loop"],
+        &["query", name, "period", "--event", "npt:lop"],
+    );
+    scene.refuses(2, &["'irq' distinguishes nothing"], &["query", name, "count", "--per", "irq"]);
+    scene.refuses(2, &["no such variable", "^^^^"], &["query", name, "count", "--where", "$cor == 1"]);
+    let printed = scene.sordino(&["query", name, "period", "--event", "npt:loop"]);
+    assert!(printed.succeeded().starts_with("period per thread: 999 intervals in "), "{printed:?}");
+    let per =
+        ["query", name, "count", "--per", "event,field:number", "--where", "number < 3 && $name == \"loop\""];
+    let printed = scene.sordino(&per);
+    assert!(printed.succeeded().starts_with("count per event, number: 2 events in "), "{printed:?}");
+}
