@@ -4,8 +4,8 @@ pub(crate) mod groups;
 
 use crate::Failure;
 use crate::commands::{
-    become_user, check, compare, demo, disturb, events, explain, grant, list, manual, npt, record, recover,
-    session, shield,
+    become_user, check, compare, demo, disturb, events, explain, export, grant, list, manual, npt, record,
+    recover, session, shield,
 };
 use crate::failure::UNUSABLE;
 use crate::terminal::layout_columns;
@@ -61,6 +61,7 @@ pub(crate) enum Command {
     List(list::Options),
     Events(events::Options),
     Explain(explain::Options),
+    Export(export::Options),
     Npt(npt::Options),
     Shield(shield::Options),
     Check(check::Options),

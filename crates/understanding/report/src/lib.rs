@@ -62,3 +62,4 @@ pub use layout::{columns, fit, fold, table, tied};
 pub use listing::{Format, LISTING_VERSION, Listing};
 pub use page::TIE;
 pub use time::TimeFormat;
+pub use value::{json_text, json_value};
