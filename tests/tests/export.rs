@@ -5,7 +5,7 @@ use sordino_tests::disk::SmallDisk;
 use sordino_tests::listing::counts;
 use sordino_tests::{Recording, Scene, perfetto};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A recording of a program and the kernel, as root.
@@ -143,6 +143,64 @@ fn perfetto_reads_hostile_names() {
     assert_eq!(rows.iter().map(large).collect::<Vec<_>>(), (-8..0).rev().collect::<Vec<_>>());
 }
 
+/// Counts the events of a CSV file by name, and returns its texts. Python's parser reads it.
+const READ_CSV: &str = "
+import collections, csv, json, sys
+rows = list(csv.DictReader(open(sys.argv[1], newline='', encoding='utf-8')))
+events = [row for row in rows if row['type'] == 'event']
+fields = [json.loads(row['fields']) for row in events]
+print(json.dumps({'counts': collections.Counter(row['name'] for row in events),
+    'texts': [field.get('text') for field in fields], 'large': [field.get('large') for field in fields]}))";
+/// The same for Chrome's JSON, with the number of each thread's runs and their time in nanoseconds.
+const READ_CHROME: &str = "
+import collections, json, sys
+from decimal import Decimal
+events = json.load(open(sys.argv[1], encoding='utf-8'), parse_float=Decimal)['traceEvents']
+runs = collections.defaultdict(lambda: [0, 0])
+for event in (event for event in events if event.get('cat') == 'sched'):
+    run = runs[event['args']['tid']]
+    run[0] += 1
+    run[1] += int(event['dur'] * 1000)
+mine = [event for event in events if event.get('cat') in ('user', 'kernel')]
+print(json.dumps({'counts': collections.Counter(event['name'] for event in mine), 'runs': runs,
+    'texts': [event['args'].get('text') for event in mine]}, default=str))";
+
+fn python(scene: &Scene, script: &str, file: &Path) -> Value {
+    let ended = scene.run(Command::new("python3").args(["-c", script]).arg(file));
+    serde_json::from_str(ended.succeeded()).unwrap()
+}
+
+#[test]
+fn csv_json_and_chrome_have_the_same_events_and_run_times() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = recorded(&scene);
+    let events = listed(&scene, &recording);
+    let ours = serde_json::to_value(count_by_name(events.iter())).unwrap();
+    let csv = python(&scene, READ_CSV, &export(&scene, &recording, "csv"));
+    assert_eq!(csv["counts"], ours);
+    let chrome = python(&scene, READ_CHROME, &export(&scene, &recording, "chrome"));
+    assert_eq!(chrome["counts"], ours);
+    // Idle CPUs have no runs there.
+    let runs = runs(&events).into_iter().filter(|(tid, _)| *tid != 0);
+    let runs: BTreeMap<String, _> = runs.map(|(tid, run)| (tid.to_string(), run)).collect();
+    assert_eq!(chrome["runs"], serde_json::to_value(runs).unwrap());
+    let json = std::fs::read_to_string(export(&scene, &recording, "json")).unwrap();
+    assert_eq!(sordino_tests::listing::items(&json), events);
+}
+
+#[test]
+fn csv_and_chrome_have_hostile_names() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let events = listed(&scene, &recording);
+    let texts: Vec<&Value> = events.iter().map(|event| &event["fields"]["text"]).collect();
+    let csv = python(&scene, READ_CSV, &export(&scene, &recording, "csv"));
+    assert_eq!(csv["texts"], serde_json::to_value(&texts).unwrap());
+    assert_eq!(csv["large"][0], u64::MAX);
+    let chrome = python(&scene, READ_CHROME, &export(&scene, &recording, "chrome"));
+    assert_eq!(chrome["texts"], serde_json::to_value(&texts).unwrap());
+}
+
 #[test]
 fn an_output_that_exists_stays_and_a_failed_export_leaves_nothing() {
     let scene = Scene::checked();
@@ -194,4 +252,4 @@ fn a_full_disk_and_a_closed_pipe_end_an_export() {
 }
 
 /// All formats of one file.
-const FORMATS: [&str; 1] = ["perfetto"];
+const FORMATS: [&str; 4] = ["perfetto", "chrome", "csv", "json"];

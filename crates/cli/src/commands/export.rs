@@ -10,9 +10,9 @@ use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use output::Destination;
 use serde_json::json;
-use sordino_event::Domain;
 use sordino_event::text::{count, printable};
-use sordino_export::{Exporter, Origin, Perfetto};
+use sordino_event::{Classes, Domain};
+use sordino_export::{Chrome, Csv, Exporter, Json, Origin, Perfetto};
 use sordino_timeline::Item;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +29,7 @@ const PORTION: usize = 1 << 18;
 Examples:
   sordino export --to perfetto -o motor.pftrace     # open it at https://ui.perfetto.dev
   sordino export sordino-20260131-120000 --to perfetto -o motor.pftrace --event 'sched_*, motor:*'
+  sordino export --to csv --event motor:period -o motor.csv
   sordino export --to perfetto | gzip > motor.pftrace.gz")]
 pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
@@ -53,12 +54,21 @@ pub(crate) struct Options {
 enum Format {
     /// Protobuf for Perfetto: scheduling, interrupts, events, wake-ups
     Perfetto,
+    /// JSON of trace events for chrome://tracing and others: runs, interrupts, events
+    Chrome,
+    /// Comma-separated values, one line for each event, with its fields as JSON
+    Csv,
+    /// JSON lines, as 'sordino events --json' prints them
+    Json,
 }
 
 impl Format {
-    fn is_text(self) -> bool {
+    fn exporter(self, classes: &Classes, origin: Origin) -> Box<dyn Exporter> {
         match self {
-            Self::Perfetto => false,
+            Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
+            Self::Chrome => Box::new(Chrome::new(classes, origin)),
+            Self::Csv => Box::new(Csv::new(classes)),
+            Self::Json => Box::new(Json::new(classes)),
         }
     }
 }
@@ -94,10 +104,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut sieve = wanted.sieve(&recording.classes);
     let [kernel_release, machine] = recording.kernel.clone();
     let origin = Origin { begin: recording.span().0, kernel_release, machine };
-    let mut exporter: Box<dyn Exporter> = match options.to {
-        Format::Perfetto => Box::new(Perfetto::new(&recording.classes, origin)),
-    };
-    let mut out = Destination::open(options.output.as_deref(), options.force, options.to.is_text())?;
+    let mut exporter = options.to.exporter(&recording.classes, origin);
+    let mut out =
+        Destination::open(options.output.as_deref(), options.force, options.to != Format::Perfetto)?;
     let (mut buffer, mut exported, mut is_read) = (Vec::new(), Exported::default(), true);
     let mut bytes = 0;
     exporter.begin(&mut buffer);

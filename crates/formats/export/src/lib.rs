@@ -5,15 +5,23 @@
 //!
 //! | module | format |
 //! |---|---|
+//! | `chrome` | Chrome's JSON |
+//! | `lines` | CSV, and JSON lines |
 //! | `perfetto` | Perfetto's protobuf: scheduling, interrupts, events and wake-ups as tracks |
+//! | `runs` | the spans in which threads ran and interrupts were handled, for formats without scheduling |
 //! | `wire` | the encoding of protobuf messages |
 //!
 //! Nothing here does I/O or reads a clock.
 #![forbid(unsafe_code)]
 
+mod chrome;
+mod lines;
 mod perfetto;
+mod runs;
 mod wire;
 
+pub use chrome::Chrome;
+pub use lines::{Csv, Json};
 pub use perfetto::Perfetto;
 
 use sordino_event::Time;

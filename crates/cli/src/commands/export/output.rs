@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::commands::events::is_read;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
-use crate::terminal::Output;
+use crate::terminal::{Output, is_terminal};
 use sordino_dirfd::{Dir, WholeFile, remedy};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ impl Destination {
             let file = create(path, may_replace)?;
             return Ok(Self::File(path.to_owned(), file));
         }
-        if is_text {
+        // A pipe and a file get the bytes as they are.
+        if is_text && is_terminal() {
             return Ok(Self::Standard(Output::of_json()));
         }
         let refusal = "this format is not for a terminal: name a file with -o, or redirect the output";
