@@ -116,8 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             exporter.take(item, &mut buffer);
             if buffer.len() >= PORTION {
                 bytes += buffer.len() as u64;
-                is_read = out.write(&buffer)?;
-                buffer.clear();
+                is_read = out.write(std::mem::replace(&mut buffer, Vec::with_capacity(2 * PORTION)))?;
             }
         }
         Ok(is_read)
@@ -125,10 +124,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if is_read {
         exporter.end(&mut buffer);
         bytes += buffer.len() as u64;
-        out.write(&buffer)?;
-        sieve.report();
+        is_read = out.write(buffer)?;
     }
     let written = out.close()?;
+    if is_read {
+        sieve.report();
+    }
     recording.close()?;
     if let Some(path) = written {
         answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;

@@ -8,11 +8,19 @@ use crate::terminal::{Output, is_terminal};
 use sordino_dirfd::{Dir, WholeFile, remedy};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 /// The destination of an export's bytes.
 pub(super) enum Destination {
-    File(PathBuf, WholeFile),
+    File(PathBuf, Writer),
     Standard(Output),
+}
+
+/// A thread that writes a file while the next portion is made.
+pub(super) struct Writer {
+    portions: SyncSender<Vec<u8>>,
+    thread: JoinHandle<io::Result<WholeFile>>,
 }
 
 impl Destination {
@@ -23,7 +31,7 @@ impl Destination {
     pub(super) fn open(path: Option<&Path>, may_replace: bool, is_text: bool) -> Result<Self, Failure> {
         if let Some(path) = path {
             let file = create(path, may_replace)?;
-            return Ok(Self::File(path.to_owned(), file));
+            return Ok(Self::File(path.to_owned(), Writer::start(file)));
         }
         // A pipe and a file get the bytes as they are.
         if is_text && is_terminal() {
@@ -33,20 +41,20 @@ impl Destination {
         Output::of_bytes().map(Self::Standard).ok_or_else(|| Failure::new(UNUSABLE, refusal))
     }
 
-    /// Writes bytes. Returns false if the reader closed standard output.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+    /// Writes bytes. Returns false if nobody takes more: the reader closed standard output, or the file can't be written,
+    /// which [`close`](Self::close) reports.
+    pub(super) fn write(&mut self, bytes: Vec<u8>) -> Result<bool, Failure> {
         match self {
-            Self::File(path, file) => {
-                file.write_all(bytes).map(|()| true).map_err(|error| failure(path, &error))
-            }
-            Self::Standard(output) => is_read(output.write_all(bytes)),
+            Self::File(_, writer) => Ok(writer.portions.send(bytes).is_ok()),
+            Self::Standard(output) => is_read(output.write_all(&bytes)),
         }
     }
 
     /// Completes the output. Returns the file's path, if it is a file.
     pub(super) fn close(self) -> Result<Option<PathBuf>, Failure> {
         match self {
-            Self::File(path, file) => {
+            Self::File(path, writer) => {
+                let file = writer.end().map_err(|error| failure(&path, &error))?;
                 // The file belongs to the user who called sudo.
                 let owner = target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw()));
                 file.finish(owner).map_err(|error| failure(&path, &error))?;
@@ -54,6 +62,24 @@ impl Destination {
             }
             Self::Standard(mut output) => is_read(output.flush()).map(|_| None),
         }
+    }
+}
+
+impl Writer {
+    fn start(mut file: WholeFile) -> Self {
+        // One portion is written, one waits, one is being made.
+        let (portions, received) = sync_channel::<Vec<u8>>(1);
+        let write = move || {
+            received.iter().try_for_each(|portion| file.write_all(&portion))?;
+            Ok(file)
+        };
+        Self { portions, thread: thread::spawn(write) }
+    }
+
+    /// Waits until all is written.
+    fn end(self) -> io::Result<WholeFile> {
+        drop(self.portions);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes it panicked")))
     }
 }
 
