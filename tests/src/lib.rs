@@ -12,6 +12,7 @@
 //! | [`recording`] | a finished recording, read by sordino's reader and by babeltrace2 |
 //! | [`terminal`] | a pseudo-terminal, and the text that is written to it |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
+//! | [`perfetto`] | Perfetto's `trace_processor` |
 //! | [`lttng`] | LTTng's daemon |
 //! | [`assembly`] | a function's compiled instructions |
 //! | [`machine`] | state of the machine that tests could leave changed |
@@ -33,6 +34,7 @@ pub mod listing;
 pub mod lttng;
 pub mod machine;
 pub mod order;
+pub mod perfetto;
 pub mod recording;
 pub mod running;
 pub mod sandbox;

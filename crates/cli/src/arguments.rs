@@ -4,8 +4,8 @@ pub(crate) mod groups;
 
 use crate::Failure;
 use crate::commands::{
-    become_user, check, compare, demo, disturb, events, explain, grant, list, manual, npt, peak, query,
-    record, recover, report, session, shield,
+    become_user, check, compare, demo, disturb, events, explain, export, grant, list, manual, npt, peak,
+    query, record, recover, report, session, shield,
 };
 use crate::failure::UNUSABLE;
 use crate::terminal::layout_columns;
@@ -64,6 +64,7 @@ pub(crate) enum Command {
     Report(report::Options),
     Peak(peak::Options),
     Query(query::Options),
+    Export(export::Options),
     Npt(npt::Options),
     Shield(shield::Options),
     Check(check::Options),

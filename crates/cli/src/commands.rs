@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod disturb;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod grant;
 pub(crate) mod guard;
 pub(crate) mod list;

@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Command::SessionRecorder(options) => commands::session::run_recorder(options),
         Command::List(options) => commands::list::run(options),
         Command::Events(options) => commands::events::run(options),
+        Command::Export(options) => commands::export::run(options),
         Command::Explain(options) => commands::explain::run(options),
         Command::Report(options) => commands::report::run(options),
         Command::Peak(options) => commands::peak::run(options),

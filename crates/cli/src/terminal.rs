@@ -119,6 +119,8 @@ pub(crate) struct Output {
     out: BufWriter<StdoutLock<'static>>,
     has_colors: bool,
     is_utf8: bool,
+    /// True for bytes that are no text, and not for a terminal.
+    is_binary: bool,
     /// `None`: lines stay as they are.
     columns: Option<usize>,
 }
@@ -132,12 +134,21 @@ impl Output {
     /// An output for JSON, whose lines are not broken.
     pub(crate) fn of_json() -> Self {
         let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-        Self { out, has_colors: false, is_utf8: is_utf8(), columns: None }
+        Self { out, has_colors: false, is_utf8: is_utf8(), is_binary: false, columns: None }
+    }
+
+    /// An output for bytes that are no text; `None` if they would reach a terminal.
+    pub(crate) fn of_bytes() -> Option<Self> {
+        (!is_terminal()).then(|| Self { is_binary: true, ..Self::of_json() })
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_binary {
+            self.out.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
         let text = harmless(bytes, self.has_colors, self.is_utf8);
         match self.columns {
             None => self.out.write_all(&text)?,

@@ -39,6 +39,8 @@ pub(crate) struct Recording {
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the kernel's events, if the traces state it.
     priorities: Option<PriorityNumbering>,
+    /// The release of the traced kernel, and the machine's architecture, if a trace has them.
+    pub(crate) kernel: [Option<String>; 2],
     /// The reasons why parts can't be read.
     problems: Vec<String>,
 }
@@ -70,6 +72,7 @@ impl Recording {
             programs: Vec::new(),
             real_time: None,
             priorities: None,
+            kernel: [None, None],
             problems: Vec::new(),
         };
         recording.look_at_summary();
@@ -89,6 +92,10 @@ impl Recording {
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));
                     recording.real_time = recording.real_time.or(real_time(&trace));
+                    for (known, name) in recording.kernel.iter_mut().zip(["kernel_release", "machine"]) {
+                        let found = trace.environment().text(name).map(ToOwned::to_owned);
+                        *known = known.take().or(found);
+                    }
                     recording.priorities = recording.priorities.or(priorities(trace.environment()));
                 }
                 Err(error) => recording.problems.push(Failure::text_of(&error)),

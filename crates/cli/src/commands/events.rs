@@ -15,9 +15,8 @@ use sordino_timeline::Item;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use wanted::Selection;
 
-pub(crate) use wanted::{Sieve, Wanted, condition, fields};
+pub(crate) use wanted::{Selection, Sieve, Wanted, condition, fields};
 
 /// List the events of a recording, of programs and the kernel merged in order of time
 ///
@@ -50,7 +49,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,
     /// Print the events of this session while it records, some 300 ms after they happened, until it ends or Ctrl-C
-    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directory", "from", "to", "around"])]
+    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directory", "from", "to", "around", "statedump"])]
     follow: Option<String>,
     /// Format of the events' times
     #[arg(long, value_enum, default_value_t = Times::Clock)]

@@ -116,8 +116,7 @@ impl KernelTrace {
     pub(crate) fn write_metadata(&self, directory: &Directory, clock: &TraceClock) -> Result<(), Error> {
         let mut environment = Environment::default();
         let proc = |name: &str| {
-            let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-            text.trim().to_owned()
+            fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim().to_owned()
         };
         // A runtime of -1 means no limit.
         for name in ["sched_rt_runtime_us", "sched_rt_period_us"] {
@@ -131,6 +130,7 @@ impl KernelTrace {
             .set(PriorityNumbering::ENTRY, PRIORITIES.name())
             .set("sysname", "Linux")
             .set("kernel_release", proc("osrelease").as_str())
+            .set("machine", rustix::system::uname().machine().to_string_lossy().as_ref())
             .set("kernel_version", proc("version").as_str())
             .set("tracer_name", "sordino")
             .set("tracer_version", env!("CARGO_PKG_VERSION"));

@@ -9,6 +9,7 @@
 //! | `beneath` | opens a name below a descriptor: openat2(2), or one component at a time |
 //! | `make` | makes directories, and checks that an existing one may be used |
 //! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
+//! | `whole` | writes a file that gets its name when it is whole |
 //!
 //! Not for the recording path: every call allocates and makes system calls.
 //!
@@ -26,8 +27,10 @@
 mod beneath;
 mod make;
 mod tree;
+mod whole;
 
 pub use make::Made;
+pub use whole::WholeFile;
 
 use beneath::Way;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fstat, renameat, statat, unlinkat};

@@ -68,3 +68,4 @@ pub use page::TIE;
 pub use span::span;
 pub use statistics::{TableFormat, write_statistics, write_statistics_json};
 pub use time::TimeFormat;
+pub use value::{json_text, json_value};

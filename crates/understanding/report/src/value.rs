@@ -77,7 +77,7 @@ pub(crate) fn json_fields(event: &Event, names: &[Vec<u8>], out: &mut Vec<u8>) {
     for (index, name) in names.iter().enumerate() {
         let Some(value) = event.value(index) else { break };
         out.extend_from_slice(name);
-        json_value(value, 0, out);
+        json_nested(value, 0, out);
     }
 }
 
@@ -93,7 +93,12 @@ pub(crate) fn json_names(class: &Class) -> Vec<Vec<u8>> {
     class.fields.iter().zip(separators).map(line).collect()
 }
 
-fn json_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
+/// Writes a value as JSON.
+pub fn json_value(value: View<'_>, out: &mut Vec<u8>) {
+    json_nested(value, 0, out);
+}
+
+fn json_nested(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
     match value {
         View::Unsigned(value, _) => decimal(value, out),
         View::Signed(value, _) => decimal(value, out),
@@ -120,7 +125,7 @@ fn json_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
                 if index > 0 {
                     out.push(b',');
                 }
-                json_value(entry, depth + 1, out);
+                json_nested(entry, depth + 1, out);
             }
             out.push(b']');
         }
@@ -132,7 +137,7 @@ fn json_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
                 }
                 json_text(name, out);
                 out.push(b':');
-                json_value(value, depth + 1, out);
+                json_nested(value, depth + 1, out);
             }
             out.push(b'}');
         }
@@ -201,7 +206,7 @@ fn escaped(text: &[u8], special: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes a JSON string; invalid UTF-8 is replaced.
-pub(crate) fn json_text(text: &[u8], out: &mut Vec<u8>) {
+pub fn json_text(text: &[u8], out: &mut Vec<u8>) {
     // Strings are always JSON, and writing to a vector does not fail.
     let _ = serde_json::to_writer(out, &String::from_utf8_lossy(text));
 }

@@ -15,16 +15,16 @@ use sordino_timeline::{Item, is_statedump};
 /// The options that select events.
 #[derive(Args, Debug)]
 pub(crate) struct Selection {
-    /// List only events that match these rules, as for --user of 'sordino record': 'motor:*, !motor:noise*,
+    /// Select only events that match these rules, as for --user of 'sordino record': 'motor:*, !motor:noise*,
     /// sched_switch if next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
     #[arg(short, long, value_name = "RULES")]
     event: Vec<String>,
-    /// List only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $prio,
+    /// Select only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $prio,
     /// $time, $name, $provider, $level, $domain, $host, $annotation.NAME, $counter.NAME
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Also list the state dump: the processes, files and devices that existed when the recording began
-    #[arg(long, conflicts_with = "follow")]
+    /// Also select the state dump: the processes, files and devices that existed when the recording began
+    #[arg(long)]
     statedump: bool,
 }
 

@@ -1,0 +1,52 @@
+//! Traces as other tools read them.
+//!
+//! An [`Exporter`] takes the items of a super-trace in their order, and appends bytes of its format to a buffer that
+//! the caller writes. What it keeps grows with the threads and CPUs of the machine, not with the trace.
+//!
+//! | module | format |
+//! |---|---|
+//! | `chrome` | Chrome's JSON |
+//! | `lines` | CSV, and JSON lines |
+//! | `perfetto` | Perfetto's protobuf: scheduling, interrupts, events and wake-ups as tracks |
+//! | `runs` | the spans in which threads ran and interrupts were handled, for formats without scheduling |
+//! | `wire` | the encoding of protobuf messages |
+//!
+//! Nothing here does I/O or reads a clock.
+#![forbid(unsafe_code)]
+
+mod chrome;
+mod lines;
+mod perfetto;
+mod runs;
+mod wire;
+
+pub use chrome::Chrome;
+pub use lines::{Csv, Json};
+pub use perfetto::Perfetto;
+
+use sordino_event::Time;
+use sordino_timeline::Item;
+
+/// A writer of one format.
+pub trait Exporter {
+    /// Appends what precedes all items.
+    fn begin(&mut self, out: &mut Vec<u8>);
+
+    /// Appends an item, or keeps it until later items complete it.
+    fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>);
+
+    /// Appends what was kept, and the end of the format.
+    fn end(&mut self, out: &mut Vec<u8>);
+}
+
+/// Facts about a trace that its items do not have.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The time of the first item.
+    pub begin: Time,
+    /// The release of the traced kernel, such as `6.1.0-13-amd64`, if the trace has it.
+    pub kernel_release: Option<String>,
+    /// The architecture of the traced machine as `uname -m` prints it, if the trace has it: it decides the numbers of
+    /// system calls.
+    pub machine: Option<String>,
+}

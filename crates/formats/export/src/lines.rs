@@ -1,0 +1,136 @@
+//! Tables of text: JSON lines as `sordino events --json` prints them, and CSV.
+
+use crate::Exporter;
+use sordino_event::{Class, Classes, Domain};
+use sordino_report::{Listing, ListingFormat, json_text, json_value};
+use sordino_timeline::{Item, Moment};
+
+/// A writer of JSON lines.
+#[derive(Debug)]
+pub struct Json(Listing);
+
+impl Json {
+    /// Creates a writer of events of `classes`.
+    pub fn new(classes: &Classes) -> Self {
+        Self(Listing::new(classes, ListingFormat::Json))
+    }
+}
+
+impl Exporter for Json {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        // Writing to a vector does not fail.
+        let _ = self.0.head(out);
+    }
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        let _ = self.0.write(item, out);
+    }
+
+    fn end(&mut self, _: &mut Vec<u8>) {}
+}
+
+/// A writer of CSV (RFC 4180): a line of names, then a line for each item. All texts are in quotes, lines end with a
+/// newline alone.
+#[derive(Debug)]
+pub struct Csv {
+    classes: Classes,
+    /// The fields of the item that is being written, as JSON.
+    fields: Vec<u8>,
+}
+
+impl Csv {
+    /// Creates a writer of events of `classes`.
+    pub fn new(classes: &Classes) -> Self {
+        Self { classes: classes.clone(), fields: Vec::new() }
+    }
+
+    fn event(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        let event = moment.event;
+        out.extend_from_slice(b"event,");
+        number(Some(event.time.0), out);
+        number(moment.cpu.map(|cpu| cpu.0), out);
+        number(moment.pid().map(|pid| pid.0), out);
+        number(moment.tid.map(|tid| tid.0), out);
+        text(moment.comm().map_or("", |comm| comm).as_bytes(), out);
+        out.extend_from_slice(match moment.domain {
+            Domain::User => b",user,",
+            Domain::Kernel => b",kernel,",
+        });
+        let class = &self.classes[event.class];
+        text(class.name.as_bytes(), out);
+        out.push(b',');
+        self.fields.clear();
+        object(moment, class, &mut self.fields);
+        text(&self.fields, out);
+        out.push(b'\n');
+    }
+}
+
+impl Exporter for Csv {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"type,time_ns,cpu,pid,tid,comm,domain,name,fields\n");
+    }
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        match item {
+            Item::Event(moment) => self.event(moment, out),
+            Item::Loss(loss) => {
+                out.extend_from_slice(b"loss,");
+                number(Some(loss.from.0), out);
+                number(loss.cpu.map(|cpu| cpu.0), out);
+                number(loss.pid.map(|pid| pid.0), out);
+                out.extend_from_slice(b",,,");
+                text(loss.cause.to_string().as_bytes(), out);
+                let count = loss.count.map_or("null".to_owned(), |count| count.to_string());
+                let fields = format!("{{\"to_ns\":{},\"count\":{count}}}", loss.to.0);
+                out.push(b',');
+                text(fields.as_bytes(), out);
+                out.push(b'\n');
+            }
+            Item::Disorder(disorder) => {
+                out.extend_from_slice(b"disorder,");
+                number(Some(disorder.at.0), out);
+                let fields = format!("{{\"source\":{},\"back_ns\":{}}}", disorder.source, disorder.back.0);
+                out.extend_from_slice(b",,,,,,");
+                text(fields.as_bytes(), out);
+                out.push(b'\n');
+            }
+        }
+    }
+
+    fn end(&mut self, _: &mut Vec<u8>) {}
+}
+
+/// Appends an event's fields as a JSON object.
+pub(crate) fn object(moment: &Moment<'_>, class: &Class, out: &mut Vec<u8>) {
+    let mut separator = b'{';
+    for (name, value) in moment.event.fields(class) {
+        out.push(separator);
+        json_text(name.as_bytes(), out);
+        out.push(b':');
+        json_value(value, out);
+        separator = b',';
+    }
+    out.extend_from_slice(if separator == b'{' { b"{}" } else { b"}" });
+}
+
+/// Appends a number, if there is one, and a comma.
+fn number(value: Option<impl itoa::Integer>, out: &mut Vec<u8>) {
+    if let Some(value) = value {
+        out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    }
+    out.push(b',');
+}
+
+/// Appends a text in quotes; quotes in it are doubled. A zero byte, which some readers take for an end, is replaced.
+fn text(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text {
+        match byte {
+            b'"' => out.extend_from_slice(b"\"\""),
+            0 => out.extend_from_slice("\u{fffd}".as_bytes()),
+            _ => out.push(*byte),
+        }
+    }
+    out.push(b'"');
+}

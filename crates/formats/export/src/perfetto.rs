@@ -1,0 +1,314 @@
+//! Perfetto's trace format: a sequence of protobuf packets, as Perfetto's `trace_processor` imports them.
+//!
+//! The kernel's events become bundles of ftrace events, from which `trace_processor` makes scheduling, states of threads
+//! and interrupts. Events of programs are instants on the track of their thread. A wake-up is a pair of instants, at
+//! the thread that wakes and at the thread that runs, joined by a flow. Losses are instants on a track of their own.
+//!
+//! Times are nanoseconds since the epoch. Perfetto's own clock, which counts from boot, is set equal to it.
+//!
+//! | module | content |
+//! |---|---|
+//! | `annotations` | fields of events, and the interned names |
+//! | `ftrace` | the kernel's events |
+//! | `tracks` | processes, threads and their tracks |
+
+mod annotations;
+mod ftrace;
+mod tracks;
+
+use crate::wire::Message;
+use crate::{Exporter, Origin};
+use annotations::{Name, Names, annotate};
+use ftrace::Ftrace;
+use sordino_event::{Base, Classes, Domain, Loss, Tid, Time, View};
+use sordino_timeline::{Disorder, Item, Kernel, Moment};
+use std::collections::HashMap;
+use tracks::{LOSSES, PLACELESS, Tracks};
+
+/// Field of a trace.
+const PACKET: u32 = 1;
+/// Fields of a packet.
+const CLOCK_SNAPSHOT: u32 = 6;
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const INTERNED: u32 = 12;
+const SEQUENCE_FLAGS: u32 = 13;
+const SYSTEM_INFO: u32 = 45;
+/// The number of the only sequence of packets.
+const ONLY: u64 = 1;
+/// Flags of a sequence: it begins here, and a packet refers to names of earlier ones.
+const BEGINS: u64 = 1;
+const REFERS: u64 = 2;
+/// Type of a track's event.
+const INSTANT: u64 = 3;
+
+/// A writer of Perfetto's format.
+#[derive(Debug)]
+pub struct Perfetto {
+    origin: Origin,
+    classes: Classes,
+    names: Names,
+    tracks: Tracks,
+    ftrace: Ftrace,
+    /// The flow from the last wake-up of each thread that has not run since.
+    wakeups: HashMap<Tid, u64>,
+    flows: u64,
+    /// The track event that is being written.
+    event: Vec<u8>,
+}
+
+/// The end of a flow at which an instant stands.
+#[derive(Clone, Copy, Debug)]
+enum Flow {
+    Begin(u64),
+    End(u64),
+}
+
+impl Perfetto {
+    /// Creates a writer of events of `classes`.
+    pub fn new(classes: &Classes, origin: Origin) -> Self {
+        Self {
+            names: Names::new(classes),
+            ftrace: Ftrace::new(classes, origin.kernel_release.as_deref()),
+            classes: classes.clone(),
+            origin,
+            tracks: Tracks::default(),
+            wakeups: HashMap::new(),
+            flows: 0,
+            event: Vec::new(),
+        }
+    }
+
+    fn moment(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        if let Some(kernel) = &moment.kernel {
+            self.before(kernel, moment, out);
+        }
+        match (moment.domain, moment.cpu) {
+            (Domain::Kernel, Some(cpu)) => self.ftrace.take(moment, cpu, out),
+            (Domain::Kernel, None) => self.event_on(PLACELESS, moment, out),
+            (Domain::User, _) => {
+                let track = match moment.tid {
+                    Some(tid) => self.tracks.thread(tid, moment.pid(), moment.system, out),
+                    None => PLACELESS,
+                };
+                self.event_on(track, moment, out);
+            }
+        }
+        if let Some(Kernel::Gone { tid }) = moment.kernel {
+            self.tracks.forget(tid);
+            self.wakeups.remove(&tid);
+        }
+    }
+
+    /// Introduces the threads of a kernel's event, and joins a wake-up to the run that it caused.
+    fn before(&mut self, kernel: &Kernel<'_>, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        let system = moment.system;
+        match *kernel {
+            Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
+            Kernel::Woken { tid, .. } if !self.wakeups.contains_key(&tid) => self.wake(tid, moment, out),
+            Kernel::Switch { next, .. } if next.tid != Tid(0) => {
+                self.tracks.introduce(next.tid, system, out);
+                if let Some(flow) = self.wakeups.remove(&next.tid) {
+                    let track = self.tracks.wakeups(next.tid, moment.cpu, system, out);
+                    self.wakeup(track, Name::Runs, next.tid, moment, Flow::End(flow), out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self, woken: Tid, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        self.flows += 1;
+        self.wakeups.insert(woken, self.flows);
+        self.tracks.introduce(woken, moment.system, out);
+        let waker = moment.tid.unwrap_or(Tid(0));
+        let track = self.tracks.wakeups(waker, moment.cpu, moment.system, out);
+        self.wakeup(track, Name::Wakes, woken, moment, Flow::Begin(self.flows), out);
+    }
+
+    fn wakeup(
+        &mut self,
+        track: u64,
+        name: Name,
+        tid: Tid,
+        moment: &Moment<'_>,
+        flow: Flow,
+        out: &mut Vec<u8>,
+    ) {
+        let comm = moment.system.comm(tid).map_or(&b"?"[..], |comm| comm.as_bytes());
+        let fields = [("tid", View::Signed(tid.0.into(), Base::Decimal)), ("comm", View::Text(comm))];
+        self.instant(track, Name::OfWakeups, name, moment.event.time, &fields, Some(flow), out);
+    }
+
+    /// Writes an event with all of its fields.
+    fn event_on(&mut self, track: u64, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        let (event, category) = match moment.domain {
+            Domain::User => (moment.event, Name::OfPrograms),
+            Domain::Kernel => (moment.event, Name::OfKernel),
+        };
+        self.event.clear();
+        let mut message = Message::new(&mut self.event);
+        head(&mut message, track, self.names.own(category), self.names.class(event.class, &self.classes));
+        if let Some(cpu) = moment.cpu {
+            let name = self.names.own(Name::Cpu);
+            annotate(&mut message, name, View::Unsigned(cpu.0.into(), Base::Decimal), &mut self.names);
+        }
+        for index in 0..event.len() {
+            let (Some(name), Some(value)) = (self.names.field(event.class, index), event.value(index)) else {
+                break;
+            };
+            annotate(&mut message, name, value, &mut self.names);
+        }
+        let context = moment.context();
+        for (name, text) in context.into_iter().flat_map(|context| &context.values) {
+            let name = self.names.text(format!("$value.{name}").as_bytes());
+            annotate(&mut message, name, View::Text(text.as_bytes()), &mut self.names);
+        }
+        for (name, count) in context.into_iter().flat_map(|context| &context.counters) {
+            let name = self.names.text(format!("$counter.{name}").as_bytes());
+            annotate(&mut message, name, View::Unsigned(*count, Base::Decimal), &mut self.names);
+        }
+        self.write(event.time, out);
+    }
+
+    fn loss(&mut self, loss: &Loss, out: &mut Vec<u8>) {
+        if loss.pid.is_none() {
+            // A wake-up or the run that it caused may be among the lost records.
+            self.wakeups.clear();
+            self.ftrace.lose(loss.cpu, out);
+        }
+        let cause = loss.cause.to_string();
+        let number = |number: i64| View::Signed(number, Base::Decimal);
+        let fields = [
+            ("cause", Some(View::Text(cause.as_bytes()))),
+            ("count", loss.count.map(|count| View::Unsigned(count, Base::Decimal))),
+            ("pid", loss.pid.map(|pid| number(pid.0.into()))),
+            ("cpu", loss.cpu.map(|cpu| number(cpu.0.into()))),
+            ("from_ns", Some(number(loss.from.0))),
+            ("to_ns", Some(number(loss.to.0))),
+        ];
+        let fields: Vec<_> = fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        self.instant(LOSSES, Name::OfLosses, Name::Lost, loss.from, &fields, None, out);
+    }
+
+    fn disorder(&mut self, disorder: Disorder, out: &mut Vec<u8>) {
+        let fields = [
+            ("source", View::Unsigned(disorder.source as u64, Base::Decimal)),
+            ("back_ns", View::Signed(disorder.back.0, Base::Decimal)),
+        ];
+        self.instant(LOSSES, Name::OfLosses, Name::Disorder, disorder.at, &fields, None, out);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is one field of the event")]
+    fn instant(
+        &mut self,
+        track: u64,
+        category: Name,
+        name: Name,
+        time: Time,
+        fields: &[(&str, View<'_>)],
+        flow: Option<Flow>,
+        out: &mut Vec<u8>,
+    ) {
+        const FLOWS: u32 = 47;
+        const ENDING_FLOWS: u32 = 48;
+        self.event.clear();
+        let mut message = Message::new(&mut self.event);
+        head(&mut message, track, self.names.own(category), self.names.own(name));
+        for (name, value) in fields {
+            let name = self.names.text(name.as_bytes());
+            annotate(&mut message, name, *value, &mut self.names);
+        }
+        match flow {
+            Some(Flow::Begin(flow)) => message.fixed(FLOWS, flow),
+            Some(Flow::End(flow)) => message.fixed(ENDING_FLOWS, flow),
+            None => {}
+        }
+        self.write(time, out);
+    }
+
+    /// Writes the packet of the track event, with the names that are new in it.
+    fn write(&mut self, time: Time, out: &mut Vec<u8>) {
+        packet(out, |packet| {
+            packet.unsigned(TIMESTAMP, timestamp(time));
+            packet.unsigned(SEQUENCE_FLAGS, REFERS);
+            if let Some(fresh) = self.names.fresh() {
+                packet.bytes(INTERNED, fresh);
+            }
+            packet.bytes(TRACK_EVENT, &self.event);
+        });
+        self.names.written();
+    }
+}
+
+impl Exporter for Perfetto {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        const CLOCKS: u32 = 1;
+        const UTSNAME: u32 = 1;
+        const CLOCK_REALTIME: u64 = 1;
+        const CLOCK_BOOTTIME: u64 = 6;
+        let begin = timestamp(self.origin.begin);
+        packet(out, |packet| {
+            packet.unsigned(SEQUENCE_FLAGS, BEGINS);
+            packet.unsigned(TIMESTAMP, begin);
+            packet.message(CLOCK_SNAPSHOT, |snapshot| {
+                for clock in [CLOCK_BOOTTIME, CLOCK_REALTIME] {
+                    snapshot.message(CLOCKS, |reading| {
+                        reading.unsigned(1, clock);
+                        reading.unsigned(2, begin);
+                    });
+                }
+            });
+        });
+        if let Some(release) = &self.origin.kernel_release {
+            packet(out, |packet| {
+                packet.message(SYSTEM_INFO, |info| {
+                    info.message(UTSNAME, |name| {
+                        name.text(1, b"Linux");
+                        name.text(3, release.as_bytes());
+                        self.origin.machine.iter().for_each(|machine| name.text(4, machine.as_bytes()));
+                    });
+                });
+            });
+        }
+        self.tracks.begin(out);
+    }
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        match item {
+            Item::Event(moment) => self.moment(moment, out),
+            Item::Loss(loss) => self.loss(loss, out),
+            Item::Disorder(disorder) => self.disorder(*disorder, out),
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.ftrace.flush_all(out);
+    }
+}
+
+/// Appends the fields that every track event has.
+fn head(event: &mut Message<'_>, track: u64, category: u64, name: u64) {
+    const CATEGORY: u32 = 3;
+    const TYPE: u32 = 9;
+    const NAME: u32 = 10;
+    const TRACK: u32 = 11;
+    event.unsigned(TYPE, INSTANT);
+    event.unsigned(TRACK, track);
+    event.unsigned(CATEGORY, category);
+    event.unsigned(NAME, name);
+}
+
+/// Appends a packet of the only sequence.
+fn packet(out: &mut Vec<u8>, fill: impl FnOnce(&mut Message<'_>)) {
+    Message::new(out).message(PACKET, |packet| {
+        packet.unsigned(SEQUENCE, ONLY);
+        fill(packet);
+    });
+}
+
+/// Returns the format's timestamp, which cannot lie before the epoch.
+fn timestamp(time: Time) -> u64 {
+    time.0.max(0).cast_unsigned()
+}

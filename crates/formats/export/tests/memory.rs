@@ -1,0 +1,76 @@
+//! What an export keeps does not grow with the trace.
+
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use sordino_export::{Chrome, Csv, Exporter, Json, Perfetto};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use support::{Kinds, each, origin};
+
+/// An allocator that counts a thread's allocated bytes, and their maximum.
+struct Counting;
+
+thread_local! {
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: the system's allocator does all the work; the counters have no influence on it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.get().wrapping_add(layout.size().cast_signed());
+        NOW.set(now);
+        PEAK.set(PEAK.get().max(now));
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        NOW.set(NOW.get().wrapping_sub(layout.size().cast_signed()));
+        // SAFETY: `memory` came from `alloc` above, so from the system's allocator, with this layout.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Returns the number of exported bytes, and the most bytes that were allocated at once for a trace of `count` rounds.
+fn peak(make: impl Fn(&Kinds) -> Box<dyn Exporter>, count: i64) -> (usize, isize) {
+    let kinds = Kinds::new();
+    let before = NOW.get();
+    PEAK.set(before);
+    let mut exporter = make(&kinds);
+    let (mut out, mut bytes) = (Vec::new(), 0);
+    exporter.begin(&mut out);
+    each(&kinds.classes, [kinds.rounds(count)], |item| {
+        exporter.take(item, &mut out);
+        if out.len() >= 1 << 16 {
+            bytes += out.len();
+            out.clear();
+        }
+    });
+    exporter.end(&mut out);
+    (bytes + out.len(), PEAK.get() - before)
+}
+
+/// A function that makes a format's writer.
+type Make = fn(&Kinds) -> Box<dyn Exporter>;
+
+/// The formats, each with its writer.
+const FORMATS: [(&str, Make); 4] = [
+    ("perfetto", |kinds| Box::new(Perfetto::new(&kinds.classes, origin()))),
+    ("chrome", |kinds| Box::new(Chrome::new(&kinds.classes, origin()))),
+    ("csv", |kinds| Box::new(Csv::new(&kinds.classes))),
+    ("json", |kinds| Box::new(Json::new(&kinds.classes))),
+];
+
+#[test]
+fn ten_times_the_trace_takes_the_same_memory() {
+    for (format, make) in FORMATS {
+        let (short, long) = (peak(make, 2_000), peak(make, 20_000));
+        assert!(long.0 > 9 * short.0, "{format}: {} and {} bytes", short.0, long.0);
+        assert!(long.1 < 1 << 20 && long.1 <= short.1 + 1000, "{format}: {} and {} bytes", short.1, long.1);
+    }
+}

@@ -1,0 +1,88 @@
+//! Formats of text, read back by parsers of JSON and CSV.
+
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use serde_json::Value;
+use sordino_export::{Chrome, Csv, Json};
+use support::{HOSTILE, Kinds, exported, origin};
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Parses CSV whose texts are in quotes.
+fn rows(csv: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut rest = csv.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '"' if quoted && rest.peek() == Some(&'"') => cell.push(rest.next().unwrap()),
+            '"' => quoted = !quoted,
+            ',' | '\n' if !quoted => {
+                row.push(std::mem::take(&mut cell));
+                if character == '\n' {
+                    rows.push(std::mem::take(&mut row));
+                }
+            }
+            other => cell.push(other),
+        }
+    }
+    assert!(row.is_empty() && cell.is_empty() && !quoted);
+    rows
+}
+
+#[test]
+fn csv_has_a_row_for_each_item_and_hostile_names_as_they_are() {
+    let kinds = Kinds::new();
+    let csv = exported(Csv::new(&kinds.classes), &kinds.classes, kinds.hostile());
+    let rows = rows(std::str::from_utf8(&csv).unwrap());
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{rows:?}");
+    let column = |name: &str| rows[0].iter().position(|column| column == name).unwrap();
+    let of = |kind: &str| rows.iter().filter(|row| row[column("type")] == kind).collect::<Vec<_>>();
+    assert_eq!((of("event").len(), of("loss").len(), of("disorder").len()), (17, 2, 1));
+    for (row, name) in of("event").iter().zip(HOSTILE) {
+        assert_eq!(row[column("name")], lossy(HOSTILE[0]));
+        let fields: Value = serde_json::from_str(&row[column("fields")]).unwrap();
+        assert_eq!(fields["text"], lossy(name));
+        assert_eq!((&fields[&*lossy(HOSTILE[1])], &fields["nan"]), (&u64::MAX.into(), &"NaN".into()));
+    }
+    let json = exported(Json::new(&kinds.classes), &kinds.classes, kinds.hostile());
+    let lines = std::str::from_utf8(&json).unwrap().lines();
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["schema"]), (21, &"sordino-events".into()));
+}
+
+fn chrome(bytes: &[u8]) -> Vec<Value> {
+    let trace: Value = serde_json::from_slice(bytes).unwrap();
+    trace["traceEvents"].as_array().unwrap().clone()
+}
+
+#[test]
+fn chrome_has_each_event_once_and_runs_and_interrupts_with_their_durations() {
+    let kinds = Kinds::new();
+    let bytes = exported(Chrome::new(&kinds.classes, origin()), &kinds.classes, kinds.rounds(500));
+    let events = chrome(&bytes);
+    let of = |name: &str, value: &str| events.iter().filter(|event| event[name] == value).collect::<Vec<_>>();
+    assert_eq!((of("cat", "user").len(), of("cat", "kernel").len()), (2000, 6000));
+    let sum = |events: &[&Value]| events.iter().map(|event| event["dur"].as_f64().unwrap()).sum::<f64>();
+    assert_eq!((of("cat", "sched").len(), sum(&of("cat", "sched"))), (1000, 300_000.0));
+    assert_eq!((of("cat", "irq").len(), sum(&of("cat", "irq"))), (1000, 100_000.0));
+    assert_eq!(of("cat", "irq")[0]["name"], "softirq TIMER");
+    let first = of("name", "motor:period")[0];
+    assert_eq!((&first["ts"], &first["args"]["late"]), (&400.0.into(), &0.5.into()));
+}
+
+#[test]
+fn chrome_has_hostile_names_and_losses() {
+    let kinds = Kinds::new();
+    let bytes = exported(Chrome::new(&kinds.classes, origin()), &kinds.classes, kinds.hostile());
+    let events = chrome(&bytes);
+    let hostile = events.iter().filter(|event| event["name"] == lossy(HOSTILE[0]));
+    for (event, name) in hostile.zip(HOSTILE) {
+        assert_eq!(event["args"]["text"], lossy(name));
+    }
+    let losses: Vec<&Value> = events.iter().filter(|event| event["cat"] == "loss").collect();
+    assert_eq!(losses.len(), 3);
+    assert!(losses.iter().any(|loss| loss["args"]["count"] == u64::MAX), "{losses:?}");
+}

@@ -1,0 +1,255 @@
+//! `sordino export`: each format, read back by a reader of its own, has the same events and durations as the listing.
+
+use serde_json::Value;
+use sordino_tests::disk::SmallDisk;
+use sordino_tests::listing::counts;
+use sordino_tests::{Recording, Scene, perfetto};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A recording of a program and the kernel, as root.
+fn recorded(scene: &Scene) -> Recording {
+    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "20000"];
+    let recording = scene.record(&["--kernel", "sched,irq,raw_syscalls"], &command);
+    assert_eq!((recording.lost(), recording.notes().as_str()), (0, ""));
+    recording
+}
+
+/// A recording of a program with hostile names.
+fn hostile(scene: &Scene) -> Recording {
+    let program = scene.program("hostile.c");
+    scene.record(&[], &[program.to_str().unwrap()])
+}
+
+fn export(scene: &Scene, recording: &Recording, format: &str) -> PathBuf {
+    let file = scene.fresh(format);
+    let ended = scene.run(scene.command(&["export", recording.name(), "--to", format, "-o"]).arg(&file));
+    let summary = ended.succeeded();
+    assert!(summary.starts_with("exported ") && summary.contains(", nothing lost: "), "{summary}");
+    file
+}
+
+/// The items of a listing without the state dump, which an export does not have either.
+fn listed(scene: &Scene, recording: &Recording) -> Vec<Value> {
+    let ended = scene.sordino(&["events", "--json", recording.name()]);
+    sordino_tests::listing::items(ended.succeeded())
+}
+
+fn of_domain<'a>(events: &'a [Value], domain: &str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event["domain"] == domain)
+}
+
+fn count_by_name<'a>(events: impl Iterator<Item = &'a Value>) -> BTreeMap<String, usize> {
+    counts(events.map(|event| event["name"].as_str().unwrap()))
+}
+
+/// The number of runs between two switches, and the sum of their times, of each thread. A run whose begin does not
+/// belong to its end is none: records are missing between them.
+fn runs(events: &[Value]) -> BTreeMap<i64, (i64, i64)> {
+    let mut running = BTreeMap::new();
+    let mut runs: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["name"] == "sched_switch") {
+        let number = |value: &Value| value.as_i64().unwrap();
+        let (prev, next) = (number(&event["fields"]["prev_tid"]), number(&event["fields"]["next_tid"]));
+        let time = number(&event["time_ns"]);
+        let before = running.insert(number(&event["cpu"]), (next, time));
+        if let Some((_, begin)) = before.filter(|(tid, _)| *tid == prev) {
+            let (count, sum) = runs.entry(prev).or_default();
+            (*count, *sum) = (*count + 1, *sum + time - begin);
+        }
+    }
+    runs
+}
+
+fn pairs<T: From<i64> + Ord>(rows: &[Value]) -> BTreeMap<String, T> {
+    let name = |row: &Value| row["name"].as_str().unwrap().to_owned();
+    rows.iter().map(|row| (name(row), row["n"].as_i64().unwrap().into())).collect()
+}
+
+#[test]
+fn perfetto_has_the_same_events_run_times_and_wake_ups() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = recorded(&scene);
+    let events = listed(&scene, &recording);
+    let file = export(&scene, &recording, "perfetto");
+    let queries = [
+        // Events of the kernel's trace that have no CPU are instants.
+        "select name, count(*) n from (select name from ftrace_event union all
+         select name from slice where category = 'kernel') group by 1",
+        "select name, count(*) n from slice where category = 'user' group by 1",
+        "select tid, count(*) n, sum(dur) sum from sched join thread using (utid) where dur >= 0 group by 1",
+        "select count(*) n from flow join slice a on slice_out = a.id join slice b on slice_in = b.id
+         where a.name = 'wakes' and b.name = 'runs' and a.ts <= b.ts",
+        "select count(*) n from slice where name = 'runs' and category = 'wakeup'",
+        "select name, value n from stats where value > 0 and severity in ('error', 'data_loss')",
+        "select s.ts, extract_arg(s.arg_set_id, 'debug.number') number, t.tid, t.name thread, p.pid
+         from slice s join thread_track on s.track_id = thread_track.id join thread t using (utid)
+         join process p using (upid) where s.name = 'npt:loop' order by s.ts limit 5",
+        "select distinct name from slice where name like 'sys_%' and track_id in (select id from thread_track) limit 5",
+    ];
+    let Some([kernel, user, sched, flows, ran, stats, loops, calls]) =
+        perfetto::query(&scene, &file, queries)
+    else {
+        return;
+    };
+    let as_numbers = |counts: BTreeMap<String, usize>| -> BTreeMap<String, i64> {
+        counts.into_iter().map(|(name, count)| (name, count as i64)).collect()
+    };
+    // Perfetto has the kernel's name of an event, the listing LTTng's.
+    let ours = count_by_name(of_domain(&events, "kernel"));
+    let ours =
+        ours.into_iter().map(|(name, count)| (name.replace("irq_softirq_", "softirq_"), count)).collect();
+    assert_eq!(pairs::<i64>(&kernel), as_numbers(ours));
+    assert_eq!(pairs::<i64>(&user), as_numbers(count_by_name(of_domain(&events, "user"))));
+    // The idle threads of all CPUs are one for a listing, and tid 0 for Perfetto.
+    let number = |row: &Value, name: &str| row[name].as_i64().unwrap();
+    let theirs: BTreeMap<_, _> =
+        sched.iter().map(|row| (number(row, "tid"), (number(row, "n"), number(row, "sum")))).collect();
+    assert_eq!(theirs, runs(&events));
+    assert!(number(&ran[0], "n") > 0);
+    assert_eq!(flows[0]["n"], ran[0]["n"]);
+    // Where the recorder began or ended while threads ran, a run has no end; nothing else is wrong.
+    assert!(stats.iter().all(|row| row["name"] == "mismatched_sched_switch_tids"), "{stats:?}");
+    let ours = of_domain(&events, "user").filter(|event| event["name"] == "npt:loop").take(5);
+    for (theirs, ours) in loops.iter().zip(ours) {
+        assert_eq!(theirs["ts"].as_str().unwrap(), ours["time_ns"].to_string());
+        assert_eq!(theirs["number"], ours["fields"]["number"]);
+        assert_eq!((&theirs["tid"], &theirs["pid"]), (&ours["tid"], &ours["pid"]));
+        assert_eq!(theirs["thread"], ours["comm"]);
+    }
+    assert_eq!(loops.len(), 5);
+    assert!(calls.iter().any(|row| row["name"].as_str().unwrap().starts_with("sys_")), "{calls:?}");
+}
+
+#[test]
+fn perfetto_reads_hostile_names() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let events = listed(&scene, &recording);
+    let file = export(&scene, &recording, "perfetto");
+    let queries = [
+        "select extract_arg(arg_set_id, 'debug.text') text, extract_arg(arg_set_id, 'debug.large') large
+         from slice where name = 'hostile:name' order by ts",
+        "select name, value n from stats where value > 0 and severity in ('error', 'data_loss')",
+    ];
+    let Some([rows, stats]) = perfetto::query(&scene, &file, queries) else { return };
+    assert_eq!(stats.len(), 0, "{stats:?}");
+    let texts =
+        |rows: &[Value], of: fn(&Value) -> &Value| rows.iter().map(|row| of(row).clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&rows, |row| &row["text"]), texts(&events, |event| &event["fields"]["text"]));
+    // SQL has signed integers: a value beyond them keeps its bits.
+    let large = |row: &Value| row["large"].as_i64().unwrap();
+    assert_eq!(rows.iter().map(large).collect::<Vec<_>>(), (-8..0).rev().collect::<Vec<_>>());
+}
+
+/// Counts the events of a CSV file by name, and returns its texts. Python's parser reads it.
+const READ_CSV: &str = "
+import collections, csv, json, sys
+rows = list(csv.DictReader(open(sys.argv[1], newline='', encoding='utf-8')))
+events = [row for row in rows if row['type'] == 'event']
+fields = [json.loads(row['fields']) for row in events]
+print(json.dumps({'counts': collections.Counter(row['name'] for row in events),
+    'texts': [field.get('text') for field in fields], 'large': [field.get('large') for field in fields]}))";
+/// The same for Chrome's JSON, with the number of each thread's runs and their time in nanoseconds.
+const READ_CHROME: &str = "
+import collections, json, sys
+from decimal import Decimal
+events = json.load(open(sys.argv[1], encoding='utf-8'), parse_float=Decimal)['traceEvents']
+runs = collections.defaultdict(lambda: [0, 0])
+for event in (event for event in events if event.get('cat') == 'sched'):
+    run = runs[event['args']['tid']]
+    run[0] += 1
+    run[1] += int(event['dur'] * 1000)
+mine = [event for event in events if event.get('cat') in ('user', 'kernel')]
+print(json.dumps({'counts': collections.Counter(event['name'] for event in mine), 'runs': runs,
+    'texts': [event['args'].get('text') for event in mine]}, default=str))";
+
+fn python(scene: &Scene, script: &str, file: &Path) -> Value {
+    let ended = scene.run(Command::new("python3").args(["-c", script]).arg(file));
+    serde_json::from_str(ended.succeeded()).unwrap()
+}
+
+#[test]
+fn csv_json_and_chrome_have_the_same_events_and_run_times() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = recorded(&scene);
+    let events = listed(&scene, &recording);
+    let ours = serde_json::to_value(count_by_name(events.iter())).unwrap();
+    let csv = python(&scene, READ_CSV, &export(&scene, &recording, "csv"));
+    assert_eq!(csv["counts"], ours);
+    let chrome = python(&scene, READ_CHROME, &export(&scene, &recording, "chrome"));
+    assert_eq!(chrome["counts"], ours);
+    // Idle CPUs have no runs there.
+    let runs = runs(&events).into_iter().filter(|(tid, _)| *tid != 0);
+    let runs: BTreeMap<String, _> = runs.map(|(tid, run)| (tid.to_string(), run)).collect();
+    assert_eq!(chrome["runs"], serde_json::to_value(runs).unwrap());
+    let json = std::fs::read_to_string(export(&scene, &recording, "json")).unwrap();
+    assert_eq!(sordino_tests::listing::items(&json), events);
+}
+
+#[test]
+fn csv_and_chrome_have_hostile_names() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let events = listed(&scene, &recording);
+    let texts: Vec<&Value> = events.iter().map(|event| &event["fields"]["text"]).collect();
+    let csv = python(&scene, READ_CSV, &export(&scene, &recording, "csv"));
+    assert_eq!(csv["texts"], serde_json::to_value(&texts).unwrap());
+    assert_eq!(csv["large"][0], u64::MAX);
+    let chrome = python(&scene, READ_CHROME, &export(&scene, &recording, "chrome"));
+    assert_eq!(chrome["texts"], serde_json::to_value(&texts).unwrap());
+}
+
+#[test]
+fn an_output_that_exists_stays_and_a_failed_export_leaves_nothing() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let file = scene.path("out");
+    let name = file.to_str().unwrap();
+    std::fs::write(&file, "mine").unwrap();
+    let export = ["export", recording.name(), "--to", "perfetto", "-o"];
+    let with = |rest: &[&str]| scene.sordino(&[&export[..], rest].concat());
+    with(&[name]).failed(2, &["out", "it exists", "--force"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    with(&[scene.path("").to_str().unwrap()]).failed(2, &["it is a directory"]);
+    with(&["/dev/null"]).failed(2, &["no regular file"]);
+    with(&["/nowhere/x"]).failed(2, &["can't write /nowhere/x"]);
+    with(&["x", "--event", "nothing:*"]).failed(2, &["nothing:*"]);
+    scene.refuses(2, &["--to"], &["export", recording.name()]);
+    let summary = with(&[name, "--force", "--json"]);
+    let summary: Value = serde_json::from_str(summary.succeeded()).unwrap();
+    assert_eq!((&summary["user_events"], &summary["losses"]), (&8.into(), &0.into()));
+    let length = std::fs::metadata(&file).unwrap().len();
+    assert_eq!(summary["bytes"], length);
+    let left: Vec<_> =
+        std::fs::read_dir(scene.path("")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".new")), "{left:?}");
+}
+
+#[test]
+fn a_full_disk_and_a_closed_pipe_end_an_export() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "50000"];
+    let recording = scene.record(&[], &command);
+    let disk = SmallDisk::mount(&scene.path("disk"), "size=256k");
+    let file = scene.path("disk/trace");
+    for format in FORMATS {
+        let name = file.to_str().unwrap();
+        scene.refuses(
+            2,
+            &["can't write", "make room"],
+            &["export", recording.name(), "--to", format, "-o", name],
+        );
+        assert_eq!(std::fs::read_dir(scene.path("disk")).unwrap().count(), 0, "{format}");
+        let script =
+            format!("set -o pipefail; ./sordino export {} --to {format} | head -c 100", recording.name());
+        let mut command = Command::new("bash");
+        let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
+        assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "{format}");
+    }
+    drop(disk);
+}
+
+/// All formats of one file.
+const FORMATS: [&str; 4] = ["perfetto", "chrome", "csv", "json"];
