@@ -219,6 +219,7 @@ impl Account {
             end_fields: EventFields::new(),
             interval: self.interval,
             thread,
+            fiber: None,
             main: None,
             stages: Vec::new(),
             parts,

@@ -4,7 +4,7 @@ use crate::number;
 use serde::{Serialize, Serializer};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{FaultReason, Function, Interrupt, softirq_name};
-use sordino_timeline::{Priority, Recorded, System, TaskState};
+use sordino_timeline::{FiberId, Priority, Recorded, System, TaskState};
 use std::sync::Arc;
 
 /// A thread as a finding names it.
@@ -58,7 +58,28 @@ impl Thread {
     }
 }
 
-/// A cause that takes a thread's time; at any moment, exactly one does.
+/// A fiber as a finding names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct FiberName {
+    /// The number of the fiber, which is unique in its process while the fiber is alive.
+    pub number: u64,
+    /// The fiber's name, if it has one.
+    pub name: Option<Arc<str>>,
+    /// True if records were lost since the fiber got the name, so that another fiber may have the number now.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_doubtful: bool,
+}
+
+impl FiberName {
+    /// Returns the fiber as `system` knows it.
+    pub(crate) fn of(system: &System, fiber: FiberId) -> Self {
+        let name = system.fibers().name(fiber).cloned();
+        let is_doubtful = name.is_some() && !system.fibers().is_name_certain(fiber);
+        Self { number: fiber.number, name, is_doubtful }
+    }
+}
+
+/// A cause that takes the time of a thread, or of a fiber; at any moment, exactly one does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -151,7 +172,19 @@ pub enum Cause {
         /// not recorded, or in the slack.
         behind: Option<Thread>,
     },
-    /// Nothing is known of the thread: no event of it was seen yet, or records are missing.
+    /// The fiber could continue, but its thread executed something else.
+    FiberWait {
+        /// The fiber that the thread executed; `None` if it executed the fiber scheduler, or its own code.
+        behind: Option<FiberName>,
+    },
+    /// The fiber waited for something else than a thread.
+    FiberBlocked {
+        /// The thing that it waited for, as its library names it, if it does.
+        on: Option<Arc<str>>,
+    },
+    /// The fiber had no thread, and its library does not record the reason.
+    FiberUnmounted,
+    /// Nothing is known of the thread or fiber: no event of it was seen yet, or records are missing.
     Unknown,
     /// Nobody recorded whether the thread had a CPU: it may have run its own code, or not at all.
     Unrecorded {
@@ -208,6 +241,13 @@ pub enum Waker {
         /// The CPU of the interrupt.
         #[serde(serialize_with = "number::cpu")]
         cpu: Option<Cpu>,
+    },
+    /// A fiber that woke another one.
+    Fiber {
+        /// The fiber that woke it.
+        fiber: FiberName,
+        /// The thread that executed that fiber.
+        thread: Thread,
     },
     /// The trace does not tell.
     Unknown,
@@ -311,6 +351,22 @@ impl Cause {
     pub fn behind(&self) -> Option<&Thread> {
         match self {
             Self::Waiting { behind, .. } | Self::LateTimer { behind, .. } => behind.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the fiber that had the thread.
+    pub fn behind_fiber(&self) -> Option<&FiberName> {
+        match self {
+            Self::FiberWait { behind } => behind.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the thing that the fiber waited for.
+    pub fn on(&self) -> Option<&str> {
+        match self {
+            Self::FiberBlocked { on } => on.as_deref(),
             _ => None,
         }
     }

@@ -5,13 +5,15 @@
 //!    the loop has more than ten times as many;
 //! 2. the loop: the event of a program that one thread hits most often, regular ones first.
 //!
-//! The key that pairs a begin with its end, the thread or a field that both have, is determined by trying all of them:
-//! where a thread works on two requests at a time, or the events have two fields, only one key may be the right one.
+//! The key that pairs a begin with its end, the thread (or fiber) or a field that both have, is determined by trying all
+//! of them: where a thread works on two requests at a time, or the events have two fields, only one key may be the right
+//! one.
 //!
 //! The same trace always yields the same choice: among equals, the first in the order of their names.
 
 mod matching;
 
+use crate::find::Value;
 use crate::rhythm::Rhythm;
 use crate::{IntervalRule, Point, number};
 use matching::Matching;
@@ -153,11 +155,14 @@ impl Census {
         let named = &mut self.names[index];
         named.hits += 1;
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
+        let own = Value::of_fiber(moment);
         for &pair in &named.ends {
-            self.pairs[pair].matchings.iter_mut().for_each(|matching| matching.end(tid, moment.event));
+            let matchings = self.pairs[pair].matchings.iter_mut();
+            matchings.for_each(|matching| matching.end(own.as_ref(), moment.event));
         }
         for &pair in &named.begins {
-            self.pairs[pair].matchings.iter_mut().for_each(|matching| matching.begin(tid, moment.event));
+            let matchings = self.pairs[pair].matchings.iter_mut();
+            matchings.for_each(|matching| matching.begin(own.as_ref(), moment.event));
         }
         if named.is_user && (self.rhythms.len() < FOLLOWED_MAX || self.rhythms.contains_key(&(index, tid))) {
             self.rhythms.entry((index, tid)).or_default().hit(moment.event.time);
@@ -230,7 +235,8 @@ impl Census {
 /// Returns true if a user may be interested in events of `class`: they are not ones that tracers add by themselves.
 fn is_counted(class: &Class) -> bool {
     let is_tracers = ["sordino:context", "sordino:counters", "sordino:snapshot"].contains(&&*class.name)
-        || class.name.starts_with("lttng_ust");
+        || class.name.starts_with("lttng_ust")
+        || class.name.starts_with("sordino_fiber:");
     !is_tracers && !is_statedump(class)
 }
 

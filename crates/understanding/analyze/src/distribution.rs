@@ -116,7 +116,7 @@ mod tests {
 
     fn interval(end: i64, length: i64) -> Interval {
         let (begin, end) = (Time(end - length), Time(end));
-        Interval { begin, end, tid: Tid(1), pid: None, begin_cpu: None, end_cpu: None }
+        Interval { begin, end, tid: Tid(1), pid: None, begin_cpu: None, end_cpu: None, fiber: None }
     }
 
     proptest! {

@@ -1,29 +1,31 @@
 //! The second pass: it explains the intervals that the first one found.
 
-use crate::account::{Account, OwnTime};
+mod story;
+
+use crate::account::OwnTime;
 use crate::cause::{Thread, Unrecorded};
 use crate::ends::EndFields;
 use crate::entry_cost::EntryCosts;
-use crate::findings::{Explanation, Findings, Main, Missing, SCHEMA_VERSION, Stolen};
+use crate::fibers::Followed;
+use crate::findings::{Contradicted, Explanation, Findings, Main, Missing, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::ranking::Ranking;
 use crate::route::Stage;
+use crate::survey::Subject;
 use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
-use crate::usual::{UsualSample, outside};
+use crate::usual::UsualSample;
 use crate::{Interval, IntervalRule, Quotas, Survey};
-use sordino_event::{Cpu, Nanos, Tid, Time};
-use sordino_timeline::{Item, Kernel, Moment, Recorded, System};
+use sordino_event::{Cpu, Loss, Nanos, Time};
+use sordino_timeline::{Contradiction, Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use story::{Role, Story, by_subject, default_limit};
 
 /// The maximum number of records about time that the hypervisor took: those of a day, at ten a second.
 const STOLEN_MAX: usize = 864_000;
-
-/// The maximum number of intervals in the ranking that are not longer than twice the median.
-const RANKED_FROM: usize = 1000;
 
 /// The selection of intervals to explain, and the machine of the trace.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +52,11 @@ pub struct Explainer {
     survey: Survey,
     limit: Nanos,
     tracker: Tracker,
-    /// The stories of the threads, by the tracker's index.
+    fibers: Followed,
+    /// The stories of the threads, by the tracker's index, then those of the fibers.
     stories: Vec<Story>,
+    /// The number of stories of threads.
+    threads: usize,
     /// The indexes of stories whose thread has no name yet.
     nameless: Vec<usize>,
     losses: Losses,
@@ -63,6 +68,8 @@ pub struct Explainer {
     ends: EndFields,
     quotas: Quotas,
     disorders: u64,
+    /// The contradictions in the records about fibers, by kind.
+    contradictions: BTreeMap<&'static str, Contradicted>,
     missing: Vec<Missing>,
     detailed: Vec<Explanation>,
     /// The explanations of the stages of the intervals in `detailed`.
@@ -72,28 +79,6 @@ pub struct Explainer {
     end: Time,
 }
 
-/// The intervals of one thread.
-#[derive(Debug)]
-struct Story {
-    thread: Thread,
-    /// The intervals that have not begun, the earliest first.
-    ahead: VecDeque<(Interval, Role)>,
-    open: Vec<(Account, Role)>,
-}
-
-/// The purposes for which an interval is explained.
-#[derive(Clone, Copy, Debug, Default)]
-struct Role {
-    /// The interval is listed with its explanation.
-    on_its_own: bool,
-    /// The interval counts in the ranking.
-    is_ranked: bool,
-    /// The interval belongs to the sample that defines usual times.
-    is_sample: bool,
-    /// The interval is a stage of one that is listed.
-    is_stage: bool,
-}
-
 /// The event of a loop that always does the same: that of npt.
 const CONSTANT: &str = "npt:loop";
 
@@ -101,21 +86,20 @@ impl Explainer {
     /// Creates the second pass for the intervals of `survey` in a trace that has the events `recorded`.
     pub fn new(survey: Survey, recorded: Recorded, options: ExplainOptions) -> Self {
         let limit = options.limit.unwrap_or_else(|| default_limit(&survey));
-        let by_thread = by_thread(&survey, limit, options);
+        let by_subject = by_subject(&survey, limit, options);
         let mut ends = EndFields::new(survey.names.0.clone(), survey.names.1.clone());
-        for looked in by_thread.values() {
+        for looked in by_subject.values() {
             let on_their_own = looked.iter().filter(|(_, role)| role.on_its_own);
             on_their_own.for_each(|((interval, _), _)| ends.keep(interval));
         }
-        let tids: Vec<Tid> = by_thread.keys().copied().collect();
-        let story = |(tid, intervals): (Tid, Looked)| {
-            let thread = Thread { tid, comm: None, priority: None, is_recorder: false };
-            Story {
-                thread,
-                ahead: intervals.into_iter().map(|((interval, _), role)| (interval, role)).collect(),
-                open: Vec::new(),
+        let (mut tids, mut fibers) = (Vec::new(), Vec::new());
+        // In their order, threads come before fibers.
+        for (index, subject) in by_subject.keys().enumerate() {
+            match subject {
+                Subject::Thread(tid) => tids.push(*tid),
+                Subject::Fiber(fiber) => fibers.push((*fiber, index)),
             }
-        };
+        }
         let own = match Unrecorded::of(recorded) {
             Some(events) => OwnTime::Unrecorded(events),
             None if survey.rule == IntervalRule::between(CONSTANT) => {
@@ -127,8 +111,10 @@ impl Explainer {
         Self {
             limit,
             tracker: Tracker::new(&tids, recorded, options.arch),
-            nameless: (0..by_thread.len()).collect(),
-            stories: by_thread.into_iter().map(story).collect(),
+            nameless: (0..tids.len()).collect(),
+            threads: tids.len(),
+            fibers: Followed::new(fibers),
+            stories: by_subject.into_iter().map(Story::new).collect(),
             losses: Losses::default(),
             stolen: Vec::new(),
             entry_costs: EntryCosts::new(matches!(own, OwnTime::Constant(_))),
@@ -137,6 +123,7 @@ impl Explainer {
             ends,
             quotas: Quotas::default(),
             disorders: 0,
+            contradictions: BTreeMap::new(),
             missing: missing(recorded),
             detailed: Vec::new(),
             stages: HashMap::new(),
@@ -165,14 +152,17 @@ impl Explainer {
                 self.steal(moment);
                 self.ends.take(moment.event, moment.cpu);
                 self.name(moment);
+                self.contradict(moment);
                 self.tracker.take(moment);
                 self.tell(Some(moment.system));
+                self.follow(moment);
             }
             Item::Loss(loss) => {
                 let begins = self.stories.iter().filter_map(Story::earliest);
                 self.losses.add(loss, || begins.min().unwrap_or(Time::MAX));
                 self.tracker.lose(loss);
                 self.tell(None);
+                self.lose_fibers(loss);
             }
             Item::Disorder(_) => self.disorders += 1,
         }
@@ -182,6 +172,9 @@ impl Explainer {
     pub fn finish(mut self) -> Findings {
         self.tracker.finish(self.end);
         self.tell(None);
+        for (story, happening) in self.fibers.finish(self.tracker.now()) {
+            self.add(story, &happening, None);
+        }
         let held = self.entry_costs.settle();
         held.into_iter().for_each(|(explanation, role)| self.count(explanation, role));
         let (usual, is_constant) = (self.sample.finish(), matches!(self.own, OwnTime::Constant(_)));
@@ -212,6 +205,7 @@ impl Explainer {
             broken,
             lost: self.losses.total(),
             disorders: self.disorders,
+            contradictions: self.contradictions.into_values().collect(),
             missing_switches: self.tracker.missing_switches(),
             missing: self.missing,
         }
@@ -242,31 +236,74 @@ impl Explainer {
     /// Adds the tracker's happenings to the accounts of the intervals.
     fn tell(&mut self, system: Option<&System>) {
         for happening in std::mem::take(&mut self.tracker.happenings) {
-            let (Happening::Spent { thread, to: at, .. }
-            | Happening::Woken { thread, at, .. }
-            | Happening::Moved { thread, at, .. }) = happening;
-            let story = &mut self.stories[thread];
-            story.open_until(at);
-            if story.open.is_empty() {
-                continue;
+            for (story, happening) in self.fibers.derived(&happening) {
+                self.add(story, &happening, system);
             }
-            if let Some(system) = system {
-                story.thread = Thread::of(system, story.thread.tid);
-            }
-            let accounts = story.open.iter_mut().map(|(account, _)| account);
-            match &happening {
-                Happening::Spent { from, to, activity, .. } => {
-                    accounts.for_each(|account| account.spent(*from, *to, activity));
-                    self.close(thread, *to);
-                }
-                Happening::Woken { at, wake_up, .. } => {
-                    accounts.for_each(|account| account.woken(*at, wake_up));
-                }
-                Happening::Moved { at, from, to, .. } => {
-                    accounts.for_each(|account| account.moved(*at, *from, *to));
-                }
+            let (Happening::Spent { thread, .. }
+            | Happening::Woken { thread, .. }
+            | Happening::Moved { thread, .. }) = happening;
+            // Other threads are followed only as they carry fibers.
+            if thread < self.threads {
+                self.add(thread, &happening, system);
             }
         }
+    }
+
+    /// Adds a happening to the accounts of a thread or fiber.
+    fn add(&mut self, index: usize, happening: &Happening, system: Option<&System>) {
+        let (Happening::Spent { to: at, .. } | Happening::Woken { at, .. } | Happening::Moved { at, .. }) =
+            *happening;
+        let story = &mut self.stories[index];
+        story.open_until(at);
+        if story.open.is_empty() {
+            return;
+        }
+        if let Some(system) = system {
+            story.name(system);
+        }
+        let accounts = story.open.iter_mut().map(|(account, _)| account);
+        match happening {
+            Happening::Spent { from, to, activity, .. } => {
+                accounts.for_each(|account| account.spent(*from, *to, activity));
+                self.close(index, *to);
+            }
+            Happening::Woken { at, wake_up, .. } => {
+                accounts.for_each(|account| account.woken(*at, wake_up));
+            }
+            Happening::Moved { at, from, to, .. } => {
+                accounts.for_each(|account| account.moved(*at, *from, *to));
+            }
+        }
+    }
+
+    /// Gives the fibers their positions after an event.
+    fn follow(&mut self, moment: &Moment<'_>) {
+        let changes = self.fibers.changes(moment, &mut self.tracker);
+        // Until now, they had their positions before.
+        self.tell(Some(moment.system));
+        for change in changes {
+            let story = change.0;
+            for happening in self.fibers.change(change, moment, self.tracker.now()) {
+                self.add(story, &happening, Some(moment.system));
+            }
+        }
+    }
+
+    fn lose_fibers(&mut self, loss: &Loss) {
+        let Some(pid) = loss.pid.filter(|_| !self.fibers.is_empty()) else { return };
+        self.tracker.step(loss.from);
+        self.fibers.carriers(pid).into_iter().for_each(|thread| self.tracker.account(thread));
+        self.tell(None);
+        for (story, happening) in self.fibers.lose(pid, self.tracker.now()) {
+            self.add(story, &happening, None);
+        }
+    }
+
+    fn contradict(&mut self, moment: &Moment<'_>) {
+        let Some(Contradiction { time, pid, what, .. }) = moment.contradiction() else { return };
+        let kind = what.kind();
+        let first = || Contradicted { kind, count: 0, at: time, pid, text: what.to_string() };
+        self.contradictions.entry(kind).or_insert_with(first).count += 1;
     }
 
     /// Closes the thread's accounts that end by `now`.
@@ -278,7 +315,11 @@ impl Explainer {
             let lost = self.losses.within(&account.interval);
             let entry = self.tracker.entry_cost.typical();
             let explanation = account.close(story.thread.clone(), self.own, entry, lost);
+            let explanation = Explanation { fiber: story.fiber.clone(), ..explanation };
             ready.append(&mut self.entry_costs.take(explanation, role));
+        }
+        if matches!(story.subject, Subject::Fiber(_)) && story.open.is_empty() && story.ahead.is_empty() {
+            self.fibers.forget(thread);
         }
         ready.into_iter().for_each(|(explanation, role)| self.count(explanation, role));
     }
@@ -297,75 +338,6 @@ impl Explainer {
             self.detailed.push(explanation);
         }
     }
-}
-
-impl Story {
-    /// Opens an account for each interval that has begun.
-    fn open_until(&mut self, now: Time) {
-        while let Some((interval, role)) = self.ahead.pop_front_if(|(ahead, _)| ahead.begin <= now) {
-            self.open.push((Account::open(interval), role));
-        }
-    }
-
-    /// Returns the begin of the earliest interval that is not closed.
-    fn earliest(&self) -> Option<Time> {
-        let ahead = self.ahead.front().map(|(interval, _)| interval.begin);
-        self.open.iter().map(|(account, _)| account.interval.begin).chain(ahead).min()
-    }
-}
-
-/// Returns the limit above which intervals are ranked: twice the median, or less where no more than [`RANKED_FROM`]
-/// intervals are far outside of the usual lengths.
-fn default_limit(survey: &Survey) -> Nanos {
-    let twice = Nanos(survey.statistics.median.0.saturating_mul(2));
-    let many = survey.longest.get(RANKED_FROM).map_or(Nanos::ZERO, Interval::length);
-    outside(&survey.sample).map_or(twice, |outside| twice.min(outside.max(many)))
-}
-
-/// The intervals of a thread that are explained, with their purposes. Equal intervals are numbered.
-type Looked = BTreeMap<(Interval, u32), Role>;
-
-/// The maximum number of threads in the sample besides those of the explained intervals: each is followed through the
-/// trace.
-const OTHERS_SAMPLED: usize = 32;
-
-fn by_thread(survey: &Survey, limit: Nanos, options: ExplainOptions) -> BTreeMap<Tid, Looked> {
-    let mut all: BTreeMap<Tid, Looked> = BTreeMap::new();
-    let mut look = |interval: &Interval, alike: &mut HashMap<Interval, u32>, role: Role| {
-        let number = alike.entry(interval.clone()).and_modify(|number| *number += 1).or_default();
-        let known = all.entry(interval.tid).or_default().entry((interval.clone(), *number)).or_default();
-        known.on_its_own |= role.on_its_own;
-        known.is_ranked |= role.is_ranked;
-        known.is_sample |= role.is_sample;
-        known.is_stage |= role.is_stage;
-    };
-    let mut alike = HashMap::new();
-    let mut sampled: BTreeSet<Tid> = BTreeSet::new();
-    for (place, interval) in survey.longest.iter().enumerate() {
-        let is_over = interval.length() > limit;
-        let on_its_own = place < options.longest && (is_over || options.limit.is_none());
-        let is_ranked = is_over || on_its_own && survey.statistics.max <= limit;
-        if is_ranked || on_its_own {
-            look(interval, &mut alike, Role { on_its_own, is_ranked, ..Role::default() });
-        }
-        if on_its_own {
-            sampled.insert(interval.tid);
-            for (_, stage) in survey.stages(interval) {
-                look(&stage, &mut HashMap::new(), Role { is_stage: true, ..Role::default() });
-            }
-        }
-    }
-    let most = sampled.len() + OTHERS_SAMPLED;
-    let mut alike = HashMap::new();
-    for interval in &survey.sample {
-        if sampled.len() < most {
-            sampled.insert(interval.tid);
-        }
-        if sampled.contains(&interval.tid) {
-            look(interval, &mut alike, Role { is_sample: true, ..Role::default() });
-        }
-    }
-    all
 }
 
 /// Returns the stages of a request with their explanations; none if one of them has none.

@@ -3,15 +3,15 @@
 use crate::cause::Thread;
 use crate::ends::FieldNames;
 use crate::route::{Routes, Step, Underway};
-use crate::survey::Tally;
+use crate::survey::{Subject, Tally};
 use crate::{Broken, Error, Interval, IntervalRule, Key, Point, Survey, Unpaired};
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
-use sordino_timeline::{Item, Kernel, Moment};
+use sordino_timeline::{FiberId, Item, Kernel, Moment, Mounted};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The maximum number of intervals that are kept, the longest ones. Each takes 48 bytes.
+/// The maximum number of intervals that are kept, the longest ones. Each takes 72 bytes.
 const KEEP: usize = 100_000;
 
 /// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
@@ -53,6 +53,8 @@ pub struct Finder {
 /// The place of the key that pairs a begin with its end.
 #[derive(Clone, Copy, Debug)]
 enum Access {
+    /// The fiber of the event, or the thread where it has none.
+    Fiber,
     Thread,
     Cpu,
     Field(usize),
@@ -62,6 +64,7 @@ enum Access {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Integer(i128),
+    Fiber(FiberId),
     Text(Box<[u8]>),
 }
 
@@ -71,6 +74,7 @@ struct Open {
     tid: Option<Tid>,
     pid: Option<Pid>,
     cpu: Option<Cpu>,
+    fiber: Option<FiberId>,
 }
 
 impl fmt::Debug for Finder {
@@ -85,8 +89,13 @@ impl Finder {
     /// # Errors
     /// When `classes` have no such event or field.
     pub fn new(classes: &Classes, rule: IntervalRule) -> Result<Self, Error> {
-        let begins = accesses(classes, &rule.begin)?;
-        let ends = accesses(classes, &rule.end)?;
+        // A field's value may be the id of the other end's thread, but not of its fiber.
+        let thread = match (&rule.begin.key, &rule.end.key) {
+            (Key::Thread, Key::Thread) => Access::Fiber,
+            _ => Access::Thread,
+        };
+        let begins = accesses(classes, &rule.begin, thread)?;
+        let ends = accesses(classes, &rule.end, thread)?;
         let names =
             [&rule.begin, &rule.end].map(|point| FieldNames::of(classes, |class| class.name == point.event));
         let names = names.into();
@@ -164,14 +173,14 @@ impl Finder {
             return None;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
-        let (begin_cpu, end_cpu) = (begin.cpu, end.cpu);
-        let interval = Interval { begin: begin.time, end: end.time, tid, pid, begin_cpu, end_cpu };
+        let (begin_cpu, end_cpu, fiber) = (begin.cpu, end.cpu, of.fiber);
+        let interval = Interval { begin: begin.time, end: end.time, tid, pid, begin_cpu, end_cpu, fiber };
         if self.losses.between(&begin, &end) {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());
             Some(FoundInterval::Broken)
         } else {
-            self.routes.add(&interval, begin.tid, steps);
+            self.routes.add(&interval, begin.subject(), steps);
             self.tally.add(interval.clone());
             Some(FoundInterval::Whole(interval))
         }
@@ -183,7 +192,8 @@ impl Finder {
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
         let Some(key) = access.value(moment).filter(|key| self.open.contains_key(key)) else { return };
         let (time, pid, cpu) = (moment.event.time, moment.pid(), moment.cpu);
-        self.underway.step(key, Step { event: Arc::clone(event), time, tid, pid, cpu });
+        let fiber = moment.fiber_id();
+        self.underway.step(key, Step { event: Arc::clone(event), time, tid, pid, cpu, fiber });
     }
 
     fn begin(&mut self, moment: &Moment<'_>, access: Access) {
@@ -212,7 +222,12 @@ impl Open {
     fn at(moment: &Moment<'_>) -> Self {
         // The idle thread is a different one on each CPU, and its time needs no explanation.
         let tid = moment.tid.filter(|tid| *tid != Tid(0));
-        Self { time: moment.event.time, tid, pid: moment.pid(), cpu: moment.cpu }
+        let (pid, cpu, fiber) = (moment.pid(), moment.cpu, moment.fiber_id());
+        Self { time: moment.event.time, tid, pid, cpu, fiber }
+    }
+
+    fn subject(&self) -> Option<Subject> {
+        self.fiber.map(Subject::Fiber).or(self.tid.map(Subject::Thread))
     }
 
     /// Returns the end of an interval. A switch belongs to the thread that leaves, except where the key is the thread
@@ -222,7 +237,9 @@ impl Open {
             (Some(Kernel::Switch { next, .. }), Key::Field(name))
                 if next.tid != Tid(0) && ["next_tid", "next_pid"].contains(&name.as_str()) =>
             {
-                Self { tid: Some(next.tid), pid: moment.system.pid(next.tid), ..Self::at(moment) }
+                let pid = moment.system.pid(next.tid);
+                let fiber = pid.and_then(|pid| moment.system.fibers().mounted(pid, next.tid).fiber());
+                Self { tid: Some(next.tid), pid, fiber, ..Self::at(moment) }
             }
             _ => Self::at(moment),
         }
@@ -233,11 +250,21 @@ impl Value {
     pub(crate) fn of_thread(tid: Tid) -> Self {
         Self::Integer(tid.0.into())
     }
+
+    /// Returns the event's fiber, or its thread where it has none; `None` if the fiber is not known.
+    pub(crate) fn of_fiber(moment: &Moment<'_>) -> Option<Self> {
+        match moment.fiber {
+            Mounted::Fiber(fiber) => Some(Self::Fiber(fiber)),
+            Mounted::Unknown => None,
+            Mounted::Outside | Mounted::Scheduler => moment.tid.map(Self::of_thread),
+        }
+    }
 }
 
 impl Access {
     fn value(self, moment: &Moment<'_>) -> Option<Value> {
         match self {
+            Self::Fiber => Value::of_fiber(moment),
             Self::Thread => moment.tid.map(Value::of_thread),
             Self::Cpu => moment.cpu.map(|cpu| Value::Integer(cpu.0.into())),
             Self::Field(field) => value(moment.event, field),
@@ -256,14 +283,14 @@ pub(crate) fn value(event: &Event, field: usize) -> Option<Value> {
 }
 
 /// Returns the access to the key of `point` in each class that is the point's event; indexed by class.
-fn accesses(classes: &Classes, point: &Point) -> Result<Vec<Option<Access>>, Error> {
+fn accesses(classes: &Classes, point: &Point, thread: Access) -> Result<Vec<Option<Access>>, Error> {
     let event = || point.event.clone();
     let is_it = |class: &Class| class.name == point.event;
     if !classes.iter().any(|(_, class)| is_it(class)) {
         return Err(Error::Event { event: event() });
     }
     let access = |class: &Class| match &point.key {
-        Key::Thread => Some(Access::Thread),
+        Key::Thread => Some(thread),
         Key::Cpu => Some(Access::Cpu),
         Key::Field(name) => class.field(name).map(Access::Field),
     };

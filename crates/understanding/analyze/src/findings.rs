@@ -1,6 +1,6 @@
 //! The findings of an analysis, as data.
 
-use crate::cause::{Cause, Lock, Thread, Waker};
+use crate::cause::{Cause, FiberName, Lock, Thread, Waker};
 use crate::ends::EventFields;
 use crate::files::File;
 use crate::quota::Quota;
@@ -48,6 +48,9 @@ pub struct Findings {
     pub lost: Vec<LossSum>,
     /// The number of events that were out of order in their own source.
     pub disorders: u64,
+    /// The contradictions in the records about fibers, by kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradicted>,
     /// The switches between threads that the kernel did not record, for each CPU that lacks some: other events prove
     /// them.
     pub missing_switches: Vec<MissingSwitches>,
@@ -63,6 +66,9 @@ pub struct Explanation {
     pub interval: Interval,
     /// The thread whose time is explained.
     pub thread: Thread,
+    /// The fiber whose time is explained, if that thread had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fiber: Option<FiberName>,
     /// The length of the interval.
     #[serde(rename = "length_ns", serialize_with = "number::span")]
     pub length: Nanos,
@@ -380,6 +386,23 @@ pub struct Ranked {
     /// The begin of the interval with the longest occurrence.
     #[serde(rename = "longest_at_ns", serialize_with = "number::time")]
     pub longest_at: Time,
+}
+
+/// Contradictions of one kind in the records about fibers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Contradicted {
+    /// The identifier of the kind.
+    pub kind: &'static str,
+    /// The number of events that show such a contradiction first.
+    pub count: u64,
+    /// The time of the first of them.
+    #[serde(rename = "at_ns", serialize_with = "number::time")]
+    pub at: Time,
+    /// The process of the first, if the trace has it.
+    #[serde(serialize_with = "number::pid")]
+    pub pid: Option<Pid>,
+    /// The text of the first.
+    pub text: String,
 }
 
 /// The switches on a CPU that the trace lacks.

@@ -12,6 +12,9 @@
 //! recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where a thread that
 //! always does the same had the CPU for longer than normal.
 //!
+//! An interval whose ends lie in one fiber is that fiber's, through all threads that execute it. Its time is that of
+//! the thread that carries it, of the fibers that it waits for, or it is blocked.
+//!
 //! An interval is explained by the cause that took longer than usual, not by the one that took most. Usual times come
 //! from a sample of all intervals.
 //!
@@ -60,6 +63,7 @@ mod distribution;
 mod ends;
 mod entry_cost;
 mod explain;
+mod fibers;
 mod files;
 mod find;
 mod findings;
@@ -82,7 +86,7 @@ mod track;
 mod usual;
 mod words;
 
-pub use cause::{After, Cause, Limit, Lock, Thread, Unrecorded, Waker};
+pub use cause::{After, Cause, FiberName, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
 pub use distribution::{Bucket, Distribution, Stretch};
 pub use ends::{EventFields, FieldValue};
@@ -90,8 +94,8 @@ pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
 pub use find::{Finder, FoundInterval, IsWanted};
 pub use findings::{
-    Behind, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration, Missing,
-    MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
+    Behind, Contradicted, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration,
+    Missing, MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
 pub use lanes::{CpuLane, Handler, Hole, Lanes, Mark, Painter, Span, State, ThreadLane, WakeUp, Window};
 pub use quota::{Quota, Quotas};

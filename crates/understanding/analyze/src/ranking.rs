@@ -2,8 +2,9 @@
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Ranked};
+use crate::survey::Subject;
 use crate::usual::Usual;
-use sordino_event::{Nanos, Tid};
+use sordino_event::Nanos;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Ranking {
     /// The number of intervals that were added.
     pub(crate) intervals: u64,
-    /// The sum of each cause, and its time in each interval with the interval's thread.
-    by_cause: BTreeMap<Cause, (Ranked, Vec<(Tid, Nanos)>)>,
+    /// The sum of each cause, and its time in each interval with the interval's thread or fiber.
+    by_cause: BTreeMap<Cause, (Ranked, Vec<(Subject, Nanos)>)>,
 }
 
 impl Ranking {
@@ -39,15 +40,15 @@ impl Ranking {
                 }
             }
         }
-        let tid = explanation.interval.tid;
+        let subject = explanation.interval.subject();
         for (cause, one) in of_interval {
             match self.by_cause.get_mut(&cause) {
                 Some((sum, times)) => {
-                    times.push((tid, one.time));
+                    times.push((subject, one.time));
                     sum.join(&one);
                 }
                 None => {
-                    let times = vec![(tid, one.time)];
+                    let times = vec![(subject, one.time)];
                     self.by_cause.insert(cause, (one, times));
                 }
             }
@@ -58,8 +59,9 @@ impl Ranking {
     /// time where usual times are not known.
     pub(crate) fn finish(self, usual: &Usual) -> Vec<Ranked> {
         let all = self.by_cause.into_values().filter(|(ranked, _)| ranked.time > Nanos::ZERO);
-        let excess = |(ranked, times): (Ranked, Vec<(Tid, Nanos)>)| {
-            let excess = times.iter().map(|(tid, time)| usual.excess(*tid, &ranked.cause, *time)).sum();
+        let excess = |(ranked, times): (Ranked, Vec<(Subject, Nanos)>)| {
+            let excess =
+                times.iter().map(|(subject, time)| usual.excess(*subject, &ranked.cause, *time)).sum();
             Ranked { excess, ..ranked }
         };
         let mut ranking: Vec<_> = all.map(excess).collect();

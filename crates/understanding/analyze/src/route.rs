@@ -3,8 +3,10 @@
 
 use crate::Interval;
 use crate::findings::Explanation;
+use crate::survey::Subject;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
+use sordino_timeline::FiberId;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -36,6 +38,13 @@ pub(crate) struct Step {
     pub(crate) tid: Tid,
     pub(crate) pid: Option<Pid>,
     pub(crate) cpu: Option<Cpu>,
+    pub(crate) fiber: Option<FiberId>,
+}
+
+impl Step {
+    fn subject(&self) -> Subject {
+        self.fiber.map_or(Subject::Thread(self.tid), Subject::Fiber)
+    }
 }
 
 /// The steps of requests in progress.
@@ -83,10 +92,10 @@ impl<K: Eq + std::hash::Hash> Underway<K> {
 pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<Step>>);
 
 impl Routes {
-    /// Keeps a request's steps, if one of them is of another thread than the request's.
-    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<Tid>, steps: Vec<Step>) {
-        let is_others = |tid: Tid| tid != interval.tid;
-        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(|step| step.tid)).any(is_others) {
+    /// Keeps a request's steps, if one of them is of another thread or fiber than the request's.
+    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<Subject>, steps: Vec<Step>) {
+        let is_others = |subject: Subject| subject != interval.subject();
+        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(Step::subject)).any(is_others) {
             return;
         }
         self.0.insert((interval.length(), interval.clone()), steps);
@@ -99,13 +108,13 @@ impl Routes {
     pub(crate) fn stages(&self, interval: &Interval, ends: [&str; 2]) -> Vec<([Arc<str>; 2], Interval)> {
         let Some(steps) = self.0.get(&(interval.length(), interval.clone())) else { return Vec::new() };
         let [begin, end] = ends.map(Arc::<str>::from);
-        let Interval { begin: since, end: time, tid, pid, begin_cpu, end_cpu: cpu } = *interval;
-        let last = Step { event: end, time, tid, pid, cpu };
+        let Interval { begin: since, end: time, tid, pid, begin_cpu, end_cpu: cpu, fiber } = *interval;
+        let last = Step { event: end, time, tid, pid, cpu, fiber };
         let (mut from, mut since, mut begin_cpu) = (begin, since, begin_cpu);
         let mut stages = Vec::new();
         for step in steps.iter().cloned().chain([last]) {
-            let Step { event: to, time: end, tid, pid, cpu: end_cpu } = step;
-            let stage = Interval { begin: since, end, tid, pid, begin_cpu, end_cpu };
+            let Step { event: to, time: end, tid, pid, cpu: end_cpu, fiber } = step;
+            let stage = Interval { begin: since, end, tid, pid, begin_cpu, end_cpu, fiber };
             stages.push(([from, Arc::clone(&to)], stage));
             (from, since, begin_cpu) = (to, end, end_cpu);
         }

@@ -7,6 +7,7 @@ use crate::{IntervalRule, number};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
+use sordino_timeline::FiberId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -32,12 +33,26 @@ pub struct Interval {
     /// The CPU on which it ended, if known.
     #[serde(serialize_with = "number::cpu")]
     pub end_cpu: Option<Cpu>,
+    /// The fiber whose time it took, if that thread had one.
+    #[serde(skip)]
+    pub fiber: Option<FiberId>,
+}
+
+/// The thread or the fiber whose time an interval took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Subject {
+    Thread(Tid),
+    Fiber(FiberId),
 }
 
 impl Interval {
     /// Returns the length of the interval.
     pub fn length(&self) -> Nanos {
         self.end - self.begin
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        self.fiber.map_or(Subject::Thread(self.tid), Subject::Fiber)
     }
 }
 
@@ -232,7 +247,7 @@ mod tests {
 
     fn interval(begin: i64, length: i64) -> Interval {
         let (begin, end) = (Time(begin), Time(begin + length));
-        Interval { begin, end, tid: Tid(1), pid: None, begin_cpu: None, end_cpu: None }
+        Interval { begin, end, tid: Tid(1), pid: None, begin_cpu: None, end_cpu: None, fiber: None }
     }
 
     #[test]

@@ -86,7 +86,7 @@ const FAIR_SERVER: &str = "Real-time threads that are throttled: since Linux 6.8
 /// Every kind of cause.
 pub static TABLE: &[CauseEntry] = &{
     use After::{Preemption, WakeUp};
-    use Cause::{LateTimer, PageFault, Softirq, Throttled, Waiting};
+    use Cause::{FiberWait, LateTimer, PageFault, Softirq, Throttled, Waiting};
     use FaultReason::WriteProtected;
     [
         entry! { "own", Known, [Switches, Syscalls];
@@ -260,6 +260,30 @@ pub static TABLE: &[CauseEntry] = &{
                 sentence: ["its timer came " Time " late" InOtherWaits Longer],
             }
         },
+        entry! { "fiber_wait", Known, [];
+            case FiberWait { behind: Some(_) } => {
+                row: ["waited for other fibers: " Fiber],
+                sentence: ["waited for other fibers: " Time " behind " Fiber BehindOthers Longer],
+            }
+            otherwise {
+                row: ["ready, but no thread took the fiber"],
+                sentence: ["the fiber was ready, but no thread took it for " Time BehindOthers Longer],
+            }
+        },
+        entry! { "fiber_blocked", Known, [];
+            otherwise {
+                row: ["the fiber was blocked" On],
+                sentence: ["the fiber was blocked" On " for " Time Longer InOtherWaits],
+                if |part| part.waker().is_some() =>
+                    ["the fiber was blocked" On " for " Time Longer InOtherWaits ", woken by " Waker],
+            }
+        },
+        entry! { "fiber_unmounted", Known, [];
+            otherwise {
+                row: ["the fiber had no thread, its library does not record why"],
+                sentence: ["the fiber had no thread for " Time ", its library does not record why" Longer],
+            }
+        },
         entry! { "unknown", Known, [];
             otherwise {
                 row: ["unknown to the trace"],
@@ -298,6 +322,9 @@ impl Cause {
             Self::Throttled { .. } => "throttled",
             Self::Blocked { .. } => "blocked",
             Self::LateTimer { .. } => "late_timer",
+            Self::FiberWait { .. } => "fiber_wait",
+            Self::FiberBlocked { .. } => "fiber_blocked",
+            Self::FiberUnmounted => "fiber_unmounted",
             Self::Unknown => "unknown",
             Self::Unrecorded { .. } => "unrecorded",
         };

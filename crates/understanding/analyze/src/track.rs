@@ -171,7 +171,37 @@ impl Tracker {
         }
     }
 
-    fn step(&mut self, now: Time) {
+    /// Returns the time and the identity of the present event.
+    pub(crate) fn now(&self) -> (Time, Serial) {
+        (self.now, self.serial)
+    }
+
+    /// Returns the index of a thread, if it is followed.
+    pub(crate) fn index(&self, tid: Tid) -> Option<usize> {
+        self.by_tid.get(&tid).copied()
+    }
+
+    /// Returns the index of a thread, which is followed from now on: it carries a fiber.
+    pub(crate) fn follow(&mut self, tid: Tid, moment: &Moment<'_>) -> usize {
+        if let Some(&index) = self.by_tid.get(&tid) {
+            return index;
+        }
+        let index = self.threads.len();
+        self.threads.push(Explained::new(tid));
+        self.by_tid.insert(tid, index);
+        if moment.tid == Some(tid) {
+            self.in_user_code(tid, moment.cpu, moment.system);
+        }
+        index
+    }
+
+    /// Accounts for the thread's time until now.
+    pub(crate) fn account(&mut self, index: usize) {
+        let activity = self.threads[index].activity.clone();
+        self.spend(index, self.now, activity);
+    }
+
+    pub(crate) fn step(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.serial.0 += 1;
     }

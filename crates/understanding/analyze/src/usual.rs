@@ -8,7 +8,8 @@ use crate::Interval;
 use crate::cause::Cause;
 use crate::entry_cost::refine;
 use crate::findings::{Explanation, Main, Part};
-use sordino_event::{Nanos, Tid};
+use crate::survey::Subject;
+use sordino_event::Nanos;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::mem::Discriminant;
@@ -38,7 +39,7 @@ fn kind(cause: &Cause) -> CauseKind {
 #[derive(Debug, Default)]
 pub(crate) struct UsualSample {
     all: IntervalTimes,
-    by_thread: HashMap<Tid, IntervalTimes>,
+    by_subject: HashMap<Subject, IntervalTimes>,
 }
 
 /// The times of some intervals.
@@ -53,7 +54,7 @@ struct IntervalTimes {
 #[derive(Debug)]
 pub(crate) struct Usual {
     all: Option<Medians>,
-    by_thread: HashMap<Tid, Medians>,
+    by_subject: HashMap<Subject, Medians>,
 }
 
 #[derive(Debug)]
@@ -69,13 +70,14 @@ struct Medians {
 impl UsualSample {
     pub(crate) fn add(&mut self, explanation: &Explanation) {
         self.all.add(explanation);
-        self.by_thread.entry(explanation.interval.tid).or_default().add(explanation);
+        self.by_subject.entry(explanation.interval.subject()).or_default().add(explanation);
     }
 
     pub(crate) fn finish(self) -> Usual {
-        let by_thread = self.by_thread.into_iter();
-        let by_thread = by_thread.filter_map(|(tid, times)| Some((tid, times.medians()?))).collect();
-        Usual { all: self.all.medians(), by_thread }
+        let by_subject = self.by_subject.into_iter();
+        let by_subject =
+            by_subject.filter_map(|(subject, times)| Some((subject, times.medians()?))).collect();
+        Usual { all: self.all.medians(), by_subject }
     }
 }
 
@@ -132,19 +134,19 @@ fn median(mut times: Vec<Nanos>, count: usize) -> Nanos {
 
 impl Usual {
     /// Returns the medians of a thread, or of all threads if it has too few intervals.
-    fn medians(&self, tid: Tid) -> Option<&Medians> {
-        self.by_thread.get(&tid).or(self.all.as_ref())
+    fn medians(&self, subject: Subject) -> Option<&Medians> {
+        self.by_subject.get(&subject).or(self.all.as_ref())
     }
 
     /// Returns the time of a cause in an interval of this thread beyond the usual one.
-    pub(crate) fn excess(&self, tid: Tid, cause: &Cause, time: Nanos) -> Nanos {
-        let Some(medians) = self.medians(tid) else { return Nanos::ZERO };
+    pub(crate) fn excess(&self, subject: Subject, cause: &Cause, time: Nanos) -> Nanos {
+        let Some(medians) = self.medians(subject) else { return Nanos::ZERO };
         (time - medians.of(cause)).max(Nanos::ZERO)
     }
 
     /// Sets the usual time of each part, and the part that explains the interval: in a constant loop, not its own code.
     pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
-        let medians = self.medians(explanation.interval.tid);
+        let medians = self.medians(explanation.interval.subject());
         if let Some(own) = medians.and_then(|medians| medians.own).filter(|_| !is_constant) {
             refine(&mut explanation.parts, own);
         }

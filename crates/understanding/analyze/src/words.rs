@@ -22,6 +22,10 @@ pub enum Word {
     State,
     /// The thread that had the CPU: `hog/5 (RT 95)`.
     Behind,
+    /// The fiber that had the thread: `8(work/6)`.
+    Fiber,
+    /// The thing that the fiber waited for, if its library names it: ` on a lock`.
+    On,
     /// The system call or the page fault that the thread was in, if any: ` in read`.
     Within,
     /// The sender of the signal, or of most of the interrupts, if it is known: `, sent by hog/5 (RT 95)`.

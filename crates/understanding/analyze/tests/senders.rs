@@ -17,7 +17,7 @@ fn senders(fill: impl Fn(&mut Script)) -> Vec<String> {
         let by = match by {
             Waker::Thread { thread } => thread.comm.as_deref().unwrap_or("?").to_owned(),
             Waker::Interrupt { cause, .. } => name(cause),
-            Waker::Unknown => "unknown".to_owned(),
+            Waker::Fiber { .. } | Waker::Unknown => "unknown".to_owned(),
         };
         format!("{interrupt}: {by} {} {count}", function.as_deref().unwrap_or("-"))
     };

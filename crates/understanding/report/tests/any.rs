@@ -59,6 +59,9 @@ fn cause() -> impl Strategy<Value = Cause> {
         Just(Cause::OwnOrSyscall),
         (fault_reason(), any::<bool>()).prop_map(|(reason, huge)| Cause::PageFault { reason, huge }),
         Just(Cause::RecorderWakeUp),
+        Just(Cause::FiberUnmounted),
+        option::of(fiber()).prop_map(|behind| Cause::FiberWait { behind }),
+        option::of(name()).prop_map(|on| Cause::FiberBlocked { on }),
         Just(Cause::Unknown),
         Just(Cause::Unrecorded { events: Unrecorded::Kernel }),
         Just(Cause::Unrecorded { events: Unrecorded::Switches }),
@@ -80,6 +83,14 @@ fn cause() -> impl Strategy<Value = Cause> {
     ]
 }
 
+fn fiber() -> impl Strategy<Value = FiberName> {
+    (any::<u64>(), option::of(name()), any::<bool>()).prop_map(|(number, name, is_doubtful)| FiberName {
+        number,
+        name,
+        is_doubtful,
+    })
+}
+
 fn fault_reason() -> impl Strategy<Value = Option<FaultReason>> {
     prop::sample::select(vec![None, Some(FaultReason::Missing), Some(FaultReason::WriteProtected)])
 }
@@ -87,6 +98,7 @@ fn fault_reason() -> impl Strategy<Value = Option<FaultReason>> {
 fn waker() -> impl Strategy<Value = Waker> {
     prop_oneof![
         Just(Waker::Unknown),
+        (fiber(), thread()).prop_map(|(fiber, thread)| Waker::Fiber { fiber, thread }),
         thread().prop_map(|thread| Waker::Thread { thread }),
         (cause(), cpu()).prop_map(|(cause, cpu)| Waker::Interrupt { cause: Box::new(cause), cpu }),
     ]
@@ -157,7 +169,15 @@ fn inversion() -> impl Strategy<Value = Inversion> {
 
 fn explanation() -> impl Strategy<Value = Explanation> {
     let interval = (time(), time(), any::<i32>().prop_map(Tid), pid(), cpu(), cpu()).prop_map(
-        |(begin, end, tid, pid, begin_cpu, end_cpu)| Interval { begin, end, tid, pid, begin_cpu, end_cpu },
+        |(begin, end, tid, pid, begin_cpu, end_cpu)| Interval {
+            begin,
+            end,
+            tid,
+            pid,
+            begin_cpu,
+            end_cpu,
+            fiber: pid.map(|pid| sordino_timeline::FiberId { pid, number: 7 }),
+        },
     );
     let main = (0..20_usize, option::of(span()), any::<usize>(), span());
     let main = option::of(main.prop_map(|(part, excess, others, others_time)| Main {
@@ -187,6 +207,11 @@ fn explanation() -> impl Strategy<Value = Explanation> {
         )| {
             Explanation {
                 stages: Vec::new(),
+                fiber: interval.fiber.map(|fiber| FiberName {
+                    number: fiber.number,
+                    name: thread.comm.clone(),
+                    is_doubtful: false,
+                }),
                 interval,
                 thread,
                 length,
@@ -270,6 +295,7 @@ fn findings() -> impl Strategy<Value = Findings> {
                 broken,
                 lost,
                 disorders,
+                contradictions: Vec::new(),
                 missing_switches,
                 missing,
             }

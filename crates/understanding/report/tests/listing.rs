@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sordino_event::{Base, Class, Classes, Domain, Event, Step, Tid, Time, Value};
 use sordino_report::{Listing, ListingFormat, TimeFormat};
 use sordino_timeline::SuperTrace;
-use support::{HOG, NPT, RUNNABLE, Script};
+use support::{HOG, NPT, RUNNABLE, Script, Thread};
 
 const TEXT: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: false };
 const COLOR: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: true };
@@ -205,4 +205,48 @@ proptest! {
             prop_assert_eq!(text.rsplit(' ').next().unwrap().trim().parse::<f64>().unwrap(), float);
         }
     }
+}
+
+/// A thread that executes two fibers, and what its records do not fit.
+fn fibers() -> Script {
+    const A: Thread = Thread(21, "pool", 120);
+    let mut script = Script::of_programs();
+    script.of(20).at(1).cpu(0).fiber_enter(A).fiber_new(A, 8, "work/6").fiber_switch(A, 0, 8, 5);
+    script.at(2).user("app:step", A, &[]).fiber_switch(A, 8, 0, 4);
+    script.at(3).lose_user(A, 4, 1).at(5).user("app:step", A, &[]).fiber_wake(A, 9, 0);
+    script
+}
+
+#[test]
+fn a_program_with_fibers_has_a_column_for_them() {
+    let text = listed(&fibers(), TEXT);
+    let columns = |line: &str| line.get(12..).unwrap_or_default().to_owned();
+    let lines: Vec<String> = text.lines().skip(3).map(columns).collect();
+    assert_eq!(
+        lines,
+        [
+            "cpu0 ?/21             8(work/6)    app:step",
+            "cpu0 ?/21             8(work/6)    sordino_fiber:switch from = 8, to = 0, why = 4, on = \"a lock\"",
+            "of process 20 lost on cpu0 between 0.000000003 and 0.000000004 (ring full)",
+            "cpu0 ?/21             ?            app:step",
+            "cpu0 ?/21             ?            sordino_fiber:wake fiber = 9, by = 0",
+        ],
+        "{text}"
+    );
+    let json = listed(&fibers(), ListingFormat::Json);
+    let with = |part: &str| json.lines().filter(|line| line.contains(part)).count();
+    assert_eq!(with(r#""fiber":8,"fiber_name":"work/6","fiber_known":true"#), 2, "{json}");
+    assert_eq!(with(r#""fiber":null,"fiber_name":null,"fiber_known":false"#), 2, "{json}");
+}
+
+#[test]
+fn a_contradiction_has_a_line_before_its_event() {
+    let mut script = fibers();
+    script.of(30).at(9).fiber_wake(Thread(31, "other", 120), 7, 0);
+    let text = listed(&script, TEXT);
+    let line = "-- contradiction at 0.000000009 in process 30, thread 31: no record made fiber 7, known from here on";
+    assert!(text.contains(line), "{text}");
+    let json = listed(&script, ListingFormat::Json);
+    let object = r#"{"type":"contradiction","time_ns":9,"pid":30,"tid":31,"kind":"unmade","text":"#;
+    assert!(json.contains(object), "{json}");
 }

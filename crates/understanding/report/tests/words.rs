@@ -18,6 +18,10 @@ fn thread(tid: i32, comm: &str, priority: i32) -> Thread {
     Thread { tid: Tid(tid), comm: Some(comm.into()), priority: Some(Priority(priority)), is_recorder: false }
 }
 
+fn fiber() -> FiberName {
+    FiberName { number: 8, name: Some("work/6".into()), is_doubtful: false }
+}
+
 fn waiting(after: After, behind: Option<Thread>, syscall: Option<&str>) -> Cause {
     Cause::Waiting { after, behind, syscall: syscall.map(Into::into) }
 }
@@ -66,6 +70,10 @@ fn all_causes() -> Vec<Cause> {
         fault(Some(FaultReason::Missing), true),
         fault(Some(FaultReason::WriteProtected), false),
         fault(Some(FaultReason::WriteProtected), true),
+        Cause::FiberWait { behind: Some(fiber()) },
+        Cause::FiberWait { behind: None },
+        Cause::FiberBlocked { on: Some("a lock".into()) },
+        Cause::FiberUnmounted,
         Cause::Unexplained,
         Cause::OwnOrSyscall,
         Cause::Unknown,
@@ -101,8 +109,10 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
             pid: Some(Pid(9)),
             begin_cpu: None,
             end_cpu: Some(Cpu(1)),
+            fiber: None,
         },
         thread: thread(10, "npt", 120),
+        fiber: None,
         length: Nanos(length),
         begin_fields: EventFields::new(),
         end_fields: EventFields::new(),
@@ -145,6 +155,7 @@ fn findings(intervals: Vec<Explanation>) -> Findings {
         broken: Broken::default(),
         lost: Vec::new(),
         disorders: 0,
+        contradictions: Vec::new(),
         missing_switches: Vec::new(),
         missing: Vec::new(),
     }

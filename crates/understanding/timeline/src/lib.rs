@@ -2,7 +2,8 @@
 //!
 //! [`Merge`] puts the events of any number of [`Source`]s in the order of time. [`SuperTrace`] does the same and
 //! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add
-//! up to), so that every [`Moment`] has its CPU and thread. Losses stand in the order like events.
+//! up to), so that every [`Moment`] has its CPU and thread. It follows the programs' events about fibers as well
+//! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events.
 //!
 //! Nothing here does I/O or reads a clock.
 //!
@@ -36,8 +37,11 @@
 
 mod context;
 mod counted;
+mod fiber;
+mod fibers;
 pub mod kernel;
 mod merge;
+mod schedule;
 mod source;
 mod super_trace;
 mod system;
@@ -45,8 +49,11 @@ mod task;
 mod vocabulary;
 
 pub use context::{Scheduling, ThreadContext};
+pub use fiber::{FiberEvent, FiberId, FiberState, Mounted, ReadySince, SwitchReason};
+pub use fibers::{Contradiction, Fibers, Inconsistency};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};
+pub use schedule::ThreadState;
 pub use source::Source;
 pub use super_trace::{Item, Moment, SuperTrace};
 pub use system::System;

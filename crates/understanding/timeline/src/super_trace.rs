@@ -1,6 +1,8 @@
 //! The merged trace, each event with its CPU, process and thread.
 
 use crate::context::ThreadContext;
+use crate::fiber::{FiberEvent, FiberId, Mounted};
+use crate::fibers::Contradiction;
 use crate::kernel::Kernel;
 use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary};
 use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Tid};
@@ -40,8 +42,12 @@ pub struct Moment<'a> {
     /// The thread of the event: its own field, or else derived from the kernel's schedule. A `sched_switch`
     /// belongs to the thread that leaves.
     pub tid: Option<Tid>,
-    /// The threads and CPUs just after the event.
+    /// The fiber that the thread has, whether the event is a program's or the kernel's. A switch between fibers belongs
+    /// to the one that leaves. [`Mounted::Outside`] in a trace without events about fibers.
+    pub fiber: Mounted,
+    /// The threads, CPUs and fibers just after the event.
     pub system: &'a System,
+    vocabulary: &'a Vocabulary,
 }
 
 impl<S: Source> SuperTrace<S> {
@@ -88,6 +94,9 @@ impl<S: Source> SuperTrace<S> {
             }
             Some(Merged::Loss(loss)) => {
                 self.system.lose(loss);
+                if self.vocabulary.has_fibers() {
+                    self.system.lose_fibers(loss);
+                }
                 Some(Item::Loss(loss))
             }
             Some(Merged::Disorder(disorder)) => Some(Item::Disorder(disorder)),
@@ -116,13 +125,19 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
         _ => None,
     };
     let tid = leaving.or(event.tid).or_else(|| system.running(cpu?));
+    let fiber = if vocabulary.has_fibers() {
+        system.follow_fibers(event, kernel.as_ref(), vocabulary.fiber(event), tid)
+    } else {
+        Mounted::Outside
+    };
     if let Some(kernel) = &kernel {
-        system.learn(kernel, cpu, tid);
+        system.learn(kernel, cpu, (event.time, tid));
     }
-    Moment { event, domain: vocabulary.domain(event), kernel, cpu, tid, system }
+    let domain = vocabulary.domain(event);
+    Moment { event, domain, kernel, cpu, tid, fiber, system, vocabulary }
 }
 
-impl Moment<'_> {
+impl<'a> Moment<'a> {
     /// Returns the process of the event's thread.
     pub fn pid(&self) -> Option<Pid> {
         self.event.pid.or_else(|| self.system.pid(self.tid?))
@@ -145,6 +160,21 @@ impl Moment<'_> {
             Domain::User => self.system.context(self.event.pid?, self.event.tid?),
             Domain::Kernel => None,
         }
+    }
+
+    /// Returns the decoded event, if it is a program's about fibers.
+    pub fn about_fibers(&self) -> Option<FiberEvent<'a>> {
+        self.vocabulary.fiber(self.event)
+    }
+
+    /// Returns the contradiction in the records about fibers that the event shows, the first if there are several.
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        self.system.fibers().latest_contradiction()
+    }
+
+    /// Returns the fiber that the event's thread has, if it certainly has one.
+    pub fn fiber_id(&self) -> Option<FiberId> {
+        self.fiber.fiber()
     }
 
     /// Returns the priority of the event's thread.

@@ -3,8 +3,12 @@
 use crate::Priority;
 use crate::context::{Contexts, ThreadContext};
 use crate::counted::{Count, Waiting};
+use crate::fiber::{FiberEvent, Mounted};
+use crate::fibers::{At, Fibers};
 use crate::kernel::{Born, Kernel, Observed, Process, Task};
-use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid};
+use crate::schedule::{OffCpu, ThreadState};
+use crate::task::TaskState;
+use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid, Time};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -24,6 +28,10 @@ pub struct System {
     contexts: Contexts,
     /// The records of counters whose events are still to come.
     counted: Waiting,
+    /// The fibers of all programs.
+    fibers: Fibers,
+    /// The number of losses of the kernel's records, and the time until which records are missing.
+    kernel_losses: (u64, Time),
     /// The thread of the last event of a program.
     met: Option<Tid>,
     /// The numbering of the tracer's priorities that the trace states.
@@ -43,6 +51,8 @@ struct Thread {
     dumped_priority: Option<Priority>,
     /// The CPU on which it ran last.
     cpu: Option<Cpu>,
+    /// Its state while it has no CPU.
+    off: OffCpu,
 }
 
 impl System {
@@ -55,6 +65,19 @@ impl System {
     pub fn cpu(&self, tid: Tid) -> Option<Cpu> {
         let cpu = self.threads.get(&tid)?.cpu?;
         (self.running(cpu) == Some(tid)).then_some(cpu)
+    }
+
+    /// Returns the state of the thread in the kernel's scheduler.
+    pub fn thread_state(&self, tid: Tid) -> ThreadState {
+        if let Some(cpu) = self.cpu(tid) {
+            return ThreadState::Running { cpu };
+        }
+        self.threads.get(&tid).map_or(ThreadState::Unknown, |thread| thread.off.state(self.kernel_losses))
+    }
+
+    /// Returns the fibers of all programs.
+    pub fn fibers(&self) -> &Fibers {
+        &self.fibers
     }
 
     /// Returns the process of the thread.
@@ -126,21 +149,38 @@ impl System {
         self.threads.entry(tid).or_default().name(comm);
     }
 
-    /// Applies an event of the kernel on `cpu`, where `maker` runs.
-    pub(crate) fn learn(&mut self, kernel: &Kernel<'_>, cpu: Option<Cpu>, maker: Option<Tid>) {
+    /// Applies an event of the kernel at `time` on `cpu`, where `maker` runs.
+    pub(crate) fn learn(
+        &mut self,
+        kernel: &Kernel<'_>,
+        cpu: Option<Cpu>,
+        (time, maker): (Time, Option<Tid>),
+    ) {
         match *kernel {
-            Kernel::Switch { prev, next, .. } => {
-                self.task(&prev, None);
-                self.task(&next, cpu);
+            Kernel::Switch { prev, state, next } => {
+                let off = match state {
+                    TaskState::Runnable => ThreadState::Preempted { by: next.tid },
+                    state => ThreadState::Blocked { state },
+                };
+                let losses = self.kernel_losses.0;
+                self.task(&prev, None).off = OffCpu { state: off, seen: time, losses };
+                self.task(&next, cpu).off = OffCpu::default();
                 if let Some(cpu) = cpu {
                     self.running.insert(cpu, next.tid);
                 }
             }
-            Kernel::Boost { tid, priority }
-            | Kernel::Waking { tid, priority: Some(priority), .. }
-            | Kernel::Woken { tid, priority: Some(priority), .. }
-            | Kernel::Migrate { tid, priority: Some(priority), .. } => {
+            Kernel::Boost { tid, priority } | Kernel::Migrate { tid, priority: Some(priority), .. } => {
                 self.threads.entry(tid).or_default().priority = Some(priority);
+            }
+            Kernel::Waking { tid, priority, .. } | Kernel::Woken { tid, priority, .. } => {
+                let thread = match priority {
+                    Some(_) => Some(self.threads.entry(tid).or_default()),
+                    None => self.threads.get_mut(&tid),
+                };
+                if let Some(thread) = thread {
+                    thread.priority = priority.or(thread.priority);
+                    thread.off.wake(maker, time, self.kernel_losses);
+                }
             }
             Kernel::Thread(born) => self.born(&born, maker),
             Kernel::Rename { tid, comm } => self.name(tid, comm),
@@ -182,9 +222,59 @@ impl System {
         self.contexts.count(pid, tid, counts);
     }
 
+    /// Applies an event to the fibers, before it is applied to the threads: a record about fibers, or the end of a
+    /// thread or a process. Returns the fiber of the event's thread.
+    pub(crate) fn follow_fibers(
+        &mut self,
+        event: &Event,
+        kernel: Option<&Kernel<'_>>,
+        about: Option<FiberEvent<'_>>,
+        tid: Option<Tid>,
+    ) -> Mounted {
+        self.fibers.begin();
+        let pid = event.pid.or_else(|| self.pid(tid?));
+        let at = pid.zip(tid).map(|(pid, tid)| At { pid, tid, time: event.time });
+        if let Some(about) = about {
+            let Some(at) = at else {
+                self.fibers.reject(event);
+                return Mounted::Unknown;
+            };
+            return self.fibers.apply(at, &about);
+        }
+        let mounted = match (at, tid) {
+            (Some(at), _) => self.fibers.mounted(at.pid, at.tid),
+            (None, Some(Tid(0))) => Mounted::Outside,
+            // Records of its program may be missing.
+            (None, Some(_)) if self.fibers.are_whole() => Mounted::Outside,
+            (None, _) => Mounted::Unknown,
+        };
+        match kernel {
+            Some(Kernel::Switch { state: TaskState::Dead, .. }) => {
+                at.into_iter().for_each(|at| self.fibers.end_thread(at));
+            }
+            // The first thread of a process is the last that is removed.
+            Some(Kernel::Gone { tid } | Kernel::Exec { tid, .. })
+                if self.pid(*tid).is_none_or(|pid| pid.0 == tid.0) =>
+            {
+                self.fibers.end_process(Pid(tid.0));
+            }
+            _ => {}
+        }
+        mounted
+    }
+
+    /// Makes the fibers of a process unknown whose records are missing.
+    pub(crate) fn lose_fibers(&mut self, loss: &Loss) {
+        self.fibers.lose(loss);
+    }
+
     /// Forgets the running threads where the kernel's records are missing, and counters where a program's are.
     pub(crate) fn lose(&mut self, loss: &Loss) {
         self.counted.lose(loss);
+        if loss.pid.is_none() {
+            let (losses, until) = self.kernel_losses;
+            self.kernel_losses = (losses + 1, until.max(loss.to));
+        }
         match (loss.pid, loss.cpu) {
             (Some(_), _) => {}
             (None, Some(cpu)) => {
@@ -194,7 +284,7 @@ impl System {
         }
     }
 
-    fn task(&mut self, task: &Task<'_>, cpu: Option<Cpu>) {
+    fn task(&mut self, task: &Task<'_>, cpu: Option<Cpu>) -> &mut Thread {
         let thread = self.threads.entry(task.tid).or_default();
         thread.cpu = cpu.or(thread.cpu);
         thread.priority = task.priority.or(thread.priority);
@@ -206,6 +296,7 @@ impl System {
         if task.priority.is_some_and(|priority| priority < -1 || (task.tid == Tid(0) && priority == 20)) {
             self.guessed = Some(PriorityNumbering::Lttng);
         }
+        thread
     }
 
     fn born(&mut self, born: &Born<'_>, maker: Option<Tid>) {

@@ -1,9 +1,12 @@
 //! The names that tracers give to the kernel's events and their fields.
 
+mod fiber;
 mod reader;
 
 use crate::counted::{Count, Counted, Places};
+use crate::fiber::FiberEvent;
 use crate::kernel::Kernel;
+use fiber::FiberMeaning;
 use reader::Reader;
 use sordino_event::{Class, Classes, Domain, Event};
 
@@ -46,6 +49,8 @@ pub struct Vocabulary {
     /// The indexes of the fields in a `sordino:counters`, and the number of each class; indexed by class. Empty if no
     /// class is a `sordino:counters`.
     counted: Vec<(Option<Places>, Option<u64>)>,
+    /// The meaning of programs' events about fibers; indexed by class. Empty if the trace declares none.
+    fibers: Vec<Option<FiberMeaning>>,
     recorded: Recorded,
 }
 
@@ -229,9 +234,13 @@ impl Vocabulary {
         if counted.iter().all(|(places, _)| places.is_none()) {
             counted.clear();
         }
+        let mut fibers: Vec<_> = classes.iter().map(|(_, class)| FiberMeaning::of(class)).collect();
+        if fibers.iter().all(Option::is_none) {
+            fibers.clear();
+        }
         let said = classes.iter().map(|(_, class)| said(class)).collect();
         let comms = classes.iter().map(|(_, class)| comm(class)).collect();
-        Self { meanings, said, comms, counted, recorded }
+        Self { meanings, said, comms, counted, fibers, recorded }
     }
 
     /// Returns the kinds of the kernel's events that the trace has.
@@ -263,6 +272,16 @@ impl Vocabulary {
             Some(places) => Count::Before(Counted::read(event, places)?),
             None => Count::At(number),
         })
+    }
+
+    /// Returns true if the trace declares programs' events about fibers.
+    pub fn has_fibers(&self) -> bool {
+        !self.fibers.is_empty()
+    }
+
+    /// Returns the decoded event, if it is a program's about fibers.
+    pub fn fiber<'a>(&self, event: &'a Event) -> Option<FiberEvent<'a>> {
+        Some(self.fibers.get(event.class.index())?.as_ref()?.read(event))
     }
 
     /// Returns the decoded event; `None` for events of programs, for unknown ones, and where a required field is

@@ -3,7 +3,7 @@
 use super::FOLLOWED_MAX;
 use crate::Key;
 use crate::find::{Value, value};
-use sordino_event::{Class, ClassId, Event, Tid};
+use sordino_event::{Class, ClassId, Event};
 use std::collections::{HashMap, HashSet};
 
 /// Begins and ends that belong together if they have the same key.
@@ -39,8 +39,8 @@ impl Matching {
         Self { key, places, open: HashSet::new(), intervals: 0, strays: 0 }
     }
 
-    pub(super) fn begin(&mut self, tid: Tid, event: &Event) {
-        let Some(value) = self.value(tid, event) else { return };
+    pub(super) fn begin(&mut self, own: Option<&Value>, event: &Event) {
+        let Some(value) = self.value(own, event) else { return };
         // Most of this many begins no longer have an end to come.
         if self.open.len() == FOLLOWED_MAX {
             self.open.clear();
@@ -48,17 +48,18 @@ impl Matching {
         self.strays += u64::from(!self.open.insert(value));
     }
 
-    pub(super) fn end(&mut self, tid: Tid, event: &Event) {
-        let Some(value) = self.value(tid, event) else { return };
+    pub(super) fn end(&mut self, own: Option<&Value>, event: &Event) {
+        let Some(value) = self.value(own, event) else { return };
         let has_begin = self.open.remove(&value);
         self.intervals += u64::from(has_begin);
         self.strays += u64::from(!has_begin);
     }
 
-    fn value(&self, tid: Tid, event: &Event) -> Option<Value> {
+    /// Returns the value of the key, given the event's fiber or thread.
+    fn value(&self, own: Option<&Value>, event: &Event) -> Option<Value> {
         match self.key {
             Key::Field(_) => value(event, *self.places.get(&event.class)?),
-            Key::Thread | Key::Cpu => Some(Value::of_thread(tid)),
+            Key::Thread | Key::Cpu => own.cloned(),
         }
     }
 

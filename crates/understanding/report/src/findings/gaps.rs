@@ -29,6 +29,14 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
             missing.cpu
         )
     }));
+    warnings.extend(findings.contradictions.iter().map(|found| {
+        let of = found.pid.map_or(String::new(), |pid| format!(" of process {pid}"));
+        let more = match found.count {
+            1 => String::new(),
+            count => format!(", the first of {count} such records"),
+        };
+        format!("fibers{of}: {} (at {}){more}", found.text, time.text(found.at))
+    }));
     if findings.disorders > 0 {
         warnings.push(format!("{} out of order within a source", count(findings.disorders, "event")));
     }

@@ -2,7 +2,7 @@
 
 use super::chain::woken;
 use super::phrase::cause;
-use super::words::{DETAILS_MAX, cpu, file, inversion, lost, sent, stage, thread, tied_headline};
+use super::words::{DETAILS_MAX, cpu, fiber, file, inversion, lost, sent, stage, thread, tied_headline};
 use crate::TimeFormat;
 use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
@@ -62,7 +62,8 @@ fn place(explanation: &Explanation, time: TimeFormat) -> String {
         Some(pid) if pid.0 != interval.tid.0 => format!(" of process {pid}"),
         _ => String::new(),
     };
-    format!("at {at} {on}, thread {}{of}", thread(&explanation.thread))
+    let whose = explanation.fiber.as_ref().map_or(String::new(), |of| format!("fiber {} on ", fiber(of)));
+    format!("at {at} {on}, {whose}thread {}{of}", thread(&explanation.thread))
 }
 
 /// Writes the stages of a request, in their order.

@@ -1,6 +1,6 @@
 //! The phrases of the table of causes, with their placeholders filled in.
 
-use super::words::{file, sent, state, thread, waker};
+use super::words::{fiber, file, sent, state, thread, waker};
 use crate::page::name;
 use crate::span::span;
 use sordino_analyze::{Cause, Main, Part, Quota, Word};
@@ -30,6 +30,8 @@ fn text(word: Word, cause: &Cause, of: Option<(&Main, &Part)>) -> Option<String>
         Word::Number => cause.number()?.to_string(),
         Word::State => state(cause.state()?).into(),
         Word::Behind => thread(cause.behind()?),
+        Word::Fiber => fiber(cause.behind_fiber()?),
+        Word::On => optional(cause.on(), |on| format!(" on {}", name(on))),
         Word::Within => optional(cause.within(), |call| format!(" in {}", name(call))),
         Word::SentBy => {
             let sender = cause.sender().map(waker).or_else(|| part?.main_sender().map(sent));

@@ -5,7 +5,9 @@ use super::phrase::{cause, sentence};
 use crate::TimeFormat;
 use crate::page::{TIE, name};
 use crate::span::span;
-use sordino_analyze::{Explanation, Inversion, Inverted, LossSum, ReadFile, Sender, Stage, Thread, Waker};
+use sordino_analyze::{
+    Explanation, FiberName, Inversion, Inverted, LossSum, ReadFile, Sender, Stage, Thread, Waker,
+};
 use sordino_event::Cpu;
 use sordino_event::text::count;
 use sordino_timeline::TaskState;
@@ -27,6 +29,12 @@ pub(super) fn thread(thread: &Thread) -> String {
         }
         None => format!("{whose}{comm}/{}", thread.tid),
     }
+}
+
+/// Returns a fiber as users know it: `8(work/6)`, `8(work/6?)` where the name is doubtful.
+pub(super) fn fiber(FiberName { number, name: called, is_doubtful }: &FiberName) -> String {
+    let doubt = if *is_doubtful { "?" } else { "" };
+    called.as_deref().map_or(number.to_string(), |called| format!("{number}({}{doubt})", name(called)))
 }
 
 /// Returns the sender of an interrupt in words, with the function that was to be called.
@@ -54,6 +62,7 @@ pub(super) fn waker(waker: &Waker) -> String {
     match waker {
         Waker::Thread { thread } => self::thread(thread),
         Waker::Interrupt { cause, cpu } => format!("{} on {}", self::cause(cause), self::cpu(*cpu)),
+        Waker::Fiber { fiber, .. } => format!("fiber {}", self::fiber(fiber)),
         Waker::Unknown => "an unknown waker".into(),
     }
 }

@@ -3,11 +3,13 @@
 use super::context;
 use crate::value::{decimal, json_fields, json_names, json_text};
 use sordino_event::{Class, Classes, Domain};
-use sordino_timeline::{Disorder, Item, Moment};
+use sordino_timeline::{Disorder, Item, Moment, Mounted, Vocabulary};
 
 #[derive(Debug)]
 pub(super) struct JsonLines {
     classes: Vec<JsonClass>,
+    /// True if events have members for their fibers.
+    has_fibers: bool,
 }
 
 /// The common parts of all lines of a class.
@@ -30,7 +32,10 @@ impl JsonLines {
             head.extend_from_slice(b",\"fields\":{");
             JsonClass { head, fields: json_names(class) }
         };
-        Self { classes: classes.iter().map(|(_, known)| class(known)).collect() }
+        Self {
+            classes: classes.iter().map(|(_, known)| class(known)).collect(),
+            has_fibers: Vocabulary::new(classes).has_fibers(),
+        }
     }
 
     pub(super) fn line(&self, item: &Item<'_>, out: &mut Vec<u8>) {
@@ -56,10 +61,23 @@ impl JsonLines {
     }
 
     fn event(&self, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        if let Some(contradiction) = &moment.contradiction() {
+            member(out, b"{\"type\":\"contradiction\",\"time_ns\":", Some(contradiction.time.0));
+            member(out, b",\"pid\":", contradiction.pid.map(|pid| pid.0));
+            member(out, b",\"tid\":", contradiction.tid.map(|tid| tid.0));
+            out.extend_from_slice(b",\"kind\":");
+            json_text(contradiction.what.kind().as_bytes(), out);
+            out.extend_from_slice(b",\"text\":");
+            json_text(contradiction.what.to_string().as_bytes(), out);
+            out.extend_from_slice(b"}\n");
+        }
         member(out, b"{\"type\":\"event\",\"time_ns\":", Some(moment.event.time.0));
         member(out, b",\"cpu\":", moment.cpu.map(|cpu| cpu.0));
         member(out, b",\"pid\":", moment.pid().map(|pid| pid.0));
         member(out, b",\"tid\":", moment.tid.map(|tid| tid.0));
+        if self.has_fibers {
+            fiber(moment, out);
+        }
         context::json(moment, out);
         out.extend_from_slice(b",\"comm\":");
         match moment.comm() {
@@ -75,6 +93,24 @@ impl JsonLines {
             None => out.push(b'}'),
         }
     }
+}
+
+/// Writes `,"fiber":8,"fiber_name":"work/6","fiber_known":true`. A fiber that is not known has `false` last; so has a
+/// name that the fiber may have lost.
+fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
+    let (fibers, fiber) = (moment.system.fibers(), moment.fiber_id());
+    member(out, b",\"fiber\":", fiber.map(|fiber| fiber.number));
+    out.extend_from_slice(b",\"fiber_name\":");
+    match fiber.and_then(|fiber| fibers.name(fiber)) {
+        Some(name) => json_text(name.as_bytes(), out),
+        None => out.extend_from_slice(b"null"),
+    }
+    let is_known = match moment.fiber {
+        Mounted::Unknown => false,
+        Mounted::Outside | Mounted::Scheduler => true,
+        Mounted::Fiber(fiber) => fibers.name(fiber).is_none() || fibers.is_name_certain(fiber),
+    };
+    out.extend_from_slice(if is_known { b",\"fiber_known\":true" } else { b",\"fiber_known\":false" });
 }
 
 fn member(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {

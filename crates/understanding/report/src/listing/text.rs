@@ -5,7 +5,7 @@ use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
 use sordino_event::{Class, Classes, Domain, Loss};
-use sordino_timeline::{Disorder, Item, Moment};
+use sordino_timeline::{Contradiction, Disorder, Item, Moment, Mounted, Vocabulary};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub(super) struct TextLines {
     time: TimeWriter,
     colors: Colors,
     place: Place,
+    /// True if lines have a column for fibers.
+    has_fibers: bool,
 }
 
 /// The common parts of all lines of a class.
@@ -70,14 +72,21 @@ impl TextLines {
             time: TimeWriter::new(time),
             colors,
             place: Place::default(),
+            has_fibers: Vocabulary::new(classes).has_fibers(),
         }
     }
 
     pub(super) fn line(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         match item {
             Item::Event(moment) => {
+                if let Some(contradiction) = &moment.contradiction() {
+                    self.contradiction(contradiction, out);
+                }
                 self.time.write(moment.event.time, out);
                 out.extend_from_slice(self.place.text(moment));
+                if self.has_fibers {
+                    fiber(moment, out);
+                }
                 match self.classes.get(moment.event.class.index()) {
                     Some(class) => {
                         out.extend_from_slice(&class.name);
@@ -129,10 +138,50 @@ impl TextLines {
         let _ = write!(out, " ({})", loss.cause);
     }
 
+    /// Writes a line of its own, before that of the event that shows the contradiction.
+    fn contradiction(&mut self, contradiction: &Contradiction, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.colors.warning.as_bytes());
+        out.extend_from_slice(b"-- contradiction at ");
+        self.time.write(contradiction.time, out);
+        for (word, id) in [
+            (" in process ", contradiction.pid.map(|pid| pid.0)),
+            (", thread ", contradiction.tid.map(|tid| tid.0)),
+        ] {
+            out.extend_from_slice(word.as_bytes());
+            match id {
+                Some(id) => decimal(id, out),
+                None => out.push(b'?'),
+            }
+        }
+        let _ = write!(out, ": {}{}", contradiction.what, self.colors.off);
+        out.push(b'\n');
+    }
+
     fn disorder(&mut self, Disorder { source, at, back }: Disorder, out: &mut Vec<u8>) {
         let _ = write!(out, "-- time went back by {back} in source {source}; the next event was moved to ");
         self.time.write(at, out);
     }
+}
+
+/// Writes `8(work/6) `, padded to 12 characters: the fiber of the event. A name that the fiber may have lost has a `?`
+/// behind it. `-` stands for no fiber, `?` for an unknown one.
+fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
+    let begin = out.len();
+    match moment.fiber {
+        Mounted::Outside | Mounted::Scheduler => out.push(b'-'),
+        Mounted::Unknown => out.push(b'?'),
+        Mounted::Fiber(fiber) => {
+            let fibers = moment.system.fibers();
+            decimal(fiber.number, out);
+            if let Some(name) = fibers.name(fiber) {
+                out.push(b'(');
+                bare(name.as_bytes(), out);
+                out.extend_from_slice(if fibers.is_name_certain(fiber) { b")" } else { b"?)" });
+            }
+        }
+    }
+    out.resize(out.len().max(begin + 12), b' ');
+    out.push(b' ');
 }
 
 impl Place {

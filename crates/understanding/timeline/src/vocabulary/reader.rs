@@ -225,7 +225,7 @@ fn sent(result: i64) -> Sent {
 }
 
 /// Returns the bits of a register's value, whatever type the tracer declares for it.
-fn bits(value: View<'_>) -> Option<u64> {
+pub(super) fn bits(value: View<'_>) -> Option<u64> {
     match value {
         View::Unsigned(value, _) => Some(value),
         View::Signed(value, _) | View::Label(value, _) => Some(value.cast_unsigned()),

@@ -54,6 +54,8 @@ pub(crate) struct Script {
     entries: Vec<(i64, Entry)>,
     at: i64,
     cpu: Option<u32>,
+    /// The process of the programs' events and losses; without one, the process has its thread's number.
+    process: Option<i32>,
     /// The thread of the kernel's events, if they name it.
     thread: Option<Thread>,
     /// True if the source yields its events as written, even if time goes back.
@@ -110,6 +112,12 @@ impl Script {
     /// Makes the kernel's events that follow name this thread.
     pub(crate) fn by(&mut self, thread: Thread) -> &mut Self {
         self.thread = Some(thread);
+        self
+    }
+
+    /// Sets the process of the programs' events and losses that follow.
+    pub(crate) fn of(&mut self, process: i32) -> &mut Self {
+        self.process = Some(process);
         self
     }
 
@@ -251,6 +259,38 @@ impl Script {
         self.kernel("workqueue_execute_end", &[("work", V::U(1))])
     }
 
+    /// Adds a thread's begin to execute fibers.
+    pub(crate) fn fiber_enter(&mut self, thread: Thread) -> &mut Self {
+        self.user("sordino_fiber:thread_enter", thread, &[("scheduler", V::T("test"))])
+    }
+
+    /// Adds a thread's end of executing fibers.
+    pub(crate) fn fiber_leave(&mut self, thread: Thread) -> &mut Self {
+        self.user("sordino_fiber:thread_leave", thread, &[])
+    }
+
+    pub(crate) fn fiber_new(&mut self, thread: Thread, fiber: u64, name: &'static str) -> &mut Self {
+        self.user("sordino_fiber:new", thread, &[("fiber", V::U(fiber)), ("name", V::T(name))])
+    }
+
+    /// Adds a switch between fibers; 0 is the thread's own code.
+    pub(crate) fn fiber_switch(&mut self, thread: Thread, from: u64, to: u64, why: u64) -> &mut Self {
+        let fields = [("from", V::U(from)), ("to", V::U(to)), ("why", V::U(why)), ("on", V::T("a lock"))];
+        self.user("sordino_fiber:switch", thread, &fields)
+    }
+
+    pub(crate) fn fiber_end(&mut self, thread: Thread, fiber: u64) -> &mut Self {
+        self.user("sordino_fiber:end", thread, &[("fiber", V::U(fiber))])
+    }
+
+    pub(crate) fn fiber_wake(&mut self, thread: Thread, fiber: u64, by: u64) -> &mut Self {
+        self.user("sordino_fiber:wake", thread, &[("fiber", V::U(fiber)), ("by", V::U(by))])
+    }
+
+    pub(crate) fn fiber_rename(&mut self, thread: Thread, fiber: u64, name: &'static str) -> &mut Self {
+        self.user("sordino_fiber:rename", thread, &[("fiber", V::U(fiber)), ("name", V::T(name))])
+    }
+
     /// Adds an event of the kernel, which names its thread only [`by`](Self::by) one.
     pub(crate) fn kernel(&mut self, name: &str, fields: &[(&str, V)]) -> &mut Self {
         let mut event = self.event(Domain::Kernel, name, fields);
@@ -258,10 +298,10 @@ impl Script {
         self.push(Entry::Event(event))
     }
 
-    /// Adds an event of a program's thread; its process has the thread's number.
+    /// Adds an event of a program's thread.
     pub(crate) fn user(&mut self, name: &str, thread: Thread, fields: &[(&str, V)]) -> &mut Self {
         let mut event = self.event(Domain::User, name, fields);
-        (event.tid, event.pid) = (Some(Tid(thread.0)), Some(Pid(thread.0)));
+        (event.tid, event.pid) = (Some(Tid(thread.0)), Some(self.process_of(thread)));
         self.push(Entry::Event(event))
     }
 
@@ -272,7 +312,11 @@ impl Script {
 
     /// Adds a loss of the process's records on the current CPU from now to `to`.
     pub(crate) fn lose_user(&mut self, thread: Thread, to: i64, count: u64) -> &mut Self {
-        self.lose(to, Some(Pid(thread.0)), count, LossCause::RingFull)
+        self.lose(to, Some(self.process_of(thread)), count, LossCause::RingFull)
+    }
+
+    fn process_of(&self, thread: Thread) -> Pid {
+        Pid(self.process.unwrap_or(thread.0))
     }
 
     fn lose(&mut self, to: i64, pid: Option<Pid>, count: u64, cause: LossCause) -> &mut Self {

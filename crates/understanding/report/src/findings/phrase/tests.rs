@@ -3,8 +3,8 @@
 use super::*;
 use crate::page::TIE;
 use sordino_analyze::{
-    After, Behind, Certainty, Device, File, Limit, Lock, Phrase, Phrases, ReadFile, Sender, TABLE, Thread,
-    Unrecorded, Waker, Woken,
+    After, Behind, Certainty, Device, FiberName, File, Limit, Lock, Phrase, Phrases, ReadFile, Sender, TABLE,
+    Thread, Unrecorded, Waker, Woken,
 };
 use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::kernel::FaultReason;
@@ -57,6 +57,12 @@ fn causes() -> Vec<Cause> {
         Cause::Softirq { number: 12, name: "softirq 12".into() },
         Cause::Nmi { handler: "perf".into() },
         Cause::LateTimer { in_slack: true, behind: None },
+        Cause::FiberWait {
+            behind: Some(FiberName { number: 8, name: Some("work".into()), is_doubtful: false }),
+        },
+        Cause::FiberWait { behind: None },
+        Cause::FiberBlocked { on: None },
+        Cause::FiberUnmounted,
         Cause::Unknown,
         Cause::Unrecorded { events: Unrecorded::Kernel },
         Cause::Unrecorded { events: Unrecorded::Switches },

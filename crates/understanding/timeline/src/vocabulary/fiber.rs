@@ -1,0 +1,76 @@
+//! The decoder of programs' events about fibers.
+
+use super::reader::bits;
+use crate::fiber::{FiberEvent, SwitchReason};
+use sordino_event::{Class, Domain, Event};
+
+/// The provider of events about fibers.
+const PROVIDER: &str = "sordino_fiber:";
+
+/// The meaning of a class of events about fibers, with the indexes of its fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FiberMeaning {
+    kind: Kind,
+    /// The indexes of the fields that `EVENTS` lists for the kind.
+    fields: [Option<usize>; 4],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Enter,
+    Leave,
+    New,
+    Switch,
+    End,
+    Wake,
+    Rename,
+}
+
+const EVENTS: &[(&str, Kind, &[&str])] = &[
+    ("thread_enter", Kind::Enter, &[]),
+    ("thread_leave", Kind::Leave, &[]),
+    ("new", Kind::New, &["fiber", "name"]),
+    ("switch", Kind::Switch, &["from", "to", "why", "on"]),
+    ("end", Kind::End, &["fiber"]),
+    ("wake", Kind::Wake, &["fiber", "by"]),
+    ("rename", Kind::Rename, &["fiber", "name"]),
+];
+
+impl FiberMeaning {
+    /// Returns the meaning of a class, if its events are about fibers.
+    pub(super) fn of(class: &Class) -> Option<Self> {
+        let name = class.name.strip_prefix(PROVIDER).filter(|_| class.domain == Domain::User)?;
+        let (_, kind, names) = EVENTS.iter().find(|(known, ..)| *known == name)?;
+        let mut fields = [None; 4];
+        for (field, name) in fields.iter_mut().zip(*names) {
+            *field = class.field(name);
+        }
+        Some(Self { kind: *kind, fields })
+    }
+
+    pub(super) fn read<'a>(&self, event: &'a Event) -> FiberEvent<'a> {
+        self.complete(event).unwrap_or(FiberEvent::Malformed)
+    }
+
+    /// Returns the event; `None` if it lacks a number, or if the fiber that it is about is 0. Texts may be missing.
+    fn complete<'a>(&self, event: &'a Event) -> Option<FiberEvent<'a>> {
+        let number = |place: usize| bits(event.value(self.fields[place]?)?);
+        let fiber = || number(0).filter(|fiber| *fiber != 0);
+        let other = |place| Some(number(place)?).map(|fiber| (fiber != 0).then_some(fiber));
+        let text = |place: usize| self.fields[place].and_then(|field| event.text(field)).unwrap_or_default();
+        Some(match self.kind {
+            Kind::Enter => FiberEvent::Enter,
+            Kind::Leave => FiberEvent::Leave,
+            Kind::New => FiberEvent::New { fiber: fiber()?, name: text(1) },
+            Kind::Switch => FiberEvent::Switch {
+                from: other(0)?,
+                to: other(1)?,
+                why: SwitchReason::of(number(2).unwrap_or(0)),
+                on: text(3),
+            },
+            Kind::End => FiberEvent::End { fiber: fiber()? },
+            Kind::Wake => FiberEvent::Wake { fiber: fiber()?, by: other(1)? },
+            Kind::Rename => FiberEvent::Rename { fiber: fiber()?, name: text(1) },
+        })
+    }
+}
