@@ -165,6 +165,10 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
         ("C, u64, i32, f64", Way { case: "three_values", ..of() }),
+        ("C, 18 bytes", Way { case: "eighteen_bytes", ..of() }),
+        ("C, a switch of fibers, 18 bytes", Way { case: "switch", ..of() }),
+        ("Rust, 18 bytes", Way { case: "eighteen_bytes", ..in_rust() }),
+        ("Rust, a switch of fibers, 18 bytes", Way { case: "switch", ..in_rust() }),
         ("C, u64, i32, a text of 7 bytes", Way { case: "text", ..of() }),
         (
             "C, u64, i32, a text of 7 bytes, a gate that turns it away",
@@ -278,6 +282,13 @@ fn no_path_takes_more_instructions_than_the_table_says() {
     ] {
         let more = counted[crossing] - counted[other];
         assert!(more <= CROSSING, "{crossing}: {more} instructions more than {other}");
+    }
+    for (switch, other) in [
+        ("C, a switch of fibers, 18 bytes", "C, 18 bytes"),
+        ("Rust, a switch of fibers, 18 bytes", "Rust, 18 bytes"),
+    ] {
+        let [switch, other] = [counted[switch], counted[other]];
+        assert!(10 * switch <= 13 * other, "{switch} instructions for a switch, {other} for other 18 bytes");
     }
     if !comparable || agrees && said.is_empty() {
         return;
