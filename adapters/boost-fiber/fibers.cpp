@@ -44,7 +44,7 @@ void work(std::vector<Step> &log, std::uint32_t steps)
         if (step % 3 == 0) {
             boost::this_fiber::yield();
         } else if (step % 3 == 1) {
-            boost::this_fiber::sleep_for(std::chrono::microseconds(200));
+            boost::this_fiber::sleep_for(std::chrono::milliseconds(1));
         } else {
             const std::lock_guard<boost::fibers::mutex> lock(shared);
             boost::this_fiber::yield();

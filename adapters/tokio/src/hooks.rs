@@ -23,18 +23,25 @@ pub fn tasks(builder: &mut Builder) -> &mut Builder {
     builder
         .on_task_spawn(|task| sordino_fiber::new(number(task.id()), ""))
         .on_before_task_poll(|task| OUTER.set(mount(number(task.id()))))
-        .on_after_task_poll(|task| leave(number(task.id()), SwitchReason::Unknown))
+        .on_after_task_poll(|task| {
+            unmount_task(number(task.id()), SwitchReason::Unknown);
+        })
         .on_task_terminate(|task| {
-            leave(number(task.id()), SwitchReason::Ended);
-            sordino_fiber::end(number(task.id()));
+            let fiber = number(task.id());
+            if unmount_task(fiber, SwitchReason::Ended) {
+                sordino_fiber::end(fiber);
+            }
         })
 }
 
-/// Switches back from a task if this thread polls it. tokio terminates a task within its last poll.
-fn leave(fiber: u64, why: SwitchReason) {
-    if current() == fiber {
+/// Switches back from a task, and returns true, if this thread polls it. tokio terminates a task within its last poll,
+/// and calls that hook for blocking work, too, which is no fiber.
+fn unmount_task(fiber: u64, why: SwitchReason) -> bool {
+    let is_polled = current() == fiber;
+    if is_polled {
         unmount(OUTER.get(), why);
     }
+    is_polled
 }
 
 /// Returns the number of a task's fiber: the task's id and 2 to the power of 48.
