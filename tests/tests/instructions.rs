@@ -165,10 +165,6 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ),
         ("C, 8 bytes", Way { case: "one_word", ..of() }),
         ("C, u64, i32, f64", Way { case: "three_values", ..of() }),
-        ("C, 18 bytes", Way { case: "eighteen_bytes", ..of() }),
-        ("C, a switch of fibers, 18 bytes", Way { case: "switch", ..of() }),
-        ("Rust, 18 bytes", Way { case: "eighteen_bytes", ..in_rust() }),
-        ("Rust, a switch of fibers, 18 bytes", Way { case: "switch", ..in_rust() }),
         ("C, u64, i32, a text of 7 bytes", Way { case: "text", ..of() }),
         (
             "C, u64, i32, a text of 7 bytes, a gate that turns it away",
@@ -283,13 +279,6 @@ fn no_path_takes_more_instructions_than_the_table_says() {
         let more = counted[crossing] - counted[other];
         assert!(more <= CROSSING, "{crossing}: {more} instructions more than {other}");
     }
-    for (switch, other) in [
-        ("C, a switch of fibers, 18 bytes", "C, 18 bytes"),
-        ("Rust, a switch of fibers, 18 bytes", "Rust, 18 bytes"),
-    ] {
-        let [switch, other] = [counted[switch], counted[other]];
-        assert!(10 * switch <= 13 * other, "{switch} instructions for a switch, {other} for other 18 bytes");
-    }
     if !comparable || agrees && said.is_empty() {
         return;
     }
@@ -297,6 +286,17 @@ fn no_path_takes_more_instructions_than_the_table_says() {
         panic!("docs/instructions.md says otherwise, SORDINO_ACCEPT=1 writes what is here:\n{rows}");
     }
     accept(&page, &rows);
+}
+
+/// A switch of fibers costs at most 1.3 times another record of its 18 bytes.
+#[test]
+fn a_switch_of_fibers_costs_little_more_than_another_record_of_its_size() {
+    let scene = Scene::new();
+    for program in [scene.program("stepped.c"), release_program("stepped")] {
+        let count = |case| Way { case, ..typical(&program) }.go(&scene).0[0].instructions;
+        let [switch, other] = ["switch", "eighteen_bytes"].map(count);
+        assert!(10 * switch <= 13 * other, "{switch} instructions for a switch, {other} for other 18 bytes");
+    }
 }
 
 /// Number of those instructions that belong to the dynamic linker.
