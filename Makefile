@@ -62,7 +62,8 @@ install:
 	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	ln -sf $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libsordino.so
 	scripts/archive $(RELEASE)/libsordino_c.so $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
-	install -m 644 crates/recording/probe-c/include/sordino/tracepoint.h $(DESTDIR)$(PREFIX)/include/sordino/tracepoint.h
+	install -m 644 crates/recording/probe-c/include/sordino/*.h adapters/boost-fiber/sordino/boost_fiber.hpp \
+		$(DESTDIR)$(PREFIX)/include/sordino
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/sordino.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
 	for file in sordinoConfig sordinoConfigVersion; do \

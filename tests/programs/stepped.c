@@ -4,12 +4,14 @@
 #endif
 #include "fake_rseq.h"
 #include <signal.h>
+#include <sordino/fiber.h>
 #include <sordino/tracepoint.h>
 #include <stdlib.h>
 
 SORDINO_TRACEPOINT(stepped, two_words, SORDINO_INFO, (u64, first), (u64, second))
 SORDINO_TRACEPOINT(stepped, one_word, SORDINO_INFO, (u64, first))
 SORDINO_TRACEPOINT(stepped, three_values, SORDINO_INFO, (u64, first), (i32, second), (f64, third))
+SORDINO_TRACEPOINT(stepped, eighteen_bytes, SORDINO_INFO, (u64, first), (u64, second), (u16, third))
 SORDINO_TRACEPOINT(stepped, text, SORDINO_INFO, (u64, first), (i32, second), (string, text))
 SORDINO_TRACEPOINT(stepped, eight_words, SORDINO_INFO, (array, u64, words, 8))
 SORDINO_TRACEPOINT(stepped, many_words, SORDINO_INFO, (array, u64, words, 64))
@@ -24,12 +26,13 @@ __attribute__((noipa)) void two_words(uint64_t first, uint64_t second)
 }
 
 /* The debugger finds the thread's area in the register rdi. */
-#define STEPPED(...) \
+#define BETWEEN_BREAKPOINTS(hit) \
     do { \
         __asm__ volatile("int3" : : "D"(&fake_rseq) : "memory"); \
-        sordino_tracepoint(stepped, __VA_ARGS__); \
+        hit; \
         __asm__ volatile("int3" : : : "memory"); \
     } while (0)
+#define STEPPED(...) BETWEEN_BREAKPOINTS(sordino_tracepoint(stepped, __VA_ARGS__))
 
 static const unsigned char bytes[SORDINO_MAX_PAYLOAD];
 static uint64_t words[64];
@@ -49,6 +52,16 @@ static void hit_one_word(uint64_t number)
 static void hit_three_values(uint64_t number)
 {
     STEPPED(three_values, number, (int32_t)number, (double)number);
+}
+
+static void hit_eighteen_bytes(uint64_t number)
+{
+    STEPPED(eighteen_bytes, number, ~number, (uint16_t)number);
+}
+
+static void hit_switch(uint64_t number)
+{
+    BETWEEN_BREAKPOINTS(sordino_fiber_switch(number, ~number, SORDINO_FIBER_YIELDED, NULL));
 }
 
 static void hit_text(uint64_t number)
@@ -94,6 +107,8 @@ static const struct {
     {"two_words", hit_two_words},
     {"one_word", hit_one_word},
     {"three_values", hit_three_values},
+    {"eighteen_bytes", hit_eighteen_bytes},
+    {"switch", hit_switch},
     {"text", hit_text},
     {"eight_words", hit_eight_words},
     {"many_words", hit_many_words},

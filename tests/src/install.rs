@@ -95,6 +95,22 @@ pub fn release_program(name: &str) -> PathBuf {
     target().join("release").join(name)
 }
 
+/// Builds the example of that name of an adapter, and returns its path. `flags` are compiler flags that it needs; with
+/// some, it is built in a directory of its own.
+pub fn example(name: &str, flags: &str) -> PathBuf {
+    if flags.is_empty() {
+        // The features are those of `cargo test --workspace`, as for `checked_sordino`.
+        build(env!("CARGO"), &["build", "--quiet", "--workspace", "--example", name, "--test", "golden"]);
+        return target().join("debug/examples").join(name);
+    }
+    let own = target().join("flags");
+    let directory = own.to_string_lossy().into_owned();
+    let rustflags = format!("build.rustflags=\"{flags}\"");
+    let arguments = ["build", "--quiet", "--target-dir", &directory, "--config", &rustflags];
+    build(env!("CARGO"), &[&arguments[..], &["--workspace", "--example", name]].concat());
+    own.join("debug/examples").join(name)
+}
+
 /// Returns the compilers' names with the parts of their versions that change the generated code: `gcc 12.2` and `rustc
 /// 1.95`.
 pub fn compilers() -> [String; 2] {

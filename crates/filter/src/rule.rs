@@ -29,6 +29,11 @@ use sordino_event::Schema;
 use sordino_filter_vm::glob;
 use std::fmt;
 
+/// Provider of the events about fibers (`docs/fibers.md`).
+const FIBERS: &str = "sordino_fiber";
+/// Provider of the tracepoints that the library declares in each program.
+const BUILT_IN: &str = "sordino";
+
 /// A rule that includes or excludes tracepoints by their names, and may limit the records by a condition.
 ///
 /// It is written `NAME`, `!NAME` or `NAME if CONDITION`. In a name `*` stands for any number of characters and `?` for
@@ -99,6 +104,12 @@ impl Rule {
         glob::matches(self.pattern.as_bytes(), full_name.as_bytes())
     }
 
+    /// Returns true if the rule, unless it excludes, adds the tracepoint with this full name: it applies to it, or the
+    /// tracepoint is about fibers, and [implied](Rules::imply).
+    pub fn brings(&self, full_name: &str) -> bool {
+        self.matches(full_name) || provider(full_name) == FIBERS
+    }
+
     /// Returns true if the rule excludes tracepoints.
     pub const fn excludes(&self) -> bool {
         self.excludes
@@ -156,6 +167,17 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// Returns true if the tracepoint is recorded in any case: it is about fibers, no rule names its provider, and a
+    /// rule includes tracepoints other than the library's. Without each switch, other events would be shown in the
+    /// wrong fiber.
+    pub fn imply(&self, schema: &Schema) -> bool {
+        let is_named = || self.0.iter().any(|rule| provider(&rule.pattern) == FIBERS);
+        let has_others = || self.0.iter().any(|rule| !rule.excludes && provider(&rule.pattern) != BUILT_IN);
+        schema.provider == FIBERS && has_others() && !is_named()
+    }
+}
+
 impl Unfit {
     /// Returns two lines for a terminal, as [`Invalid::picture`] draws them.
     pub fn picture(&self) -> String {
@@ -170,6 +192,11 @@ impl fmt::Display for Unfit {
 }
 
 impl std::error::Error for Unfit {}
+
+/// Returns the provider's part of a full name, or of a pattern for one.
+fn provider(name: &str) -> &str {
+    name.split(':').next().unwrap_or_default()
+}
 
 /// Splits a text at the commas that separate rules. Returns each part without white space around it, and its offset.
 fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {

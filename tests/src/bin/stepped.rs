@@ -1,4 +1,4 @@
-//! Rust twin of `programs/stepped.c`: hits a tracepoint between two breakpoints: `stepped two_words TIMES`.
+//! Rust twin of `programs/stepped.c`: hits a tracepoint between two breakpoints: `stepped CASE TIMES`.
 
 use std::arch::{asm, global_asm};
 use std::io::Write;
@@ -41,6 +41,20 @@ fn two_words(first: u64, second: u64) {
     sordino::tracepoint!(stepped:shown, first: u64 = first, second: u64 = second);
 }
 
+/// Calls `hit` between two breakpoints, for each of so many numbers.
+#[inline(always)]
+fn step(times: u64, hit: impl Fn(u64)) {
+    let area = fake_rseq();
+    for number in 0..times {
+        // SAFETY: the debugger, which finds the area's address in rdi, continues behind the breakpoint and changes no
+        // register.
+        unsafe { asm!("int3", in("rdi") area) };
+        hit(number);
+        // SAFETY: the debugger continues behind the breakpoint and changes no register.
+        unsafe { asm!("int3") };
+    }
+}
+
 fn main() {
     let times: u64 = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(0);
     let mut number = 0;
@@ -54,14 +68,17 @@ fn main() {
     std::io::stdout().flush().expect("an output");
     // SAFETY: the call reads `begin` and writes the signal's number into `number`.
     unsafe { libc::sigwait(&begin, &mut number) };
-    let area = fake_rseq();
-    for number in 0..times {
-        // SAFETY: the debugger, which finds the area's address in rdi, continues behind the breakpoint and changes no
-        // register.
-        unsafe { asm!("int3", in("rdi") area) };
-        sordino::tracepoint!(stepped:two_words, first: u64 = number, second: u64 = !number);
-        // SAFETY: the debugger continues behind the breakpoint and changes no register.
-        unsafe { asm!("int3") };
+    match std::env::args().nth(1).as_deref() {
+        Some("eighteen_bytes") => step(times, |number| {
+            sordino::tracepoint!(stepped:eighteen_bytes, first: u64 = number, second: u64 = !number,
+                third: u16 = number as u16);
+        }),
+        Some("switch") => step(times, |number| {
+            sordino_fiber::switch(number, !number, sordino_fiber::SwitchReason::Yielded, "");
+        }),
+        _ => step(times, |number| {
+            sordino::tracepoint!(stepped:two_words, first: u64 = number, second: u64 = !number);
+        }),
     }
     two_words(times, times);
 }

@@ -268,7 +268,7 @@ impl UserEvents {
         };
         let trigger = choose(&self.triggers);
         let recorded = Rules(self.rules.0.iter().chain(&self.triggers.0).cloned().collect());
-        let filter = choose(&recorded);
+        let filter = if recorded.imply(schema) { Condition::Always } else { choose(&recorded) };
         notes.dedup();
         EventChoice { filter, trigger, notes }
     }
@@ -316,6 +316,29 @@ mod tests {
 
     fn choice(events: &UserEvents, schema: &Schema) -> EventChoice {
         events.choose(schema, &Context { pid: Pid(1), procname: "motor" })
+    }
+
+    #[test]
+    fn events_about_fibers_follow_other_events_unless_a_rule_names_them() {
+        let switch = Schema { provider: "sordino_fiber".to_owned(), ..schema("switch", &["why"]) };
+        let filter = |rules: &str| choice(&UserEvents::new([rules.to_owned()]).unwrap(), &switch).filter;
+        for rules in [
+            "motor",
+            "* if $tid == 7",
+            "* if why == 3",
+            "motor, !*",
+            "sordino_fiber",
+            "motor, sordino_fiber:switch",
+        ] {
+            assert_eq!(filter(rules), Condition::Always, "{rules}");
+        }
+        for rules in ["sordino:context", "!motor", "motor, !sordino_fiber", "sordino_fiber:new"] {
+            assert_eq!(filter(rules), Condition::Never, "{rules}");
+        }
+        assert!(matches!(filter("motor, sordino_fiber if why == 3"), Condition::Code(_)));
+        let triggers = UserEvents::default().with_triggers(["motor:late".to_owned()]).unwrap();
+        let EventChoice { filter, trigger, .. } = choice(&triggers, &switch);
+        assert_eq!((filter, trigger), (Condition::Always, Condition::Never));
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl Coverage {
             return;
         };
         let includes = |other: &&Watched| other.trigger == watched.trigger && !other.rule.excludes();
-        let is_included = before.iter().filter(includes).any(|other| other.rule.matches(&tracepoint.name));
+        let is_included = before.iter().filter(includes).any(|other| other.rule.brings(&tracepoint.name));
         watched.look_at(tracepoint, is_included, whole);
     }
 
