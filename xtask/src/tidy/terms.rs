@@ -58,7 +58,7 @@ const TERMS: &[Term] = &[
         forms: &["leave", "leaves", "leaving", "cross", "crosses", "crossing"],
         write: "sub-buffer switch",
         rooms: RINGS,
-        spared: &["leave_out"],
+        spared: &["leave_out", "thread_leave", "sordino_fiber_thread_leave"],
     },
     Term {
         name: "shape",

@@ -10,8 +10,8 @@ use crate::trace::{Recording, TimeOptions, report_misfits};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
-    Census, Choice, Distribution, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule,
-    IsWanted, Key, Lanes, Other, Painter, Point, Thread, Why, Window,
+    Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
+    Lanes, LengthDistribution, Other, Painter, Point, Thread, Why, Window,
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
@@ -101,7 +101,7 @@ pub(crate) struct Intervals {
 /// The intervals of a recording, in all forms.
 pub(crate) struct Explained {
     pub(crate) findings: Findings,
-    pub(crate) distribution: Distribution,
+    pub(crate) distribution: LengthDistribution,
     /// The lanes around the first of the findings' intervals.
     pub(crate) lanes: Vec<Lanes>,
 }

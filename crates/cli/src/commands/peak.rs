@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Rank of the interval by length: 1 is the longest, at most 1000
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rank: u32,
-    /// File to write
+    /// File to write, replaced if it exists
     #[arg(short, long, value_name = "FILE", default_value = "peak.svg")]
     output: PathBuf,
 }

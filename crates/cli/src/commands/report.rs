@@ -9,7 +9,7 @@ use crate::trace::Recording;
 use clap::Args;
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_collect::{Directory, Summary};
-use sordino_draw::{Page, page};
+use sordino_draw::{ReportPage, page};
 use sordino_event::Nanos;
 use sordino_event::text::printable;
 use sordino_report::{FindingsFormat, FindingsText};
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Number of longest intervals to explain and draw, 1 to 20
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
     top: u32,
-    /// File to write
+    /// File to write, replaced if it exists
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
 }
@@ -59,7 +59,7 @@ pub(crate) fn written(recording: &Recording, explained: &Explained) -> (String, 
     let begin = recording.span().0;
     let format = FindingsFormat { time: Times::Clock.format(begin), color: false, width: COLUMNS };
     let text = FindingsText::of(&explained.findings, format);
-    let html = page(&Page {
+    let html = page(&ReportPage {
         recording: &recording.path.to_string_lossy(),
         findings: &explained.findings,
         text: &text,

@@ -11,9 +11,9 @@ const STRETCHES: usize = 512;
 
 /// The lengths of all intervals, as data for plots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Distribution {
+pub struct LengthDistribution {
     /// The buckets with at least one interval, shortest lengths first. Bounds grow by a factor of 2^(1/4).
-    pub buckets: Vec<Bucket>,
+    pub buckets: Vec<LengthBucket>,
     /// The stretches of time with at least one interval, in order of time.
     pub course: Vec<Stretch>,
     /// The length of each stretch.
@@ -22,7 +22,7 @@ pub struct Distribution {
 
 /// The intervals of about the same length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
+pub struct LengthBucket {
     /// The length from which on intervals belong to the bucket.
     pub from: Nanos,
     /// The length before which intervals belong to it.
@@ -43,8 +43,8 @@ pub struct Stretch {
 }
 
 /// Returns the buckets of a histogram of lengths.
-pub(crate) fn buckets(histogram: &Histogram<u64>) -> Vec<Bucket> {
-    let mut buckets: Vec<Bucket> = Vec::new();
+pub(crate) fn buckets(histogram: &Histogram<u64>) -> Vec<LengthBucket> {
+    let mut buckets: Vec<LengthBucket> = Vec::new();
     for step in histogram.iter_recorded() {
         let length = step.value_iterated_to();
         let index = (length.max(1) as f64).log2().mul_add(PER_OCTAVE, 0.0).floor();
@@ -52,7 +52,7 @@ pub(crate) fn buckets(histogram: &Histogram<u64>) -> Vec<Bucket> {
         let (from, count) = (bound(index), step.count_since_last_iteration());
         match buckets.last_mut() {
             Some(last) if last.from == from => last.count += count,
-            _ => buckets.push(Bucket { from, to: bound(index + 1.0), count }),
+            _ => buckets.push(LengthBucket { from, to: bound(index + 1.0), count }),
         }
     }
     buckets

@@ -59,7 +59,7 @@ pub struct Lanes {
 
 /// A stretch of time with one activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span<T> {
+pub struct LaneSpan<T> {
     /// The begin of the stretch.
     pub from: Time,
     /// The end of the stretch.
@@ -74,9 +74,9 @@ pub struct CpuLane {
     /// The number of the CPU.
     pub cpu: u32,
     /// The threads that had the CPU, in order of time; `None` where the trace does not have it.
-    pub runs: Vec<Span<Option<Thread>>>,
+    pub runs: Vec<LaneSpan<Option<Thread>>>,
     /// The interrupts and softirqs, in the order of their ends.
-    pub interrupts: Vec<Span<Handler>>,
+    pub interrupts: Vec<LaneSpan<Handler>>,
 }
 
 /// An interrupt or a softirq that a CPU handles.
@@ -96,7 +96,7 @@ pub struct ThreadLane {
     /// The thread, by its last name and priority in the window.
     pub thread: Thread,
     /// The states of the thread, in order of time.
-    pub states: Vec<Span<State>>,
+    pub states: Vec<LaneSpan<LaneState>>,
     /// The time for which it had a CPU.
     pub ran: Nanos,
 }
@@ -105,21 +105,22 @@ impl ThreadLane {
     /// Returns the CPUs that it had.
     fn cpus(&self) -> impl Iterator<Item = u32> {
         self.states.iter().filter_map(|span| match span.activity {
-            State::Running(cpu) => Some(cpu),
+            LaneState::Running(cpu) => Some(cpu),
             _ => None,
         })
     }
 
     /// Returns the time for which it had one of these CPUs.
     fn ran_on(&self, is_one: impl Fn(u32) -> bool) -> Nanos {
-        let on_it = |span: &&Span<State>| matches!(span.activity, State::Running(cpu) if is_one(cpu));
+        let on_it =
+            |span: &&LaneSpan<LaneState>| matches!(span.activity, LaneState::Running(cpu) if is_one(cpu));
         self.states.iter().filter(on_it).map(|span| span.to - span.from).sum()
     }
 }
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LaneState {
     /// The trace does not have it.
     Unknown,
     /// The thread has this CPU.

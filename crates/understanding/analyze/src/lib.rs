@@ -88,7 +88,7 @@ mod words;
 
 pub use cause::{After, Cause, FiberName, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
-pub use distribution::{Bucket, Distribution, Stretch};
+pub use distribution::{LengthBucket, LengthDistribution, Stretch};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
@@ -97,7 +97,9 @@ pub use findings::{
     Behind, Contradicted, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration,
     Missing, MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
-pub use lanes::{CpuLane, Handler, Hole, Lanes, Mark, Painter, Span, State, ThreadLane, WakeUp, Window};
+pub use lanes::{
+    CpuLane, Handler, Hole, LaneSpan, LaneState, Lanes, Mark, Painter, ThreadLane, WakeUp, Window,
+};
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
 pub use rule::{Error, IntervalRule, Key, Point};

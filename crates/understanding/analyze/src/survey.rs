@@ -1,6 +1,6 @@
 //! The intervals of a trace: their statistics, and the longest of them.
 
-use crate::distribution::{Course, Distribution, buckets};
+use crate::distribution::{Course, LengthDistribution, buckets};
 use crate::ends::FieldNames;
 use crate::route::Routes;
 use crate::{IntervalRule, number};
@@ -110,7 +110,7 @@ pub struct Survey {
     /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
     /// The distribution of all intervals' lengths, and their course over time.
-    pub distribution: Distribution,
+    pub distribution: LengthDistribution,
     /// The longest 100,000 of them, longest first; of equal ones the earlier first.
     pub longest: Vec<Interval>,
     /// A sample of at most 1,000 intervals, each as likely as any other: usual times are derived from it.
@@ -228,9 +228,9 @@ impl Tally {
         }
     }
 
-    pub(crate) fn distribution(&self) -> Distribution {
+    pub(crate) fn distribution(&self) -> LengthDistribution {
         let (course, stretch) = self.course.finish();
-        Distribution { buckets: buckets(&self.histogram), course, stretch }
+        LengthDistribution { buckets: buckets(&self.histogram), course, stretch }
     }
 
     /// Returns the longest intervals, longest first, and a sample of all.

@@ -4,7 +4,7 @@
 mod support;
 
 use proptest::prelude::*;
-use sordino_analyze::{Lanes, Painter, Span, State, Window};
+use sordino_analyze::{LaneSpan, LaneState, Lanes, Painter, Window};
 use sordino_event::{Tid, Time};
 use sordino_timeline::Recorded;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread};
@@ -20,7 +20,7 @@ fn lanes(script: &Script, from: i64, to: i64) -> Lanes {
 /// Returns the threads on a CPU: `100 200 npt`, `?` for an unknown one.
 fn runs(lanes: &Lanes, cpu: u32) -> Vec<String> {
     let lane = lanes.cpus.iter().find(|lane| lane.cpu == cpu).unwrap();
-    let name = |span: &Span<Option<sordino_analyze::Thread>>| {
+    let name = |span: &LaneSpan<Option<sordino_analyze::Thread>>| {
         span.activity
             .as_ref()
             .map_or("?".to_owned(), |thread| thread.comm.as_deref().unwrap_or("-").to_owned())
@@ -28,7 +28,7 @@ fn runs(lanes: &Lanes, cpu: u32) -> Vec<String> {
     lane.runs.iter().map(|span| format!("{} {} {}", span.from.0, span.to.0, name(span))).collect()
 }
 
-fn states(lanes: &Lanes, thread: Thread) -> Vec<(i64, i64, State)> {
+fn states(lanes: &Lanes, thread: Thread) -> Vec<(i64, i64, LaneState)> {
     let lane = lanes.threads.iter().find(|lane| lane.thread.tid.0 == thread.0).unwrap();
     lane.states.iter().map(|span| (span.from.0, span.to.0, span.activity)).collect()
 }
@@ -54,7 +54,11 @@ fn a_preemption_has_its_threads_interrupts_and_wake_up() {
         .map(|span| (span.from.0, span.to.0, &*span.activity.name, span.activity.depth))
         .collect();
     assert_eq!(handlers, [(200, 240, "irq 36 virtio0", 0), (210, 230, "NET_RX", 1)]);
-    let own = [(120, 250, State::Running(1)), (250, 400, State::Runnable), (400, 500, State::Running(1))];
+    let own = [
+        (120, 250, LaneState::Running(1)),
+        (250, 400, LaneState::Runnable),
+        (400, 500, LaneState::Running(1)),
+    ];
     assert_eq!(states(&lanes, NPT), own);
     assert_eq!(lanes.threads[0].thread.tid, Tid(NPT.0));
     assert_eq!(lanes.threads[0].ran.0, 230);
@@ -83,11 +87,11 @@ fn lost_records_are_a_hole_and_nothing_is_known_after_them() {
     assert_eq!((lanes.lost.len(), lanes.lost[0].from.0, lanes.lost[0].to.0), (1, 200, 300));
     assert_eq!(runs(&lanes, 1)[0], "100 200 npt");
     assert!(runs(&lanes, 1)[1].ends_with(" ?"));
-    assert_eq!(states(&lanes, NPT)[1].2, State::Unknown);
+    assert_eq!(states(&lanes, NPT)[1].2, LaneState::Unknown);
 }
 
 /// Checks that the spans of a lane follow each other.
-fn follow<T>(spans: &[Span<T>]) -> bool {
+fn follow<T>(spans: &[LaneSpan<T>]) -> bool {
     spans.is_sorted_by(|one, next| one.to <= next.from) && spans.iter().all(|span| span.from < span.to)
 }
 
@@ -117,8 +121,8 @@ proptest! {
         for lane in &lanes.threads {
             prop_assert!(follow(&lane.states));
             for span in &lane.states {
-                let State::Running(cpu) = span.activity else { continue };
-                let has_it = |run: &Span<Option<sordino_analyze::Thread>>| {
+                let LaneState::Running(cpu) = span.activity else { continue };
+                let has_it = |run: &LaneSpan<Option<sordino_analyze::Thread>>| {
                     run.activity.as_ref().is_some_and(|thread| thread.tid == lane.thread.tid)
                         && run.from == span.from && run.to == span.to
                 };

@@ -2,7 +2,7 @@
 
 use crate::markup::time;
 use crate::thin::Stretch;
-use sordino_analyze::{CpuLane, Handler, Lanes, Span, State, Thread, ThreadLane};
+use sordino_analyze::{CpuLane, Handler, LaneSpan, LaneState, Lanes, Thread, ThreadLane};
 use sordino_event::{Tid, Time};
 use sordino_timeline::TaskState;
 
@@ -49,7 +49,7 @@ pub(crate) fn described(thread: &Thread) -> String {
 }
 
 /// Returns the words for one who points at a span: the activity, its length, and its begin from `origin` on.
-fn title<T>(span: &Span<T>, activity: &str, origin: Time) -> String {
+fn title<T>(span: &LaneSpan<T>, activity: &str, origin: Time) -> String {
     format!("{activity}: {} from {}", time(span.to - span.from), since(span.from, origin))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn since(at: Time, origin: Time) -> String {
 
 /// Returns the stretches of the threads on a CPU.
 pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) -> Vec<Stretch> {
-    let stretch = |span: &Span<Option<Thread>>| {
+    let stretch = |span: &LaneSpan<Option<Thread>>| {
         let (class, label, activity) = match &span.activity {
             None => ("unknown", String::new(), "not recorded".to_owned()),
             Some(thread) if thread.is_idle() => ("idle", String::new(), "idle".to_owned()),
@@ -79,7 +79,7 @@ pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) ->
 /// Returns the stretches of the interrupts that a CPU handles at this depth.
 pub(crate) fn interrupts(lane: &CpuLane, depth: u32, origin: Time) -> Vec<Stretch> {
     let spans = lane.interrupts.iter().filter(|span| span.activity.depth == depth);
-    let stretch = |span: &Span<Handler>| {
+    let stretch = |span: &LaneSpan<Handler>| {
         let Handler { name, is_softirq, .. } = &span.activity;
         let kind = if *is_softirq { "softirq" } else { "interrupt" };
         let title = title(span, &format!("cpu{}: {kind} {name}", lane.cpu), origin);
@@ -91,14 +91,14 @@ pub(crate) fn interrupts(lane: &CpuLane, depth: u32, origin: Time) -> Vec<Stretc
 
 /// Returns the stretches of a thread's states.
 pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Time) -> Vec<Stretch> {
-    let stretch = |span: &Span<State>| {
+    let stretch = |span: &LaneSpan<LaneState>| {
         let (class, label, activity) = match span.activity {
-            State::Unknown => ("unknown", String::new(), "not recorded".to_owned()),
-            State::Running(cpu) => {
+            LaneState::Unknown => ("unknown", String::new(), "not recorded".to_owned()),
+            LaneState::Running(cpu) => {
                 (colours.class(lane.thread.tid, own), format!("cpu{cpu}"), format!("runs on cpu{cpu}"))
             }
-            State::Runnable => ("runnable", "waits".to_owned(), "waits for a CPU".to_owned()),
-            State::Asleep(state) => asleep(state),
+            LaneState::Runnable => ("runnable", "waits".to_owned(), "waits for a CPU".to_owned()),
+            LaneState::Asleep(state) => asleep(state),
         };
         let title = title(span, &format!("{} {activity}", name(&lane.thread)), origin);
         Stretch { from: span.from, to: span.to, class, label, title }

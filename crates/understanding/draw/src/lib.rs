@@ -5,12 +5,12 @@
 //! a trace becomes markup.
 //!
 //! ```
-//! use sordino_analyze::{CpuLane, Lanes, Span, Window};
+//! use sordino_analyze::{CpuLane, Lanes, LaneSpan, Window};
 //! use sordino_draw::{Frame, timeline};
 //! use sordino_event::{Tid, Time};
 //!
 //! let window = Window { from: Time(0), to: Time(1000), tid: Tid(7) };
-//! let idle = Span { from: Time(0), to: Time(1000), activity: None };
+//! let idle = LaneSpan { from: Time(0), to: Time(1000), activity: None };
 //! let lanes = Lanes {
 //!     window,
 //!     has_switches: true,
@@ -36,7 +36,7 @@ mod style;
 mod thin;
 mod timeline;
 
-pub use page::{Page, Peak, page};
+pub use page::{Peak, ReportPage, page};
 pub use plot::{course, histogram};
 pub use style::standalone;
 pub use timeline::{Frame, timeline};

@@ -4,7 +4,7 @@ use crate::markup::{escape, time};
 use crate::plot::{course, histogram};
 use crate::style::PICTURES;
 use crate::timeline::{Frame, timeline};
-use sordino_analyze::{Distribution, Explanation, Findings, Lanes};
+use sordino_analyze::{Explanation, Findings, Lanes, LengthDistribution};
 use sordino_event::Time;
 use sordino_event::text::count;
 use sordino_report::{FindingsText, headline};
@@ -17,15 +17,15 @@ const MOST_STRETCHES: usize = 6000;
 
 /// Contents of a page.
 #[derive(Clone, Copy, Debug)]
-pub struct Page<'a> {
-    /// The recording's name.
+pub struct ReportPage<'a> {
+    /// The recording's directory, as the user named it.
     pub recording: &'a str,
     /// The intervals with their causes.
     pub findings: &'a Findings,
     /// The same findings in words.
     pub text: &'a FindingsText,
     /// The lengths of all intervals.
-    pub distribution: &'a Distribution,
+    pub distribution: &'a LengthDistribution,
     /// The lanes around the first intervals of the findings.
     pub lanes: &'a [Lanes],
     /// The time of the recording's first event.
@@ -61,7 +61,7 @@ impl Peak<'_> {
 }
 
 /// Returns a self-contained HTML page: no script, font or image comes from elsewhere.
-pub fn page(page: &Page<'_>) -> String {
+pub fn page(page: &ReportPage<'_>) -> String {
     let rule = &page.findings.rule;
     let title = escape(&format!("{rule} in {}", page.recording));
     let mut html = String::new();
@@ -83,7 +83,7 @@ pub fn page(page: &Page<'_>) -> String {
 }
 
 /// Writes the cause of the longest interval, and the statistics of all.
-fn answer(page: &Page<'_>, html: &mut String) {
+fn answer(page: &ReportPage<'_>, html: &mut String) {
     if let Some(longest) = page.findings.intervals.first() {
         let _ = writeln!(
             html,
@@ -103,7 +103,7 @@ fn answer(page: &Page<'_>, html: &mut String) {
     }
 }
 
-fn lengths(page: &Page<'_>, html: &mut String) {
+fn lengths(page: &ReportPage<'_>, html: &mut String) {
     let pictures = [
         (histogram(page.distribution, "Number of intervals by length"), "How many intervals took how long."),
         (
@@ -133,7 +133,7 @@ const KEY: [(&str, &str); 10] = [
     ("mark", "event of a program"),
 ];
 
-fn peaks(page: &Page<'_>, html: &mut String) {
+fn peaks(page: &ReportPage<'_>, html: &mut String) {
     let all = page.findings.intervals.iter().zip(page.lanes).zip(&page.text.intervals);
     if page.lanes.is_empty() {
         return;
@@ -170,7 +170,7 @@ fn section(title: &str, text: &str, html: &mut String) {
     }
 }
 
-fn facts(page: &Page<'_>, html: &mut String) {
+fn facts(page: &ReportPage<'_>, html: &mut String) {
     html.push_str("<h2>The recording</h2>\n<table>\n");
     for (name, value) in page.facts {
         let _ = writeln!(html, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));

@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use crate::lane::since;
 use crate::markup::{escape, time};
-use sordino_analyze::Distribution;
+use sordino_analyze::LengthDistribution;
 use sordino_event::text::count;
 use sordino_event::{Nanos, Time};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 30.0;
 
 /// Returns the number of intervals by length as an SVG element, both axes logarithmic; empty without intervals.
-pub fn histogram(distribution: &Distribution, title: &str) -> String {
+pub fn histogram(distribution: &LengthDistribution, title: &str) -> String {
     let buckets = &distribution.buckets;
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return String::new() };
     let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(1);
@@ -43,7 +43,7 @@ pub fn histogram(distribution: &Distribution, title: &str) -> String {
 
 /// Returns the longest interval of each stretch of time as an SVG element; times are relative to `origin`. Empty
 /// without intervals.
-pub fn course(distribution: &Distribution, origin: Time, title: &str) -> String {
+pub fn course(distribution: &LengthDistribution, origin: Time, title: &str) -> String {
     let stretches = &distribution.course;
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else { return String::new() };
     let lengths = || stretches.iter().map(|stretch| stretch.longest.0.max(1));

@@ -4,7 +4,7 @@ use crate::axis::Axis;
 use crate::lane::{Colours, described, interrupts, name, runs, since, states};
 use crate::markup::{escape, time};
 use crate::thin::{Stretch, thin};
-use sordino_analyze::{Lanes, Mark, State, WakeUp};
+use sordino_analyze::{LaneState, Lanes, Mark, WakeUp};
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
 use std::fmt::Write;
@@ -246,7 +246,7 @@ impl Picture<'_> {
             let _ = writeln!(
                 svg,
                 "<rect class=\"lost\" data-f=\"{}\" data-t=\"{}\" x=\"{from:.2}\" y=\"{TOP}\" width=\"{:.2}\" height=\"{}\">\
-                 <title>{of} records are lost{cpu}: {}</title></rect>",
+                 <title>{of} records{cpu} are lost: {}</title></rect>",
                 self.offset(hole.from),
                 self.offset(hole.to),
                 (to - from).max(1.0),
@@ -330,7 +330,7 @@ impl Picture<'_> {
             notes.push(format!("{left_out} more stretches, arrows and marks left out"));
         }
         let mut states = lanes.threads.iter().flat_map(|lane| &lane.states);
-        if states.any(|span| span.activity == State::Unknown) {
+        if states.any(|span| span.activity == LaneState::Unknown) {
             notes.push("hatched: not recorded".to_owned());
         }
         let _ = writeln!(

@@ -1,7 +1,9 @@
 //! Tests of pictures: names from hostile programs, and windows with more than a picture can show.
 
 use proptest::prelude::*;
-use sordino_analyze::{CpuLane, Handler, Lanes, Mark, Span, State, Thread, ThreadLane, WakeUp, Window};
+use sordino_analyze::{
+    CpuLane, Handler, LaneSpan, LaneState, Lanes, Mark, Thread, ThreadLane, WakeUp, Window,
+};
 use sordino_draw::{Frame, standalone, timeline};
 use sordino_event::{Nanos, Tid, Time};
 use std::collections::BTreeSet;
@@ -18,11 +20,11 @@ fn lanes(comm: &str, lengths: &[i64]) -> Lanes {
     for (index, length) in lengths.iter().enumerate() {
         let (from, to) = (Time(at), Time(at + length));
         at += length;
-        lane.runs.push(Span { from, to, activity: Some(thread(7 + index as i32 % 2, comm)) });
-        let state = if index % 2 == 0 { State::Running(1) } else { State::Runnable };
-        states.push(Span { from, to, activity: state });
+        lane.runs.push(LaneSpan { from, to, activity: Some(thread(7 + index as i32 % 2, comm)) });
+        let state = if index % 2 == 0 { LaneState::Running(1) } else { LaneState::Runnable };
+        states.push(LaneSpan { from, to, activity: state });
         let handler = Handler { name: comm.into(), depth: 0, is_softirq: false };
-        lane.interrupts.push(Span { from, to, activity: handler });
+        lane.interrupts.push(LaneSpan { from, to, activity: handler });
     }
     let window = Window { from: Time(0), to: Time(at), tid: Tid(7) };
     Lanes {

@@ -87,7 +87,7 @@ pub enum ReadySince {
 
 /// A reason for which a thread switches from one fiber to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SwitchReason {
+pub enum FiberSwitchReason {
     /// The library does not record the reason.
     Unknown,
     /// The fiber that leaves yields, and can continue.
@@ -102,7 +102,7 @@ pub enum SwitchReason {
     Resumed,
 }
 
-impl SwitchReason {
+impl FiberSwitchReason {
     /// Reads the value of the field `why`.
     pub(crate) fn of(number: u64) -> Self {
         match number {
@@ -138,7 +138,7 @@ pub enum FiberEvent<'a> {
         /// The fiber that comes; `None` if the thread executes its own code from now on.
         to: Option<u64>,
         /// The reason for the switch.
-        why: SwitchReason,
+        why: FiberSwitchReason,
         /// The thing that the fiber waits for, which may be empty.
         on: &'a [u8],
     },

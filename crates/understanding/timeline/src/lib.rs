@@ -49,7 +49,7 @@ mod task;
 mod vocabulary;
 
 pub use context::{Scheduling, ThreadContext};
-pub use fiber::{FiberEvent, FiberId, FiberState, Mounted, ReadySince, SwitchReason};
+pub use fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince};
 pub use fibers::{Contradiction, Fibers, Inconsistency};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};

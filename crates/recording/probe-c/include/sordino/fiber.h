@@ -73,15 +73,15 @@ __attribute__((unused)) static inline void sordino_fiber_new(uint64_t fiber, con
 __attribute__((unused)) static inline void sordino_fiber_switch(
     uint64_t from, uint64_t to, enum sordino_fiber_why why, const char *on)
 {
-    const uint64_t wanted = SORDINO_WANTED(sordino_point_sordino_fiber_switch);
-    if (__builtin_expect(wanted == 0, 1))
+    const uint64_t enabled = SORDINO_ENABLED(sordino_point_sordino_fiber_switch);
+    if (__builtin_expect(enabled == 0, 1))
         return;
     /* An empty text is one zero byte: with 'why', a scalar of two bytes, and a hit of three scalars costs half of one
      * with a text. */
     if (on == NULL || *on == 0)
-        sordino_emit_scalars(&sordino_point_sordino_fiber_switch, wanted, SORDINO_LAYOUT(8, 8, 2), from, to, (uint8_t)why);
+        sordino_emit_scalars(&sordino_point_sordino_fiber_switch, enabled, SORDINO_LAYOUT(8, 8, 2), from, to, (uint8_t)why);
     else
-        sordino_hit_sordino_fiber_switch(from, to, (uint8_t)why, on, wanted);
+        sordino_hit_sordino_fiber_switch(from, to, (uint8_t)why, on, enabled);
 }
 
 /* Records the end of a fiber, behind its last switch. Its number may belong to a new fiber afterwards. */

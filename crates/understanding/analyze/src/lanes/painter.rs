@@ -1,7 +1,7 @@
 //! The painter: follows the kernel's events over the whole trace, and paints the windows.
 
 use super::sheet::Sheet;
-use super::{Handler, Hole, Lanes, State, WakeUp, Window};
+use super::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
 use crate::{Cause, Thread};
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, Kernel};
@@ -41,7 +41,7 @@ struct Processor {
 #[derive(Debug)]
 struct Task {
     thread: Thread,
-    state: State,
+    state: LaneState,
     since: Time,
 }
 
@@ -75,7 +75,7 @@ impl Painter {
     /// Returns the lanes after the last item, in the order of the windows.
     pub fn finish(mut self) -> Vec<Lanes> {
         let tids: Vec<Tid> = self.tasks.keys().copied().collect();
-        tids.into_iter().for_each(|tid| self.set_state(tid, State::Unknown, self.now));
+        tids.into_iter().for_each(|tid| self.set_state(tid, LaneState::Unknown, self.now));
         let cpus: Vec<Cpu> = self.cpus.keys().copied().collect();
         for cpu in cpus {
             self.set_running(cpu, None, self.now);
@@ -116,7 +116,7 @@ impl Painter {
         match kernel {
             Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } => self.wake(tid, moment),
             Kernel::Gone { tid } => {
-                self.set_state(tid, State::Unknown, now);
+                self.set_state(tid, LaneState::Unknown, now);
                 self.tasks.remove(&tid);
             }
             Kernel::Switch { prev, state, next } => {
@@ -129,11 +129,11 @@ impl Painter {
                 self.task(prev.tid, system);
                 self.task(next.tid, system);
                 let left = match state {
-                    TaskState::Runnable => State::Runnable,
-                    state => State::Asleep(state),
+                    TaskState::Runnable => LaneState::Runnable,
+                    state => LaneState::Asleep(state),
                 };
                 self.set_state(prev.tid, left, now);
-                self.set_state(next.tid, State::Running(cpu.0), now);
+                self.set_state(next.tid, LaneState::Running(cpu.0), now);
             }
             Kernel::Enter(interrupt) => {
                 let processor = moment.cpu.map(|cpu| self.processor(cpu));
@@ -160,10 +160,10 @@ impl Painter {
 
     fn wake(&mut self, tid: Tid, moment: &Moment<'_>) {
         let now = self.now;
-        if matches!(self.task(tid, moment.system), Some(State::Running(_) | State::Runnable) | None) {
+        if matches!(self.task(tid, moment.system), Some(LaneState::Running(_) | LaneState::Runnable) | None) {
             return;
         }
-        self.set_state(tid, State::Runnable, now);
+        self.set_state(tid, LaneState::Runnable, now);
         let cpu = moment.cpu;
         let in_interrupt =
             cpu.and_then(|cpu| self.cpus.get(&cpu)).is_some_and(|cpu| !cpu.interrupts.is_empty());
@@ -185,13 +185,13 @@ impl Painter {
         if let Some(believed) = believed {
             self.set_running(cpu, None, seen);
             if self.is_running_on(believed, cpu) {
-                self.set_state(believed, State::Unknown, seen);
+                self.set_state(believed, LaneState::Unknown, seen);
             }
         }
         self.leave_others(cpu, tid);
         self.set_running(cpu, Some(Thread::of(system, tid)), now);
         self.task(tid, system);
-        self.set_state(tid, State::Running(cpu.0), now);
+        self.set_state(tid, LaneState::Running(cpu.0), now);
     }
 
     /// Takes a thread from the other CPUs on which it was believed to run.
@@ -204,12 +204,12 @@ impl Painter {
         for other in others {
             let seen = self.processor(other).seen;
             self.set_running(other, None, seen);
-            self.set_state(tid, State::Unknown, seen);
+            self.set_state(tid, LaneState::Unknown, seen);
         }
     }
 
     fn is_running_on(&self, tid: Tid, cpu: Cpu) -> bool {
-        self.tasks.get(&tid).is_some_and(|task| task.state == State::Running(cpu.0))
+        self.tasks.get(&tid).is_some_and(|task| task.state == LaneState::Running(cpu.0))
     }
 
     fn lose(&mut self, loss: &Loss) {
@@ -224,14 +224,14 @@ impl Painter {
         for cpu in lost {
             self.end_interrupts(cpu, 0);
             if let Some(thread) = self.processor(cpu).running.clone() {
-                self.set_state(thread.tid, State::Unknown, loss.from);
+                self.set_state(thread.tid, LaneState::Unknown, loss.from);
             }
             self.set_running(cpu, None, loss.from);
         }
         // A thread that waits may have run meanwhile.
-        let waiting = |(tid, task): (&Tid, &Task)| (task.state == State::Runnable).then_some(*tid);
+        let waiting = |(tid, task): (&Tid, &Task)| (task.state == LaneState::Runnable).then_some(*tid);
         let waiting: Vec<Tid> = self.tasks.iter().filter_map(waiting).collect();
-        waiting.into_iter().for_each(|tid| self.set_state(tid, State::Unknown, loss.from));
+        waiting.into_iter().for_each(|tid| self.set_state(tid, LaneState::Unknown, loss.from));
     }
 
     fn processor(&mut self, cpu: Cpu) -> &mut Processor {
@@ -245,12 +245,12 @@ impl Painter {
     }
 
     /// Updates the name of a thread, and returns its state; `None` for the idle thread.
-    fn task(&mut self, tid: Tid, system: &System) -> Option<State> {
+    fn task(&mut self, tid: Tid, system: &System) -> Option<LaneState> {
         if tid == Tid(0) {
             return None;
         }
         let (thread, now) = (Thread::of(system, tid), self.now);
-        let new = || Task { thread: thread.clone(), state: State::Unknown, since: now };
+        let new = || Task { thread: thread.clone(), state: LaneState::Unknown, since: now };
         let task = self.tasks.entry(tid).or_insert_with(new);
         task.thread = thread;
         Some(task.state)
@@ -266,7 +266,7 @@ impl Painter {
     }
 
     /// Paints the time of a thread since its last change, and sets its state from `at` on.
-    fn set_state(&mut self, tid: Tid, state: State, at: Time) {
+    fn set_state(&mut self, tid: Tid, state: LaneState, at: Time) {
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let at = at.max(task.since);
         let since = std::mem::replace(&mut task.since, at);

@@ -1,6 +1,6 @@
 //! A sheet: what is painted of one window.
 
-use super::{CpuLane, Handler, Hole, Lanes, Mark, Span, State, ThreadLane, WakeUp, Window};
+use super::{CpuLane, Handler, Hole, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
 use crate::Thread;
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use std::cmp::Reverse;
@@ -65,14 +65,14 @@ impl Sheet {
     pub(super) fn run(&mut self, cpu: Cpu, (from, to): (Time, Time), thread: Option<&Thread>) {
         let Some((from, to)) = self.clip(from, to) else { return };
         if self.has_room() {
-            self.cpu(cpu).runs.push(Span { from, to, activity: thread.cloned() });
+            self.cpu(cpu).runs.push(LaneSpan { from, to, activity: thread.cloned() });
         }
     }
 
     pub(super) fn interrupt(&mut self, cpu: Cpu, (from, to): (Time, Time), handler: &Handler) {
         let Some((from, to)) = self.clip(from, to) else { return };
         if self.has_room() {
-            self.cpu(cpu).interrupts.push(Span { from, to, activity: handler.clone() });
+            self.cpu(cpu).interrupts.push(LaneSpan { from, to, activity: handler.clone() });
         }
     }
 
@@ -80,16 +80,16 @@ impl Sheet {
         self.cpus.entry(cpu).or_insert_with(|| CpuLane { cpu: cpu.0, ..CpuLane::default() })
     }
 
-    pub(super) fn state(&mut self, thread: &Thread, (from, to): (Time, Time), state: State) {
+    pub(super) fn state(&mut self, thread: &Thread, (from, to): (Time, Time), state: LaneState) {
         let Some((from, to)) = self.clip(from, to) else { return };
         if !self.has_room() {
             return;
         }
         let lane = self.lane(thread);
-        if matches!(state, State::Running(_)) {
+        if matches!(state, LaneState::Running(_)) {
             lane.ran += to - from;
         }
-        lane.states.push(Span { from, to, activity: state });
+        lane.states.push(LaneSpan { from, to, activity: state });
     }
 
     fn lane(&mut self, thread: &Thread) -> &mut ThreadLane {
@@ -141,7 +141,9 @@ impl Sheet {
             .collect();
         let is_active = |lane: &ThreadLane| {
             let tid = lane.thread.tid;
-            let is_moving = |span: &Span<State>| matches!(span.activity, State::Running(_) | State::Runnable);
+            let is_moving = |span: &LaneSpan<LaneState>| {
+                matches!(span.activity, LaneState::Running(_) | LaneState::Runnable)
+            };
             tid == own || wakers.contains(&tid) || lane.states.is_empty() || lane.states.iter().any(is_moving)
         };
         let own_cpus: HashSet<u32> = self.threads.get(&own).into_iter().flat_map(ThreadLane::cpus).collect();

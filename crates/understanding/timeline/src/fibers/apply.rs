@@ -1,7 +1,7 @@
 //! The effect of each record on the fibers.
 
 use super::{Contradiction, Fibers, Inconsistency, Record};
-use crate::fiber::{FiberEvent, FiberId, FiberState, Mounted, ReadySince, SwitchReason};
+use crate::fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince};
 use sordino_event::{Pid, Tid, Time};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Fibers {
         at: At,
         mounted: Mounted,
         from: Option<u64>,
-        (why, on): (SwitchReason, &[u8]),
+        (why, on): (FiberSwitchReason, &[u8]),
         found: &mut Vec<Inconsistency>,
     ) {
         let leaves = from.map(|number| at.fiber(number));
@@ -150,18 +150,18 @@ impl Fibers {
         let seen = self.evidence(at.pid, at.time);
         let hole = self.holes.get(&at.pid).copied();
         let record = self.known(at, fiber, found);
-        if why == SwitchReason::Ended || is_certain && record.has_ended {
+        if why == FiberSwitchReason::Ended || is_certain && record.has_ended {
             self.remove(fiber);
             return;
         }
         let woken = record.woken.take().filter(|(_, seen)| seen.holds(hole));
         let woken = woken.map(|(by, _)| FiberState::Ready { since: ReadySince::Woken { by } });
         record.state = match (why, woken) {
-            (SwitchReason::Yielded, _) => FiberState::Ready { since: ReadySince::Yielded },
-            (SwitchReason::SliceOver, _) => FiberState::Ready { since: ReadySince::SliceOver },
+            (FiberSwitchReason::Yielded, _) => FiberState::Ready { since: ReadySince::Yielded },
+            (FiberSwitchReason::SliceOver, _) => FiberState::Ready { since: ReadySince::SliceOver },
             (_, Some(ready)) => ready,
-            (SwitchReason::Blocked, None) if is_certain => FiberState::Blocked { on: text(on) },
-            (SwitchReason::Blocked, None) => FiberState::Unmounted,
+            (FiberSwitchReason::Blocked, None) if is_certain => FiberState::Blocked { on: text(on) },
+            (FiberSwitchReason::Blocked, None) => FiberState::Unmounted,
             (_, None) if is_certain => FiberState::Unmounted,
             (_, None) => FiberState::Unknown,
         };

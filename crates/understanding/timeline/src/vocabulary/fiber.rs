@@ -1,7 +1,7 @@
 //! The decoder of programs' events about fibers.
 
 use super::reader::bits;
-use crate::fiber::{FiberEvent, SwitchReason};
+use crate::fiber::{FiberEvent, FiberSwitchReason};
 use sordino_event::{Class, Domain, Event};
 
 /// The provider of events about fibers.
@@ -65,7 +65,7 @@ impl FiberMeaning {
             Kind::Switch => FiberEvent::Switch {
                 from: other(0)?,
                 to: other(1)?,
-                why: SwitchReason::of(number(2).unwrap_or(0)),
+                why: FiberSwitchReason::of(number(2).unwrap_or(0)),
                 on: text(3),
             },
             Kind::End => FiberEvent::End { fiber: fiber()? },
