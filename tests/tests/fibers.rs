@@ -121,8 +121,11 @@ fn a_scheduler_in_rust_records_which_fiber_its_thread_runs() {
     check_generic(&scene.record(&[], &[program.to_str().unwrap(), "5"]));
 }
 
+/// The names of fibers, and the steps that they made: fiber, step and thread.
+type Log = (BTreeMap<i64, String>, BTreeSet<(i64, i64, i32)>);
+
 /// Parses a program's log: lines of a fiber's number, its name, a step and the thread.
-fn log(output: &str) -> (BTreeMap<i64, String>, BTreeSet<(i64, i64, i32)>) {
+fn log(output: &str) -> Log {
     let (mut names, mut steps) = (BTreeMap::new(), BTreeSet::new());
     for line in output.lines().filter(|line| line.contains('\t')) {
         let cells: Vec<&str> = line.split('\t').collect();

@@ -10,7 +10,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Number(Number),
-    /// A text in quotes, as a pattern for [`crate::glob`].
+    /// A text in quotes, as a pattern for [`sordino_filter_vm::glob`].
     Text(String),
     /// The name of a field or of a level.
     Name(String),

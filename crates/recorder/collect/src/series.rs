@@ -133,6 +133,7 @@ impl Series {
     }
 
     /// Creates the directory of the next recording.
+    #[expect(clippy::should_implement_trait, reason = "it creates, and never ends")]
     pub fn next(&mut self) -> Result<Directory, Error> {
         let made = Directory::create_in(&self.dir, &format!("{}{:04}", self.kind.prefix(), self.last + 1));
         // If nothing was created, the number can be used again.

@@ -37,8 +37,8 @@ const STEPS: u64 = 4;
 /// The number of steps from which the usual one is determined.
 const SAMPLE: usize = 128;
 
-/// Returns the gaps of a loop on this thread's CPU, made by [`GAPS`] interrupts of a timer. It usually takes 2 ms, and
-/// at most [`ALL`]. Returns nothing where the kernel has no such timer or does not permit it.
+/// Returns the gaps of a loop on this thread's CPU, made by some interrupts of a timer. It usually takes 2 ms, and
+/// a bounded time at most. Returns nothing where the kernel has no such timer or does not permit it.
 pub fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
     let mut timer = Builder::new(Software::CPU_CLOCK);
     timer.sample_period(PERIOD.as_nanos() as u64).observe_self().any_cpu();

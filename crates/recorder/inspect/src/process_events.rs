@@ -72,6 +72,7 @@ impl ProcessEvents {
     }
 
     /// Returns the next event; `None` if there is none.
+    #[expect(clippy::should_implement_trait, reason = "after `None` there may be more")]
     pub fn next(&mut self) -> Option<ProcessEvent> {
         match self {
             Self::Connector(socket) => next_message(socket),

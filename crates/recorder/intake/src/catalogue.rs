@@ -212,7 +212,7 @@ impl CatalogueReader {
     }
 }
 
-/// Returns the tracepoints in the first [`PIECE`] of a catalogue, and true if these are all: for programs that are not
+/// Returns the tracepoints in the first part of a catalogue, and true if these are all: for programs that are not
 /// recorded, of which a session may have to read many.
 pub fn first_tracepoints(catalogue: &impl Catalogue) -> (Vec<Declared>, bool) {
     let Read { tracepoints, consumed, .. } = read(&catalogue.part(0, PIECE.min(catalogue.length())));

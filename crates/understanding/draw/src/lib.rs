@@ -1,7 +1,7 @@
 //! Pictures: lanes and distributions as SVG, and a page with findings.
 //!
-//! [`timeline`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
-//! intervals. [`page`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
+//! [`timeline()`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
+//! intervals. [`page()`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
 //! a trace becomes markup.
 //!
 //! ```

@@ -26,7 +26,7 @@ pub enum TimeFormat {
 }
 
 impl TimeFormat {
-    /// Returns the text of one time. A [`TimeWriter`] is faster for many.
+    /// Returns the text of one time. For many times, a listing is faster.
     pub fn text(self, time: Time) -> String {
         let mut text = Vec::new();
         TimeWriter::new(self).write(time, &mut text);

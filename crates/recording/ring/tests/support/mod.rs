@@ -109,7 +109,7 @@ impl Harness {
         if !stays && unsafe { switch(ring, record, head, timestamp) } {
             return Ok(());
         }
-        let attempt = Attempt { ring: ring, head, timestamp, clock: TimestampClock::Cycles };
+        let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
         unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
         thread::set_base(cpu().min(cpus() - 1) as usize);
