@@ -31,6 +31,8 @@ fn a_recorder_that_begins_late_says_so_and_records_for_the_whole_time() {
         while !directory.exists() && Instant::now() < patience {
             std::hint::spin_loop();
         }
+        // The recorder takes the time from its preparation on, which begins behind the directory.
+        std::thread::sleep(Duration::from_millis(number));
         recorder.signal(Signal::STOP);
         std::thread::sleep(STOPPED);
         recorder.signal(Signal::CONT);

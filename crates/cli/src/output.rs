@@ -41,18 +41,31 @@ impl Output {
 
     /// Writes the whole file or, on a full disk, nothing: the previous file stays then.
     pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let written = match &mut self.sink {
-            Sink::Replaced { dir, name } => match target(None)? {
-                // The file belongs to the user who called sudo.
-                Some(reader) => {
-                    let owner = (reader.uid.as_raw(), reader.gid.as_raw());
-                    dir.replace_durably_for(name, text.as_bytes(), owner)
+        self.try_to_write(text).map_err(|error| failed(self.option, &self.file, error))
+    }
+
+    /// Writes the whole file as [`write`](Self::write) does; the text is on standard output already.
+    pub(crate) fn write_copy(&mut self, text: &str) -> Result<(), Failure> {
+        let written = self.try_to_write(text);
+        let remark =
+            |error| failed(self.option, &self.file, format!("{error}; the report is on standard output"));
+        written.map_err(remark)
+    }
+
+    fn try_to_write(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Replaced { dir, name } => {
+                match target(None).map_err(|failure| io::Error::other(failure.text().to_owned()))? {
+                    // The file belongs to the user who called sudo.
+                    Some(reader) => {
+                        let owner = (reader.uid.as_raw(), reader.gid.as_raw());
+                        dir.replace_durably_for(name, text.as_bytes(), owner)
+                    }
+                    None => dir.replace_durably(name, text.as_bytes()),
                 }
-                None => dir.replace_durably(name, text.as_bytes()),
-            },
+            }
             Sink::Stream(stream) => stream.write_all(text.as_bytes()),
-        };
-        written.map_err(|error| failed(self.option, &self.file, error))
+        }
     }
 }
 

@@ -216,7 +216,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let text = if options.json { report.json() } else { report.text(options.unit()) };
     answer(&text, options.json)?;
     if let Some(output) = &mut output {
-        output.write(&if options.json { text } else { report.file(options.unit()) })?;
+        output.write_copy(&if options.json { text } else { report.file(options.unit()) })?;
     }
     Ok(verdict(options, &report))
 }

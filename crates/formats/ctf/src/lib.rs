@@ -9,7 +9,7 @@
 //! and trusts none: invalid data is reported in its place, and reading continues behind it.
 //!
 //! ```
-//! use sordino_ctf::{Clock, Environment, Uuid, read, write};
+//! use sordino_ctf::{ClockDescription, Environment, Uuid, read, write};
 //! use sordino_event::{Classes, Event, Field, Integer, Level, Scalar, Schema, Step, Tid, Type, Width};
 //!
 //! let schema = Schema {
@@ -23,7 +23,7 @@
 //!     }],
 //! };
 //! let uuid = Uuid([7; 16]);
-//! let clock = Clock { frequency: 2_000_000_000, ..Clock::new("tsc") };
+//! let clock = ClockDescription { frequency: 2_000_000_000, ..ClockDescription::new("tsc") };
 //! let mut metadata = write::preamble(uuid, &Environment::default(), &clock)?;
 //! metadata += &write::stream_class(write::StreamClass::StateDump);
 //! metadata += &write::event_class(write::StreamClass::StateDump, 3, "motor_period", &schema)?;

@@ -59,8 +59,8 @@ const EXITING: u32 = 4;
 /// A thread of any process, distinguished from a later one with the same id.
 ///
 /// ```
-/// use sordino_sched::{Thread, affinity};
-/// let thread = Thread::find(std::process::id() as i32)?;
+/// use sordino_sched::{ThreadIdentity, affinity};
+/// let thread = ThreadIdentity::find(std::process::id() as i32)?;
 /// assert_eq!(thread.affinity()?, affinity()?);
 /// assert_eq!(thread.to_string().parse(), Ok(thread));
 /// # Ok::<(), std::io::Error>(())

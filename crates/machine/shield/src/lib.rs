@@ -9,8 +9,8 @@
 //!   [`Store::down`], [`Store::status`].
 //!
 //! ```no_run
-//! use sordino_shield::{Level, Machine, Request, Silent, Store};
-//! let request = Request { cpus: "2-3".parse()?, level: Level::Basic, hotplug: false };
+//! use sordino_shield::{Level, Machine, ShieldRequest, Silent, Store};
+//! let request = ShieldRequest { cpus: "2-3".parse()?, level: Level::Basic, hotplug: false };
 //! let mut store = Store::default();
 //! let raised = store.up(&request, &mut Silent)?;
 //! println!("{} things refused", raised.shield.refused.len());

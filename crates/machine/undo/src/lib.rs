@@ -6,12 +6,12 @@
 //! behind.
 //!
 //! ```no_run
-//! use sordino_undo::{Guardian, Step};
+//! use sordino_undo::{Guardian, UndoStep};
 //! use std::process::Command;
 //! let throttle = "/proc/sys/kernel/sched_rt_runtime_us";
 //! // With this argument, the program calls `sordino_undo::guard` and does nothing else.
 //! let mut guardian = Guardian::start(Command::new("/proc/self/exe").arg("undo-guard"))?;
-//! guardian.add(Step::restore(throttle)?)?;
+//! guardian.add(UndoStep::restore(throttle)?)?;
 //! std::fs::write(throttle, "-1")?;
 //! // ... the measurement ...
 //! for failure in guardian.undo()? {
@@ -26,8 +26,8 @@
 //! Steps are text, one line each:
 //!
 //! ```
-//! use sordino_undo::Step;
-//! let step = Step::Write { file: "/proc/sys/kernel/sched_rt_runtime_us".into(), text: b"950000\n".to_vec() };
+//! use sordino_undo::UndoStep;
+//! let step = UndoStep::Write { file: "/proc/sys/kernel/sched_rt_runtime_us".into(), text: b"950000\n".to_vec() };
 //! assert_eq!(step.to_string(), "write\t/proc/sys/kernel/sched_rt_runtime_us\t950000\\n");
 //! assert_eq!(step.to_string().parse(), Ok(step));
 //! ```

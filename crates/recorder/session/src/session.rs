@@ -127,7 +127,7 @@ pub struct SessionResult {
     pub problems: Vec<String>,
     /// The data that could not be written.
     pub missing: UnwrittenData,
-    /// UnwrittenData events, with the reasons.
+    /// Missing events, with the reasons.
     pub shortfall: Shortfall,
 }
 

@@ -1,8 +1,7 @@
 //! The cost of an interrupt beyond its events: the CPU enters it before the first and leaves it after the last of them.
 //!
 //! The cost can be derived where nothing else takes time: in a loop that always does the same, from the intervals that
-//! only interrupts made longer. Elsewhere it is known if the recorder [measured](Measured) it. In a storm of interrupts,
-//! the thread's own code shows how far the cost is from the measured one ([`refine`]).
+//! only interrupts made longer. Elsewhere it is known if the recorder [measured](Measured) it.
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Part};
@@ -101,43 +100,6 @@ fn learn(parts: &[Part]) -> Option<Nanos> {
     }
     let unexplained = parts.iter().find(|part| part.cause == Cause::Unexplained);
     Some(Nanos(unexplained.map_or(0, |part| part.time.0) / i64::try_from(count).ok()?))
-}
-
-/// The number of interrupts from which on an interval shows their cost itself.
-const STORM: u64 = 20;
-/// The factor by which the cost may differ from the measured one.
-const FACTOR: i64 = 2;
-/// The part of the interrupts' cost that the usual time of the own code may deviate by.
-const STEADY: i64 = 20;
-
-/// Corrects the charge for many interrupts, given the usual time of the thread's own code with its median deviation. If
-/// a cost within [`FACTOR`] of the measured one gives the own code its usual time, that is the cost. Otherwise the own
-/// code itself took longer, and the measured cost stays.
-pub(crate) fn refine(parts: &mut [Part], (usual, deviation): (Nanos, Nanos)) {
-    let is_charged = |part: &Part| is_entered(part) && part.entry > Nanos::ZERO;
-    let charged = parts.iter().filter(|part| is_charged(part)).map(|part| (part.count, part.entry.0));
-    let charged: Vec<(u64, i64)> = charged.collect();
-    let (count, before) = charged.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-    let Some(own) = parts.iter_mut().find(|part| matches!(part.cause, Cause::Own | Cause::OwnOrSyscall))
-    else {
-        return;
-    };
-    let after = before.saturating_add((own.time - usual).0);
-    let is_near = after.saturating_mul(FACTOR) >= before && after <= before.saturating_mul(FACTOR);
-    if count < STORM || !is_near || deviation.0.saturating_mul(STEADY) > before {
-        return;
-    }
-    let scaled = |entry: i64| (i128::from(entry) * i128::from(after) / i128::from(before)) as i64;
-    let moved: i64 = charged.iter().map(|(_, entry)| scaled(*entry) - entry).sum();
-    own.time -= Nanos(moved);
-    own.longest = (own.longest - Nanos(moved.min(0))).min(own.time);
-    for part in parts.iter_mut().filter(|part| is_charged(part)) {
-        let change = scaled(part.entry.0) - part.entry.0;
-        part.entry += Nanos(change);
-        part.time += Nanos(change);
-        part.longest += Nanos(change / part.count.cast_signed());
-    }
-    parts.sort_by_key(|part| Reverse(part.time));
 }
 
 /// Moves the cost of each interrupt from the unexplained time to the interrupt.

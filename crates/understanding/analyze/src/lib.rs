@@ -21,7 +21,7 @@
 //! A [`Census`] serves a user who names no rule: it counts the events of a trace and chooses a loop or a pair.
 //!
 //! ```
-//! use sordino_analyze::{Explainer, Finder, Options, Rule};
+//! use sordino_analyze::{Explainer, Finder, ExplainOptions, IntervalRule};
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
 //! use sordino_timeline::SuperTrace;
 //!
@@ -38,13 +38,13 @@
 //!     SuperTrace::new(&classes, [source])
 //! };
 //!
-//! let mut finder = Finder::new(&classes, Rule::between("npt:loop"))?;
+//! let mut finder = Finder::new(&classes, IntervalRule::between("npt:loop"))?;
 //! let mut first = trace();
 //! while let Some(item) = first.next()? {
 //!     finder.take(&item);
 //! }
 //! let mut second = trace();
-//! let mut explainer = Explainer::new(finder.finish(), second.recorded(), Options::default());
+//! let mut explainer = Explainer::new(finder.finish(), second.recorded(), ExplainOptions::default());
 //! while let Some(item) = second.next()? {
 //!     explainer.take(&item);
 //! }

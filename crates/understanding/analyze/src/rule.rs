@@ -10,10 +10,10 @@ use std::str::FromStr;
 /// name, or `$cpu`.
 ///
 /// ```
-/// use sordino_analyze::Rule;
-/// let loops: Rule = "npt:loop".parse()?;
-/// let requests: Rule = "net:request@id..net:answer@id".parse()?;
-/// let reaction: Rule = "sched_waking@tid..npt:loop".parse()?;
+/// use sordino_analyze::IntervalRule;
+/// let loops: IntervalRule = "npt:loop".parse()?;
+/// let requests: IntervalRule = "net:request@id..net:answer@id".parse()?;
+/// let reaction: IntervalRule = "sched_waking@tid..npt:loop".parse()?;
 /// assert_eq!(requests.to_string(), "net:request@id..net:answer@id");
 /// # Ok::<(), sordino_analyze::Error>(())
 /// ```

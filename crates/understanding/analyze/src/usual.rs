@@ -6,7 +6,6 @@
 
 use crate::Interval;
 use crate::cause::Cause;
-use crate::entry_cost::refine;
 use crate::findings::{Explanation, Main, Part};
 use crate::survey::Subject;
 use sordino_event::Nanos;
@@ -61,8 +60,6 @@ pub(crate) struct Usual {
 struct Medians {
     /// The median length, and the median deviation from it.
     length: (Nanos, Nanos),
-    /// The median time of the thread's own code, and the median deviation from it, if each interval has some.
-    own: Option<(Nanos, Nanos)>,
     by_cause: HashMap<Cause, Nanos>,
     by_kind: HashMap<CauseKind, Nanos>,
 }
@@ -98,12 +95,10 @@ impl IntervalTimes {
     fn medians(self) -> Option<Medians> {
         let count = self.lengths.len();
         let length = spread(self.lengths)?;
-        let mut own = [Cause::Own, Cause::OwnOrSyscall].iter().filter_map(|own| self.by_cause.get(own));
-        let own = own.find(|times| times.len() == count).cloned().and_then(spread);
         let by_cause =
             self.by_cause.into_iter().map(|(cause, times)| (cause, median(times, count))).collect();
         let by_kind = self.by_kind.into_iter().map(|(kind, times)| (kind, median(times, count))).collect();
-        Some(Medians { length, own, by_cause, by_kind })
+        Some(Medians { length, by_cause, by_kind })
     }
 }
 
@@ -147,9 +142,6 @@ impl Usual {
     /// Sets the usual time of each part, and the part that explains the interval: in a constant loop, not its own code.
     pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
         let medians = self.medians(explanation.interval.subject());
-        if let Some(own) = medians.and_then(|medians| medians.own).filter(|_| !is_constant) {
-            refine(&mut explanation.parts, own);
-        }
         // The usual time of a cause is divided among its parts, the longest first; a rest goes to the first one.
         let mut left: HashMap<Cause, (usize, Nanos)> = HashMap::new();
         for (index, part) in explanation.parts.iter_mut().enumerate() {

@@ -180,31 +180,3 @@ fn a_measurement_with_many_softirqs_counts_for_nothing() {
     other_code(&mut script, now);
     assert!(longest(&script, "a:b").iter().all(|(_, _, entry, _)| *entry == 0));
 }
-
-/// Explains a loop with thirty interrupts of 10 ns, each of which takes `cost` more, and 100 ns of own code.
-fn many(cost: i64) -> Vec<(&'static str, i64, i64, i64)> {
-    let mut script = recorder();
-    let mut now = measured(&mut script, 9, |_, _| {});
-    for _ in 0..20 {
-        now += 100;
-        script.at(now).user("a:b", NPT, &[]);
-    }
-    for _ in 0..30 {
-        script.at(now + 10).irq(5, "eth0").at(now + 20).irq_exit(5);
-        now += 10 + cost;
-    }
-    script.at(now + 100).user("a:b", NPT, &[]);
-    longest(&script, "a:b")
-}
-
-#[test]
-fn in_a_storm_the_own_code_shows_the_cost() {
-    // Measured are 15.
-    assert_eq!(many(20), [("irq", 900, 600, 30), ("own", 100, 0, 100)]);
-    assert_eq!(many(10), [("irq", 600, 300, 20), ("own", 100, 0, 100)]);
-}
-
-#[test]
-fn a_storm_beside_longer_own_code_has_the_measured_cost() {
-    assert_eq!(many(50), [("own", 1150, 0, 1150), ("irq", 750, 450, 25)]);
-}

@@ -9,7 +9,7 @@
 //! control a terminal: control characters are escaped, invalid UTF-8 is replaced.
 //!
 //! ```
-//! use sordino_analyze::{Explainer, Finder, Options, Rule};
+//! use sordino_analyze::{Explainer, Finder, ExplainOptions, IntervalRule};
 //! use sordino_event::{Class, Classes, Domain, Event, Step, Tid, Time};
 //! use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
 //! use sordino_timeline::SuperTrace;
@@ -27,13 +27,13 @@
 //!     SuperTrace::new(&classes, [source])
 //! };
 //!
-//! let mut finder = Finder::new(&classes, Rule::between("npt:loop"))?;
+//! let mut finder = Finder::new(&classes, IntervalRule::between("npt:loop"))?;
 //! let mut first = trace();
 //! while let Some(item) = first.next()? {
 //!     finder.take(&item);
 //! }
 //! let mut second = trace();
-//! let mut explainer = Explainer::new(finder.finish(), second.recorded(), Options::default());
+//! let mut explainer = Explainer::new(finder.finish(), second.recorded(), ExplainOptions::default());
 //! while let Some(item) = second.next()? {
 //!     explainer.take(&item);
 //! }

@@ -33,7 +33,7 @@ pub enum ListingFormat {
 ///
 /// ```
 /// use sordino_event::{Class, Classes, Cpu, Domain, Event, Step, Tid, Time, Value};
-/// use sordino_report::{Format, Listing, TimeFormat};
+/// use sordino_report::{ListingFormat, Listing, TimeFormat};
 /// use sordino_timeline::SuperTrace;
 ///
 /// let mut classes = Classes::default();
@@ -46,7 +46,7 @@ pub enum ListingFormat {
 ///     event.push(Value::signed(cycle));
 ///     Ok(Step::Event)
 /// };
-/// let format = Format::Text { time: TimeFormat::Seconds, color: false };
+/// let format = ListingFormat::Text { time: TimeFormat::Seconds, color: false };
 /// let mut listing = Listing::new(&classes, format);
 /// let mut out = Vec::new();
 /// let mut trace = SuperTrace::new(&classes, [source]);

@@ -79,7 +79,7 @@ pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
         if options.json { rates_json(&about, &all).to_string() + "\n" } else { rates_text(&about, &all) };
     answer(&text, options.json)?;
     if let Some(output) = &mut output {
-        output.write(&text)?;
+        output.write_copy(&text)?;
     }
     let is_any = all.iter().any(|found| found.highest.is_ok());
     Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
@@ -133,10 +133,10 @@ fn report(
     };
     answer(&text, options.json)?;
     if let Some(file) = &mut file {
-        file.write(&text)?;
+        file.write_copy(&text)?;
     }
     if let Some(plot) = &mut plot {
-        plot.write(&comparison.svg(about)?)?;
+        plot.write_copy(&comparison.svg(about)?)?;
     }
     Ok(if comparison.has_any() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }

@@ -97,7 +97,7 @@ pub enum Reply {
     Ended {
         /// The data that could not be written.
         missing: UnwrittenData,
-        /// UnwrittenData events, with the reasons.
+        /// Missing events, with the reasons.
         shortfall: Shortfall,
     },
     /// The request can't be carried out.

@@ -67,7 +67,7 @@ pub struct Status {
     /// The memory of the programs' rings.
     #[serde(default)]
     pub memory: MemoryStatus,
-    /// UnwrittenData events so far, with the reasons.
+    /// Missing events so far, with the reasons.
     #[serde(default)]
     pub shortfall: Shortfall,
     /// Further notes for the user.
