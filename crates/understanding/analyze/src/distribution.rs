@@ -47,7 +47,7 @@ pub(crate) fn buckets(histogram: &Histogram<u64>) -> Vec<LengthBucket> {
     let mut buckets: Vec<LengthBucket> = Vec::new();
     for step in histogram.iter_recorded() {
         let length = step.value_iterated_to();
-        let index = (length.max(1) as f64).log2().mul_add(PER_OCTAVE, 0.0).floor();
+        let index = ((length.max(1) as f64).log2() * PER_OCTAVE).floor();
         let bound = |index: f64| Nanos((index / PER_OCTAVE).exp2().round() as i64);
         let (from, count) = (bound(index), step.count_since_last_iteration());
         match buckets.last_mut() {

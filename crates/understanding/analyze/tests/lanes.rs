@@ -67,6 +67,22 @@ fn a_preemption_has_its_threads_interrupts_and_wake_up() {
 }
 
 #[test]
+fn each_window_has_all_that_goes_on_at_its_ends() {
+    let mut script = Script::new();
+    script.at(100).cpu(1).switch(IDLE, 0, NPT);
+    script.at(250).switch(NPT, RUNNABLE, HOG);
+    script.at(400).switch(HOG, SLEEPING, NPT);
+    script.at(900).switch(NPT, SLEEPING, IDLE);
+    let window = |from, to| Window { from: Time(from), to: Time(to), tid: Tid(NPT.0) };
+    let recorded = Recorded { switches: true, ..Recorded::default() };
+    let mut painter = Painter::new(&script.classes, recorded, [window(200, 300), window(350, 500)]);
+    script.play(|item| painter.take(item));
+    let lanes = painter.finish();
+    assert_eq!(runs(&lanes[0], 1), ["200 250 npt", "250 300 hog"]);
+    assert_eq!(runs(&lanes[1], 1), ["350 400 hog", "400 500 npt"]);
+}
+
+#[test]
 fn a_switch_that_was_not_recorded_leaves_a_stretch_that_is_unknown() {
     let mut script = Script::new();
     script.at(100).cpu(1).by(IDLE).switch(IDLE, 0, IDLE);

@@ -20,6 +20,8 @@ const DEPTH_MAX: usize = 32;
 #[derive(Debug)]
 pub struct Painter {
     has_switches: bool,
+    /// The end of the last window: nothing later is of interest.
+    end: Time,
     sheets: Vec<Sheet>,
     names: Vec<Arc<str>>,
     cpus: BTreeMap<Cpu, Processor>,
@@ -48,9 +50,11 @@ struct Task {
 impl Painter {
     /// Creates a painter of these windows in a trace with these classes, which has the events `recorded`.
     pub fn new(classes: &Classes, recorded: Recorded, windows: impl IntoIterator<Item = Window>) -> Self {
+        let sheets: Vec<Sheet> = windows.into_iter().map(Sheet::new).collect();
         Self {
             has_switches: recorded.switches,
-            sheets: windows.into_iter().map(Sheet::new).collect(),
+            end: sheets.iter().map(|sheet| sheet.window.to).max().unwrap_or(Time::MIN),
+            sheets,
             names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
             cpus: BTreeMap::new(),
             tasks: HashMap::new(),
@@ -58,13 +62,12 @@ impl Painter {
         }
     }
 
-    /// Returns true if no window has time after the last item.
-    pub fn is_done(&self) -> bool {
-        self.sheets.iter().all(|sheet| sheet.window.to < self.now)
-    }
-
     /// Processes the next item of the trace.
     pub fn take(&mut self, item: &Item<'_>) {
+        // The first item behind the last window still ends what was going on in it.
+        if self.sheets.is_empty() || self.now > self.end {
+            return;
+        }
         match item {
             Item::Event(moment) => self.event(moment),
             Item::Loss(loss) => self.lose(loss),
@@ -76,8 +79,7 @@ impl Painter {
     pub fn finish(mut self) -> Vec<Lanes> {
         let tids: Vec<Tid> = self.tasks.keys().copied().collect();
         tids.into_iter().for_each(|tid| self.set_state(tid, LaneState::Unknown, self.now));
-        let cpus: Vec<Cpu> = self.cpus.keys().copied().collect();
-        for cpu in cpus {
+        for cpu in self.cpus.keys().copied().collect::<Vec<_>>() {
             self.set_running(cpu, None, self.now);
             self.end_interrupts(cpu, 0);
         }
@@ -184,7 +186,8 @@ impl Painter {
         }
         if let Some(believed) = believed {
             self.set_running(cpu, None, seen);
-            if self.is_running_on(believed, cpu) {
+            let has_it = |task: &Task| task.state == LaneState::Running(cpu.0);
+            if self.tasks.get(&believed).is_some_and(has_it) {
                 self.set_state(believed, LaneState::Unknown, seen);
             }
         }
@@ -194,22 +197,17 @@ impl Painter {
         self.set_state(tid, LaneState::Running(cpu.0), now);
     }
 
-    /// Takes a thread from the other CPUs on which it was believed to run.
+    /// Takes a thread from the other CPUs on which it was believed to run. The idle thread is on many.
     fn leave_others(&mut self, cpu: Cpu, tid: Tid) {
-        let has_it =
-            |processor: &Processor| processor.running.as_ref().is_some_and(|thread| thread.tid == tid);
-        let is_other = |(other, processor): &(&Cpu, &Processor)| **other != cpu && has_it(processor);
-        let others: Vec<Cpu> =
-            self.cpus.iter().filter(|at| tid != Tid(0) && is_other(at)).map(|(other, _)| *other).collect();
-        for other in others {
-            let seen = self.processor(other).seen;
+        let has_it = |(other, at): &(&Cpu, &Processor)| {
+            tid != Tid(0) && **other != cpu && at.running.as_ref().is_some_and(|thread| thread.tid == tid)
+        };
+        let others: Vec<(Cpu, Time)> =
+            self.cpus.iter().filter(has_it).map(|(other, at)| (*other, at.seen)).collect();
+        for (other, seen) in others {
             self.set_running(other, None, seen);
             self.set_state(tid, LaneState::Unknown, seen);
         }
-    }
-
-    fn is_running_on(&self, tid: Tid, cpu: Cpu) -> bool {
-        self.tasks.get(&tid).is_some_and(|task| task.state == LaneState::Running(cpu.0))
     }
 
     fn lose(&mut self, loss: &Loss) {
