@@ -39,6 +39,30 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| Escaped(character).to_string()).collect())
 }
 
+/// Returns text for contents and attributes of HTML and XML. Unprintable characters become visible; noncharacters, which
+/// XML forbids, are replaced.
+///
+/// ```
+/// use sordino_event::text::escape_markup;
+/// assert_eq!(escape_markup("<motor>\x1b"), r"&lt;motor&gt;\x1b");
+/// ```
+pub fn escape_markup(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(c),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped += &Escaped(c).to_string(),
+        }
+    }
+    escaped
+}
+
 /// Returns a number with its noun in the singular or plural: `1 program`, `2 programs`, `0 processes`.
 ///
 /// ```
@@ -75,6 +99,14 @@ impl fmt::Display for Escaped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_text_becomes_markup() {
+        assert_eq!(
+            escape_markup("<a b=\"c\">&'\u{1b}\u{202e}x\u{ffff}"),
+            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\\x1b\\u{202e}x\u{fffd}"
+        );
+    }
 
     #[test]
     fn all_controls_of_terminals_and_lines_become_visible() {
