@@ -42,7 +42,7 @@ pub struct Attached {
     /// The address at which the program has the rings mapped, and their size in bytes.
     pub region: (u64, u64),
     /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have
-    /// pages, the slot's inline filters and its ring headers.
+    /// pages, the area's header, the slot's inline filters and its ring headers.
     pub present: Vec<(u64, u64)>,
 }
 
@@ -175,6 +175,7 @@ impl Program {
         let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
         let headers = (self.cpus() as usize + 1) * size_of::<RingHeader>();
         let way = [
+            there(0, size_of::<Header>()),
             there(conditions.first_inline_filter, INLINE_FILTERS * size_of::<InlineFilter>()),
             there(self.ring(slot, 0).offset, headers),
         ];
