@@ -1,10 +1,10 @@
 //! One recording while it is put together: all of `sordino record`'s, one chunk of a session that rotates, or a
 //! snapshot.
 
-use crate::Error;
 use crate::convert::{End, KernelTrace, Purpose, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
+use crate::error::Error;
 use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;

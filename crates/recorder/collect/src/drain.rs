@@ -2,8 +2,8 @@
 
 mod stream;
 
+pub use stream::{Now, StreamCopy, StreamEnd, StreamFill, unwritable};
 pub(crate) use stream::{Stream, StreamState};
-pub use stream::{StreamCopy, StreamEnd, StreamFill, unwritable};
 
 use crate::options::Polling;
 use crate::output::Output;
@@ -162,9 +162,6 @@ impl ProgramFill {
         self.streams.iter().any(|stream| stream.fill.used > 0 || stream.bytes > 0 || stream.lost.total > 0)
     }
 }
-
-/// Returns the present timestamp in the recording's clock.
-pub type Now = fn() -> u64;
 
 /// Runs the thread until all senders of orders are gone. `reported` is called after each report.
 pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, reported: impl Fn()) {

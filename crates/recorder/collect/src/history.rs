@@ -1,8 +1,8 @@
 //! The kernel's newest pages, kept by a flight recorder: pages that one snapshot has read from the kernel belong to the
 //! next one, too.
 
-use crate::Error;
 use crate::directory::page_file;
+use crate::error::Error;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;

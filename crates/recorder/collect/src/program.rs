@@ -8,11 +8,12 @@ pub use trace::ProgramTrace;
 pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
 use crate::context::kinds::Contexts;
+use crate::directory::Directory;
 use crate::drain::{Order, Stream, StreamState, Streams};
+use crate::error::Error;
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
-use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
 use sordino_event::{Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison};

@@ -13,6 +13,7 @@
 //! | [`quota`], [`steal`], [`interrupted`] | the CPU time that a cgroup allows, stolen time, cost of interrupts |
 //! | [`uuid`] | random identifiers of traces and clocks |
 //! | [`threads`], [`rights`] | the recorder's own threads, and their rights |
+//! | [`system`] | the error of an operation that the recorder needs |
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -26,5 +27,6 @@ pub mod quota;
 pub mod rights;
 pub mod steal;
 pub mod symbols;
+pub mod system;
 pub mod threads;
 pub mod uuid;

@@ -1,6 +1,6 @@
 //! Attaches to one area: checks its owner, gets a slot, creates the rings.
 
-use super::is_trusted;
+use super::accounts::is_trusted;
 use super::ledger::{Claim, Memory};
 use super::pages::Pages;
 use super::portion::portion;

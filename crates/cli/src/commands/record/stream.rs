@@ -249,7 +249,7 @@ fn unreceived(error: &io::Error) -> String {
 /// Converts the error of writing a summary, keeping the kernel's kind of error.
 fn unwritten(error: sordino_collect::Error) -> io::Error {
     match &error {
-        sordino_collect::Error::Output { source, .. } => io::Error::new(source.kind(), error.to_string()),
+        sordino_collect::Error::Output(output) => io::Error::new(output.source.kind(), output.to_string()),
         _ => io::Error::other(error),
     }
 }

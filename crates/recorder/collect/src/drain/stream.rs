@@ -1,11 +1,13 @@
 //! One ring and its output: a file, or copies.
 
-use super::Now;
 use crate::output::{Output, UnwrittenData};
 use sordino_ring::layout::Geometry;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
 use std::time::{Duration, Instant};
+
+/// Returns the present timestamp in the recording's clock.
+pub type Now = fn() -> u64;
 
 /// A ring, and the file that it is written to.
 #[derive(Debug)]

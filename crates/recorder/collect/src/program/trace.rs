@@ -1,9 +1,10 @@
 //! A program's trace: its directory in a recording, and its metadata.
 
 use crate::directory::{Directory, USER, append, overwrite};
+use crate::error::Error;
+use crate::options::UserEvents;
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
-use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;

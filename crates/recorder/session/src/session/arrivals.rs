@@ -128,7 +128,7 @@ impl Session<'_> {
             let (id, name) = (taken.claim.id(), taken.identity.name.clone());
             if let Err(error) = self.begin_program(taken) {
                 // Without room on the disk now, there may be some at the next check.
-                if matches!(error, Error::Output { .. }) {
+                if matches!(error, Error::Output(_)) {
                     is_to_be_seen_again = true;
                     self.recordings.note_unplaced(pid);
                 }
