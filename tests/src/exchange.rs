@@ -4,6 +4,7 @@ use crate::verified::Lanes;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::read::Content;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -58,12 +59,12 @@ impl Exchange {
     pub fn new(pid: i32, geometry: Geometry, first_seqno: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<u32> = (0..program.cpus()).collect();
-        let wanted = AttachOptions::new("storm", geometry, &cpus, first_seqno);
+        let wanted = AttachOptions::new("storm", geometry, &cpus, Seqno(first_seqno));
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() != "storms:words").collect();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
-            program.enable(attached.slot, *id, EnableMode::Always);
+            program.enable(attached.slot, PointId(*id), EnableMode::Always);
         }
         let known = Known { before: [i64::MIN; 2], lost: 0, total: 0, overwritten: 0 };
         let known = vec![known; attached.readers.len()];

@@ -8,9 +8,11 @@ pub(crate) use stream::{Stream, StreamState};
 use crate::options::Polling;
 use crate::output::Output;
 use rustix::thread::futex;
+use sordino_event::Cpu;
 use sordino_intake::SupplyWaker;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
+use sordino_ring::number::{PointId, SlotIndex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -23,7 +25,7 @@ pub struct Streams {
     /// The program's number in the session.
     pub(crate) number: usize,
     pub(crate) program: Arc<Program>,
-    pub(crate) slot: usize,
+    pub(crate) slot: SlotIndex,
     pub(crate) streams: Vec<Stream>,
     /// Wakes the supplier of memory, unless all pages of the rings are present.
     pub(crate) waker: Option<SupplyWaker>,
@@ -52,7 +54,7 @@ pub enum Order {
     /// Drop this value once all programs have been checked for snapshot requests.
     Sync(Sender<()>),
     /// Return the CPUs whose rings have advanced since the last such order.
-    Moved { answer: Sender<Vec<u32>> },
+    Moved { answer: Sender<Vec<Cpu>> },
     /// Return the fill level of all rings.
     Fill { answer: Sender<Vec<ProgramFill>> },
 }
@@ -73,10 +75,10 @@ pub enum DrainReport {
     /// A file cannot be written to.
     OutputFailed,
     /// Programs use the rings of these CPUs faster than pages are supplied.
-    Used { cpus: Vec<u32> },
+    Used { cpus: Vec<Cpu> },
     /// A program has requested a snapshot: its number, the tracepoint, the time, and copies of all rings from the
     /// requested time before it on.
-    Triggered { number: usize, point: u16, at: u64, copies: Vec<ProgramCopy> },
+    Triggered { number: usize, point: PointId, at: u64, copies: Vec<ProgramCopy> },
 }
 
 /// The settings for snapshots requested by programs.
@@ -199,7 +201,7 @@ impl Drain {
             let seen = self.wake_words(polling, orders);
             let (mut has_failed, mut taken) = (false, false);
             // Pages come before anything that waits for a disk.
-            let used: Vec<u32> = self.programs.iter().flat_map(Streams::call_pagers).collect();
+            let used: Vec<Cpu> = self.programs.iter().flat_map(Streams::call_pagers).collect();
             if !used.is_empty() && !report(DrainReport::Used { cpus: used }) {
                 return;
             }
@@ -300,7 +302,7 @@ impl Drain {
 
     /// Returns the program that has requested a snapshot since the last check, and the tracepoint that did; the last
     /// one of several.
-    fn asks(&mut self) -> Option<(usize, u16)> {
+    fn asks(&mut self) -> Option<(usize, PointId)> {
         let asks = |program: &mut Streams| {
             let now = program.program.triggers(program.slot);
             let is_new = std::mem::replace(&mut program.triggered, now.count) != now.count;
@@ -367,7 +369,7 @@ impl Drain {
 
 impl Streams {
     /// Wakes the supplier of memory if writers approach the end of the present pages. Returns the CPUs of these rings.
-    fn call_pagers(&self) -> impl Iterator<Item = u32> {
+    fn call_pagers(&self) -> impl Iterator<Item = Cpu> {
         let called = self.streams.iter().filter(|stream| self.waker.is_some() && stream.calls_pager());
         let called = called.inspect(|_| self.waker.iter().for_each(SupplyWaker::wake));
         called.filter_map(Stream::cpu)

@@ -30,7 +30,7 @@ pub struct Output {
     file: Option<OwnedFd>,
     uuid: Uuid,
     class: StreamClass,
-    cpu: Option<u32>,
+    cpu: Option<Cpu>,
     /// The file offset of the next packet.
     offset: u64,
     sequence: u64,
@@ -63,7 +63,7 @@ pub struct UnwrittenData {
 
 impl Output {
     /// Describes the file `name` in `dir`, which is created with its first packet.
-    pub fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
+    pub fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<Cpu>) -> Self {
         let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
         Self::of(class, dir, name, uuid, cpu)
     }
@@ -82,7 +82,7 @@ impl Output {
         output.write_packet(&mut Packet { bytes: vec![0; FIRST_EVENT], content })
     }
 
-    fn of(class: StreamClass, dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
+    fn of(class: StreamClass, dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<Cpu>) -> Self {
         Self {
             dir,
             name,
@@ -242,7 +242,7 @@ impl Output {
             discarded: lost.total,
             too_large: lost.too_large as u32,
             sequence: self.sequence,
-            cpu: self.cpu.map(Cpu),
+            cpu: self.cpu,
         }
     }
 
@@ -365,7 +365,7 @@ mod tests {
     fn packets_that_were_left_out_are_a_gap_in_the_numbers_wherever_they_were() {
         let place = tempfile::tempdir().unwrap();
         let dir = Arc::new(Dir::open(place.path()).unwrap());
-        let output = |name: &str| Output::new(Arc::clone(&dir), name.into(), Uuid([1; 16]), Some(0));
+        let output = |name: &str| Output::new(Arc::clone(&dir), name.into(), Uuid([1; 16]), Some(Cpu(0)));
         let bytes = |name: &str| std::fs::read(place.path().join(name)).unwrap();
         let packet = |timestamp| Packet { bytes: vec![0; 96], content: content(96, timestamp, 0) };
 

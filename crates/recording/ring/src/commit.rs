@@ -17,6 +17,7 @@
 //! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
+use crate::number::Seqno;
 use crate::position::{Head, Placement, RecordSize, plan};
 use crate::view::{NoSwitch, Ring};
 use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
@@ -196,11 +197,11 @@ unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
 
 /// Marks a record's begin, and clears the marks of an earlier sub-buffer sequence number. Bounded: it tries again only
 /// when another of the 32 marks in the same word was set.
-fn mark(word: &MarkWord, seqno: u32, bit: u32) {
+fn mark(word: &MarkWord, seqno: Seqno, bit: u32) {
     let mut before = word.load(Relaxed);
     loop {
-        let marks = if (before >> 32) as u32 == seqno { before as u32 } else { 0 };
-        let after = u64::from(seqno) << 32 | u64::from(marks | bit);
+        let marks = if (before >> 32) as u32 == seqno.0 { before as u32 } else { 0 };
+        let after = u64::from(seqno.0) << 32 | u64::from(marks | bit);
         // ORDER(commit:A) pairs with read:D: if the load sees the mark, then it sees the record. The marks before it
         // keep their orders: each change continues their release.
         match word.compare_exchange(before, after, Release, Relaxed) {

@@ -1,6 +1,7 @@
 //! A ring as one side has it mapped: its header, and the memory that the header's offsets lead to.
 
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
+use crate::number::Seqno;
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
 use crate::write::{Full, IfFull, TimestampClock};
@@ -95,8 +96,8 @@ impl<'a> Ring<'a> {
         &self,
         head: Head,
         is_complete: impl FnOnce(Entry) -> bool,
-    ) -> Result<(u32, u32), NoSwitch> {
-        let seqno = head.seqno().wrapping_add(1);
+    ) -> Result<(Seqno, u32), NoSwitch> {
+        let seqno = head.seqno().after(1);
         let number = if self.geometry.overwrite {
             // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
             unsafe { self.claim(seqno, is_complete)? }
@@ -108,11 +109,11 @@ impl<'a> Ring<'a> {
 
     /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite.
     #[inline(always)]
-    fn next(&self, seqno: u32) -> Result<u32, NoSwitch> {
+    fn next(&self, seqno: Seqno) -> Result<u32, NoSwitch> {
         // ORDER(view:C) pairs with read:B: if the load sees that the reader put a sub-buffer, then the reader has read
         // it.
-        let (consumed, count) = (self.header.consumed.load(Acquire), self.geometry.count);
-        if is_full(seqno, consumed, count) { Err(NoSwitch::Full) } else { Ok(seqno & count.wrapping_sub(1)) }
+        let (consumed, count) = (Seqno(self.header.consumed.load(Acquire)), self.geometry.count);
+        if is_full(seqno, consumed, count) { Err(NoSwitch::Full) } else { Ok(seqno.entry(count)) }
     }
 
     /// Claims the sub-buffer for sequence number `seqno` in a ring that overwrites, and returns its index.
@@ -120,7 +121,7 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn claim(&self, seqno: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
+    unsafe fn claim(&self, seqno: Seqno, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
         // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
         let word = unsafe { self.entry(seqno) };
         // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
@@ -148,9 +149,9 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn entry(&self, seqno: u32) -> &'a TableEntry {
+    unsafe fn entry(&self, seqno: Seqno) -> &'a TableEntry {
         // A ring that is closed meanwhile has the count 0; but no table is larger than this, and regions are.
-        let index = seqno & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
+        let index = seqno.entry(self.geometry.count) & (Geometry::MAX_COUNT as u32 - 1);
         let entry = at(self.header, &self.header.table)
             .wrapping_add(index as usize * size_of::<TableEntry>())
             .cast::<TableEntry>();

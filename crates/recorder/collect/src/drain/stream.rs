@@ -1,6 +1,7 @@
 //! One ring and its output: a file, or copies.
 
 use crate::output::{Output, UnwrittenData};
+use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
@@ -45,8 +46,8 @@ impl Stream {
     }
 
     /// Returns the ring's CPU; `None` for the shared ring.
-    pub(super) fn cpu(&self) -> Option<u32> {
-        self.reader.cpu()
+    pub(super) fn cpu(&self) -> Option<Cpu> {
+        self.reader.cpu().map(Cpu)
     }
 
     /// Returns true if the last attempt to write to the file failed.
@@ -100,7 +101,7 @@ impl StreamState {
 #[derive(Debug)]
 pub struct StreamEnd {
     /// The ring's CPU; `None` for the shared ring.
-    pub cpu: Option<u32>,
+    pub cpu: Option<Cpu>,
     /// Lost records since the ring was created.
     pub lost: Lost,
     /// The number of sub-buffers that were overwritten.
@@ -131,7 +132,7 @@ impl StreamEnd {
 #[derive(Debug)]
 pub struct StreamCopy {
     /// The ring's CPU; `None` for the shared ring.
-    pub cpu: Option<u32>,
+    pub cpu: Option<Cpu>,
     /// The packets, in order of time.
     pub packets: Vec<Packet>,
     /// Lost records up to the end of the packets.
@@ -161,7 +162,7 @@ impl StreamCopy {
 #[derive(Debug)]
 pub struct StreamFill {
     /// The ring's CPU; `None` for the shared ring.
-    pub cpu: Option<u32>,
+    pub cpu: Option<Cpu>,
     /// The use of the ring's sub-buffers.
     pub fill: Fill,
     /// The number of bytes on disk.
@@ -233,10 +234,10 @@ impl Stream {
     }
 
     /// Returns the ring's CPU if there were records since the last call.
-    pub(super) fn moved(&mut self) -> Option<u32> {
+    pub(super) fn moved(&mut self) -> Option<Cpu> {
         let position = self.reader.position().ok();
         let before = std::mem::replace(&mut self.position, position);
-        self.reader.cpu().filter(|_| position != before)
+        self.cpu().filter(|_| position != before)
     }
 
     /// Skips the sub-buffers that the ring has overwritten.
@@ -311,7 +312,7 @@ impl Stream {
             Err(corrupt) => (Vec::new(), Some(corrupt)),
         };
         let lost = packets.last().map_or_else(|| self.reader.lost(), |last| last.content.lost);
-        let (cpu, overwritten) = (self.reader.cpu(), self.reader.overwritten());
+        let (cpu, overwritten) = (self.cpu(), self.reader.overwritten());
         StreamCopy { cpu, packets, lost, left_out: 0, gap: 0, overwritten, corrupt }
     }
 
@@ -328,7 +329,7 @@ impl Stream {
     pub(super) fn fill(&self) -> StreamFill {
         let corrupt = self.state.corrupt.map(|corrupt| corrupt.to_string());
         StreamFill {
-            cpu: self.reader.cpu(),
+            cpu: self.cpu(),
             fill: self.reader.fill().unwrap_or(Fill { used: 0, capacity: 0 }),
             bytes: self.output.as_ref().map_or(0, Output::bytes),
             lost: self.reader.lost(),
@@ -354,7 +355,7 @@ fn end(
     unfinished: u64,
 ) -> StreamEnd {
     StreamEnd {
-        cpu: reader.cpu(),
+        cpu: reader.cpu().map(Cpu),
         lost: output.as_ref().map_or(lost, |output| output.since(lost)),
         overwritten: reader.overwritten(),
         unfinished,
@@ -424,6 +425,7 @@ pub fn unwritable(output: &Output, failure: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_ring::number::Seqno;
 
     #[test]
     fn a_write_holds_no_more_than_a_quarter_of_a_small_ring() {
@@ -434,7 +436,7 @@ mod tests {
 
     #[test]
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
-        let corrupt = Some(Corrupt { head: 1, seqno: 2 });
+        let corrupt = Some(Corrupt { head: 1, seqno: Seqno(2) });
         let failure = Some(io::ErrorKind::StorageFull.into());
         let problem = Some("full".to_owned());
         let mut state = StreamState { corrupt, failure, problem, ..StreamState::new(true) };

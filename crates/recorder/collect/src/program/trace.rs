@@ -8,12 +8,13 @@ use crate::unanswered::{Lack, Unanswered};
 use sordino_ctf::write::{StreamClass, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;
-use sordino_event::Pid;
+use sordino_event::{Cpu, Pid};
 use sordino_filter::condition::{Condition, Context};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_inspect::quota::CpuQuota;
 use sordino_intake::Declared;
+use sordino_ring::number::PointId;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -111,7 +112,7 @@ impl ProgramTrace {
     }
 
     /// Returns the file for the ring of a CPU, or for the shared ring.
-    pub fn output(&self, cpu: Option<u32>) -> Option<Output> {
+    pub fn output(&self, cpu: Option<Cpu>) -> Option<Output> {
         let place = self.place.as_ref()?;
         let file = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
         let name = format!("{}/{file}", place.name);
@@ -144,7 +145,7 @@ impl ProgramTrace {
     }
 
     /// Returns the full name of its tracepoint `id`.
-    pub fn tracepoint(&self, id: u16) -> Option<String> {
+    pub fn tracepoint(&self, id: PointId) -> Option<String> {
         let index = self.tracepoints.binary_search_by_key(&id, |known| known.id).ok()?;
         Some(self.tracepoints[index].schema.full_name())
     }

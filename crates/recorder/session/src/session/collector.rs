@@ -9,6 +9,7 @@ use sordino_collect::drain::{
 use sordino_collect::options::Options;
 use sordino_collect::output::Output;
 use sordino_collect::place::CollectorPlace;
+use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::threads;
 use sordino_inspect::threads::cpu_seconds;
@@ -20,7 +21,7 @@ pub(super) struct Collector {
     orders: Option<Orderer>,
     reports: Receiver<DrainReport>,
     /// Answers to [`ask_what_moved`](Self::ask_what_moved): CPUs whose rings have advanced.
-    moved: (Sender<Vec<u32>>, Receiver<Vec<u32>>),
+    moved: (Sender<Vec<Cpu>>, Receiver<Vec<Cpu>>),
     thread: Option<JoinHandle<f64>>,
 }
 
@@ -112,7 +113,7 @@ impl Collector {
     }
 
     /// Returns the CPUs of those rings, for each answer since the last call.
-    pub(super) fn moved(&self) -> Vec<Vec<u32>> {
+    pub(super) fn moved(&self) -> Vec<Vec<Cpu>> {
         self.moved.1.try_iter().collect()
     }
 

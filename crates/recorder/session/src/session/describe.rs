@@ -145,7 +145,7 @@ fn recording(directory: &sordino_collect::Directory) -> Option<RecordingStatus> 
 
 fn ring(stream: &StreamFill) -> RingStatus {
     RingStatus {
-        cpu: stream.cpu,
+        cpu: stream.cpu.map(|cpu| cpu.0),
         filled: stream.fill.used,
         size: stream.fill.capacity,
         bytes: stream.bytes,

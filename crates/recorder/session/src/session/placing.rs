@@ -3,6 +3,7 @@
 use super::collector::Collector;
 use super::recordings::{Recordings, Sink};
 use sordino_collect::placement::CpuPlacement;
+use sordino_event::Cpu;
 use std::time::{Duration, Instant};
 
 /// Time between two checks of the rings that have advanced.
@@ -32,7 +33,7 @@ impl Placing {
     /// Notes that programs have recorded on these CPUs, and moves the recorder's threads. Called without waiting for
     /// the next tick when a program runs short of pages: at full speed it uses up its first pages in a few
     /// milliseconds, and the thread that supplies more may be waiting for the same CPU.
-    pub(super) fn keep_off(&mut self, recordings: &mut Recordings, cpus: impl IntoIterator<Item = Vec<u32>>) {
+    pub(super) fn keep_off(&mut self, recordings: &mut Recordings, cpus: impl IntoIterator<Item = Vec<Cpu>>) {
         let now = Instant::now();
         self.placement.note(cpus.into_iter().flatten(), now);
         self.placement.update(now);

@@ -13,6 +13,7 @@ use sordino_collect::drain::ProgramCopy;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
 use sordino_collect::why::ASKED;
+use sordino_ring::number::PointId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ impl Session<'_> {
     }
 
     /// Handles a program's request for a snapshot, for which the collector has copied the rings.
-    pub(super) fn triggered(&mut self, number: usize, point: u16, at: u64, copies: Vec<ProgramCopy>) {
+    pub(super) fn triggered(&mut self, number: usize, point: PointId, at: u64, copies: Vec<ProgramCopy>) {
         let program = self.recorded.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
         let why = name.unwrap_or_else(|| "a program that has ended".to_owned());

@@ -3,6 +3,7 @@
 use super::Reader;
 use super::packet::Copied;
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use crate::number::Seqno;
 use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, plain};
@@ -65,7 +66,7 @@ impl Source {
     pub(super) fn complete(
         self,
         marks: &[MarkWord],
-        seqno: u32,
+        seqno: Seqno,
         within: Range<u32>,
     ) -> impl Iterator<Item = Range<u32>> {
         let mut behind = within.start;
@@ -93,11 +94,11 @@ impl Source {
 }
 
 /// The offsets that are marked for sequence number `seqno`, ascending.
-fn marked(marks: &[MarkWord], seqno: u32) -> impl Iterator<Item = u32> {
+fn marked(marks: &[MarkWord], seqno: Seqno) -> impl Iterator<Item = u32> {
     marks.iter().zip((0..).step_by(MARKED)).flat_map(move |(word, base)| {
         // ORDER(read:D) pairs with commit:A: if the load sees a mark, then it sees the record.
         let word = word.load(Acquire);
-        let bits = if (word >> 32) as u32 == seqno { word as u32 } else { 0 };
+        let bits = if (word >> 32) as u32 == seqno.0 { word as u32 } else { 0 };
         (0..32).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| base + 8 * bit)
     })
 }
@@ -109,7 +110,7 @@ impl Reader {
 
     /// Copies the unread records of the sub-buffer with sequence number `seqno`, up to `head`. Where writers may be
     /// `racing`, the caller has to find out if they were.
-    pub(super) fn copy_seqno(&self, seqno: u32, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
+    pub(super) fn copy_seqno(&self, seqno: Seqno, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
         let (source, size) = (self.source(sub_buffer.number, racing), self.geometry.size() as u32);
         let start = if seqno == self.seqno { self.handed_out.behind() } else { PACKET_HEADER as u32 };
         let filling = seqno == head.seqno();
