@@ -27,6 +27,7 @@ const RECORDER: &[&str] = &[
     "crates/recorder/intake/src",
     "crates/recorder/session/src",
     "crates/cli/src",
+    "crates/machine/guard/src",
     "crates/machine/undo/src",
 ];
 /// Calls that write, make or remove by path.

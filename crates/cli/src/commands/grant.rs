@@ -1,14 +1,13 @@
 //! The commands `sordino grant` and `sordino revoke`.
 
 use crate::Failure;
-use crate::commands::guard;
 use crate::failure::{NO, UNUSABLE};
 use crate::locks::{holders, users};
-use crate::privilege::is_root;
 use crate::terminal::show;
 use clap::Args;
 use nix::unistd::Group;
 use rustix::fs::{FlockOperation, flock};
+use sordino_sched::is_root;
 use sordino_tracefs::{Granted, GrantedEvents, SHARED, Tracefs, USUAL, mount_point};
 use sordino_undo::{Journal, UndoStep};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -274,7 +273,7 @@ fn give(
 
 /// Undoes all steps. Returns the errors of those that failed, which stay in the journal.
 fn undo(journal: Journal) -> Result<Vec<String>, Failure> {
-    let failures = journal.undo(guard::carry_out)?;
+    let failures = journal.undo(sordino_guard::carry_out)?;
     if let Some(directory) = Path::new(JOURNAL).parent() {
         // The directory is removed if it is empty.
         let _ = fs::remove_dir(directory);

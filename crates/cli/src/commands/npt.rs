@@ -5,10 +5,7 @@ mod compare;
 mod marker;
 mod report;
 mod run;
-mod scratch;
 mod trigger;
-
-pub(crate) use run::lift_throttle;
 
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};

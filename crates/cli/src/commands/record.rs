@@ -6,7 +6,7 @@ mod stream;
 pub(crate) use programs::unwritten;
 
 use crate::Failure;
-use crate::commands::{guard, shield};
+use crate::commands::shield;
 use crate::failure::{NO, UNUSABLE};
 use crate::missing;
 use crate::privilege::target;
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(from) = &options.from {
         return stream::receive(from, &output);
     }
-    guard::expect_own_program()?;
+    sordino_guard::expect_own_program()?;
     sordino_inspect::rights::keep_needed_rights();
     if output == Path::new("-") {
         return stream::send(options);
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         command.prefix.splice(0..0, back);
     }
     let stop = signals::stop()?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
+    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let shares_terminal = !what.command.is_empty() && is_terminal();
     let result = {
         let mut progress = Progress::new(shares_terminal);

@@ -1,7 +1,7 @@
 //! Settings of the machine that are held during measurements, and restored.
 
-use crate::throttle::{self, THROTTLE, Throttle};
 use sordino_check::Held;
+use sordino_guard::{THROTTLE, Throttle};
 use sordino_undo::Guardian;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ impl Hold {
     /// threads, such as one that ends the loops, run only because of it.
     pub(super) fn all(takes_all: bool) -> Self {
         let mut hold = Self::nothing();
-        match throttle::lift(takes_all.then_some("no other CPU is left")) {
+        match sordino_guard::lift(takes_all.then_some("no other CPU is left")) {
             Throttle::Unlimited => {}
             Throttle::Lifted { was, guardian } => {
                 hold._guardian = Some(guardian);

@@ -3,13 +3,11 @@
 use super::tracing::Tracing;
 use super::{Run, tracers};
 use crate::Failure;
-use crate::commands::guard;
 use crate::commands::shield::Switches;
-use crate::privilege::is_root;
 use sordino_check::tracers::Tracer;
 use sordino_check::{CheckStep, InterruptionSource, Measurement, Samples};
 use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
-use sordino_sched::{CpuList, Policy, Right, set_policy};
+use sordino_sched::{CpuList, Policy, Right, is_root, set_policy};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::thread;
@@ -78,7 +76,7 @@ pub(super) fn hardware_takes(run: &Run) -> Duration {
 /// the loops.
 fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut CheckStep) -> Result<(), Failure> {
     run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
-    let mut guardian = guard::start()?;
+    let mut guardian = sordino_guard::start()?;
     let switches = Switches::watch(group, &mut guardian);
     let before = Counts::now()?;
     let measured = loops(run, group, policy)?;

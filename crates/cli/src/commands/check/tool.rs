@@ -2,7 +2,7 @@
 
 use super::keep;
 use super::watch::Watch;
-use crate::{Failure, temporary};
+use crate::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_check::Command;
@@ -29,7 +29,7 @@ pub(super) struct Ended {
 /// Returns the reason that a program is missing, and the command that installs its Debian package; `None` if it is
 /// installed.
 pub(super) fn missing(program: &str, package: &str) -> Option<(String, Option<String>)> {
-    let is_there = sordino_session::command::find(program.as_ref()).is_ok();
+    let is_there = sordino_sched::find_program(program.as_ref()).is_ok();
     (!is_there).then(|| (format!("{program} is not installed"), Some(format!("apt-get install {package}"))))
 }
 
@@ -45,7 +45,7 @@ pub(super) fn line(words: &[String]) -> String {
 
 /// Makes a directory for a program's files, which is removed with the check, also if the check is killed meanwhile.
 pub(super) fn scratch() -> Result<TempDir, Failure> {
-    Ok(tempfile::Builder::new().prefix("sordino-check-").tempdir_in(temporary::directory()?)?)
+    Ok(tempfile::Builder::new().prefix("sordino-check-").tempdir_in(sordino_guard::temporary::directory()?)?)
 }
 
 /// Returns the keeper's option that removes the directory.

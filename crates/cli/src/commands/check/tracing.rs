@@ -2,7 +2,6 @@
 
 use super::Run;
 use crate::Failure;
-use crate::commands::guard;
 use crate::failure::UNUSABLE;
 use sordino_check::CheckStep;
 use sordino_check::tracers::{Reading, Tracer};
@@ -70,7 +69,7 @@ impl Tracing {
     ) -> Result<Option<String>, Failure> {
         run.watch
             .begin(format!("{}: the kernel's {}, CPU {cpus}", step.name, self.tracer.name()), run.duration);
-        let mut guardian = guard::start()?;
+        let mut guardian = sordino_guard::start()?;
         for (file, value) in knobs {
             set(&mut guardian, &self.root.join(file), value)?;
         }

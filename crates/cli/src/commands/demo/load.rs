@@ -1,10 +1,9 @@
 //! The programs that run while the demo records.
 
 use crate::Failure;
-use crate::privilege::is_root;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
-use sordino_sched::{CpuList, set_affinity};
+use sordino_sched::{CpuList, is_root, set_affinity};
 use std::ffi::OsString;
 use std::fmt;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -163,7 +162,7 @@ fn hackbench() -> Option<Child> {
     let limit = (3 * LENGTH).as_secs().to_string();
     let mut command = Command::new("timeout");
     command.args(["--kill-after=1", &limit, "hackbench", "--groups", "1", "--loops", "100000000"]);
-    if sordino_session::command::find("hackbench".as_ref()).is_err() {
+    if sordino_sched::find_program("hackbench".as_ref()).is_err() {
         message!("sordino: not measured here: load, for there is no hackbench (install rt-tests)");
         return None;
     }

@@ -1,6 +1,5 @@
 //! `sordino npt --compare` and `--find-max-rate`: the loop under each tracer in turn.
 
-use super::scratch::Scratch;
 use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -14,6 +13,7 @@ use sordino_contest::{
     rates_text,
 };
 use sordino_event::text::count;
+use sordino_guard::Scratch;
 use sordino_report::table as report_table;
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -4,14 +4,13 @@ use super::Options;
 use super::arguments::Sink;
 use super::marker::Marker;
 use super::report::{OfCpu, Report};
-use super::scratch::Scratch;
 use crate::Failure;
 use crate::commands::shield;
 use crate::progress::Progress;
 use crate::signals;
-use crate::terminal::has_terminal_for_errors;
-use crate::throttle::{self, THROTTLE, Throttle};
+use crate::terminal::{has_terminal_for_errors, remark};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sordino_guard::{Scratch, THROTTLE, lift_and_report};
 use sordino_npt::{
     Counts, Error, Frequency, GapStatistics, Measured, Monitor, Plan, hit, run_on, run_without_interrupts,
 };
@@ -184,21 +183,5 @@ fn lift_throttle_for(cpus: &CpuList) -> Result<Option<Guardian>, Failure> {
         );
         return Ok(None);
     }
-    Ok(lift_throttle())
-}
-
-/// Lifts the kernel's limit on real-time threads until the returned guardian is dropped; `None` if it stays or there is
-/// none.
-pub(crate) fn lift_throttle() -> Option<Guardian> {
-    let (now, why) = match throttle::lift(None) {
-        Throttle::Unlimited => return None,
-        Throttle::Lifted { guardian, .. } => return Some(guardian),
-        Throttle::Stays { now, why } => (now, why),
-    };
-    let (now, are) = match now {
-        Some(now) => (format!("is {now}"), "are"),
-        None => ("can't be read".to_owned(), "may be"),
-    };
-    message!("sordino: {THROTTLE} {now}: gaps of up to 50 ms in each second {are} caused by it ({why})");
-    None
+    Ok(lift_and_report(&remark))
 }

@@ -1,11 +1,11 @@
 //! A recording as a stream: a tar archive of chunks, each with its summary last.
 
 use super::Options;
-use crate::commands::{guard, shield};
+use crate::commands::shield;
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
 use crate::terminal::show_as_message;
-use crate::{Failure, missing, signals, temporary};
+use crate::{Failure, missing, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
@@ -47,9 +47,11 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, text));
     }
     dup2_stdout(stderr())?;
-    let place = tempfile::Builder::new().prefix("sordino-stream-").tempdir_in(temporary::directory()?)?;
+    let place = tempfile::Builder::new()
+        .prefix("sordino-stream-")
+        .tempdir_in(sordino_guard::temporary::directory()?)?;
     let recording = recording(options, place.path())?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
+    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let stop = Stop::new()?;
     let mut sender = Sender::new(stream);
     let ended = AtomicBool::new(false);

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::start::{Options, READY, recording};
-use crate::commands::{guard, shield};
+use crate::commands::shield;
 use crate::missing;
 use crate::privilege::target;
 use crate::terminal::show_as_message;
@@ -92,7 +92,7 @@ fn record(
         command.prefix.splice(0..0, back);
     }
     let stop: OwnedFd = signals::stop()?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
+    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let ready = || starter.take().into_iter().for_each(|starter| starter.ready(options));
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;

@@ -2,7 +2,6 @@
 
 use super::place::{Definition, Place};
 use crate::Failure;
-use crate::commands::guard;
 use crate::failure::UNUSABLE;
 use crate::quantities::{duration, size};
 use crate::record_options::RecordOptions;
@@ -165,7 +164,7 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    guard::expect_own_program()?;
+    sordino_guard::expect_own_program()?;
     let place = Place::make(&options.name)?;
     let name = &place.name;
     let Some(lock) = place.lock()? else {

@@ -2,7 +2,7 @@
 
 use super::switches::Switches;
 use crate::Failure;
-use crate::commands::{guard, npt};
+use crate::terminal::remark;
 use serde::Serialize;
 use sordino_npt::{Counts, GapStatistics, Interrupter, Measured, Monitor, Plan, hit, run_on};
 use sordino_sched::{CpuList, Policy};
@@ -34,8 +34,8 @@ const PRIORITY: u8 = 90;
 
 /// Runs a loop with `SCHED_FIFO` on each of `cpus` for this time, with throttling of real-time threads disabled.
 pub(super) fn measure(cpus: &CpuList, time: Duration) -> Result<Measurement, Failure> {
-    let throttle = npt::lift_throttle();
-    let mut guardian = guard::start()?;
+    let throttle = sordino_guard::lift_and_report(&remark);
+    let mut guardian = sordino_guard::start()?;
     let switches = Switches::watch(cpus, &mut guardian);
     let before = Counts::now()?;
     let measured = loops(cpus, time)?;

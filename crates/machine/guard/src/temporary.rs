@@ -1,7 +1,6 @@
 //! The directory for temporary files, and the check that it can be trusted.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
 use rustix::process::geteuid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Another user could replace files in it.
-pub(crate) fn directory() -> Result<PathBuf, Failure> {
+pub fn directory() -> Result<PathBuf, Error> {
     let directory = std::env::temp_dir();
     expect_trusted(&directory)?;
     Ok(directory)
@@ -19,14 +18,17 @@ pub(crate) fn directory() -> Result<PathBuf, Failure> {
 
 /// Refuses a directory in which another user could replace our files: libraries that are built there are loaded, and
 /// recordings there are sent.
-pub(crate) fn expect_trusted(parent: &Path) -> Result<(), Failure> {
+///
+/// # Errors
+/// The directory does not exist, or others than this user and root may replace files in it.
+pub fn expect_trusted(parent: &Path) -> Result<(), Error> {
     const STICKY: u32 = 0o1000;
     let found = fs::metadata(parent).map_err(|error| {
         let text = format!(
             "{}: {error}: there is no place for temporary files; make it, or name another directory with TMPDIR",
             parent.display()
         );
-        Failure::new(UNUSABLE, text)
+        Error::Unusable(text)
     })?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     let is_ours = owner == 0 || owner == geteuid().as_raw();
@@ -37,5 +39,5 @@ pub(crate) fn expect_trusted(parent: &Path) -> Result<(), Failure> {
         "{}: it belongs to user {owner}, with mode {mode:o}: others could replace what is in it; name another directory with TMPDIR",
         parent.display()
     );
-    Err(Failure::new(UNUSABLE, text))
+    Err(Error::Unusable(text))
 }

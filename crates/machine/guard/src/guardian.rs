@@ -1,25 +1,30 @@
 //! The guardian: the process that undoes its parent's changes.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
 use sordino_dirfd::Dir;
 use sordino_registration::environment::{RESERVE, SESSION, UNRECORDED};
 use sordino_tracefs::{Instance, Tracefs};
 use sordino_undo::{Guardian, UndoStep, guard};
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Waits for the parent's end, and undoes its changes.
-pub(crate) fn run() -> Result<ExitCode, Failure> {
+/// Waits for the parent's end, and undoes its changes: the work of the guardian's process.
+///
+/// # Errors
+/// If the parent has ended before, or if standard input can't be read.
+pub fn serve() -> Result<(), Error> {
     guard(carry_out)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Undoes one change of a recorder or of `sordino grant`.
-pub(super) fn carry_out(step: &UndoStep) -> Result<(), String> {
+/// Undoes one change of a recorder, of a measurement or of `sordino grant`.
+///
+/// # Errors
+/// The reason why the step failed, as text.
+pub fn carry_out(step: &UndoStep) -> Result<(), String> {
     match step {
         UndoStep::Write { file, text } => UndoStep::write(file, text).map_err(|error| error.to_string()),
         UndoStep::RemoveInstance { name } => {
@@ -59,19 +64,25 @@ fn remove(directory: &Path) -> Result<(), String> {
 }
 
 /// The path by which sordino starts itself.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Returns an error where sordino can't start itself.
-pub(crate) fn expect_own_program() -> Result<(), Failure> {
+/// Checks that sordino can start itself.
+///
+/// # Errors
+/// If `/proc` has no link to its program.
+pub fn expect_own_program() -> Result<(), Error> {
     let Err(error) = std::fs::metadata(OWN_PROGRAM) else { return Ok(()) };
     let text = format!(
         "{OWN_PROGRAM}: {error}: sordino needs it to start its own processes, and /proc to find programs: mount -t proc proc /proc"
     );
-    Err(Failure::new(UNUSABLE, text))
+    Err(Error::Unusable(text))
 }
 
 /// Starts a guardian for this process.
-pub(crate) fn start() -> Result<Guardian, Failure> {
+///
+/// # Errors
+/// If sordino can't start itself.
+pub fn start() -> Result<Guardian, Error> {
     expect_own_program()?;
     let mut command = Command::new(OWN_PROGRAM);
     // If this process is recorded itself, its guardian is not.
