@@ -27,6 +27,7 @@ const RECORDER: &[&str] = &[
     "crates/recorder/intake/src",
     "crates/recorder/session/src",
     "crates/cli/src",
+    "crates/machine/check/src",
     "crates/machine/guard/src",
     "crates/machine/undo/src",
 ];
@@ -47,7 +48,7 @@ const BY_PATH: &[&str] = &[
 /// Files that write by path nevertheless, each with the reason why no program can interfere.
 const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/cli/src/commands/disturb/packets.rs", "files of /sys"),
-    ("crates/cli/src/commands/check/hold.rs", "a device in /dev"),
+    ("crates/machine/check/src/steps/hold.rs", "a device in /dev"),
     ("crates/cli/src/commands/grant.rs", "files of the kernel's tracer, and /run/sordino"),
     ("crates/cli/src/commands/npt/marker.rs", "a file of the kernel's tracer"),
     ("crates/machine/undo/src/guard.rs", "a file of /proc"),

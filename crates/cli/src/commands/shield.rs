@@ -3,28 +3,25 @@
 mod around;
 mod measure;
 mod run;
-mod switches;
 mod text;
 
 pub(crate) use around::{JoinOptions, go_to, join, keep_off, measured_cpu};
-pub(crate) use switches::Switches;
+pub(crate) use sordino_shield::current;
 
 use crate::Failure;
 use crate::failure::NO;
 use crate::progress::Progress;
 use crate::quantities::duration;
-use crate::signals;
+use crate::signals::{self, Stop};
 use crate::terminal::{answer, show_as_message};
 use clap::{Args, Subcommand};
 use measure::Measurement;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use sordino_sched::CpuList;
 use sordino_shield::{
     ChangeObserver, Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, ShieldStatus, Store,
     advice, boot, plan,
 };
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -136,11 +133,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns the shield that is up; `None` if there is none, or if that can't be read.
-pub(crate) fn current() -> Option<Shield> {
-    Store::default().shield().ok().flatten()
-}
-
 /// Returns the CPUs of the shield that is up; an empty list if there is none.
 pub(crate) fn shielded() -> CpuList {
     current().map_or_else(CpuList::default, |shield| shield.request.cpus)
@@ -200,7 +192,7 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     for note in &advice.notes {
         message!("sordino: {note}");
     }
-    let mut watch = Raising { progress: Progress::new(false), stop: signals::stop()? };
+    let mut watch = Raising { progress: Progress::new(false), stop: Stop::new()? };
     let measure = |watch: &mut Raising, what| -> Result<Option<Measurement>, Failure> {
         if options.measure.is_zero() {
             return Ok(None);
@@ -316,7 +308,7 @@ fn lowered_json(lowered: &Lowered) -> serde_json::Value {
 /// Shows the change that is being made, and receives Ctrl-C.
 struct Raising {
     progress: Progress,
-    stop: OwnedFd,
+    stop: Stop,
 }
 
 impl ChangeObserver for Raising {
@@ -325,7 +317,6 @@ impl ChangeObserver for Raising {
     }
 
     fn is_interrupted(&self) -> bool {
-        let mut stop = [PollFd::new(&self.stop, PollFlags::IN)];
-        poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        self.stop.is_requested()
     }
 }

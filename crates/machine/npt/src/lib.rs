@@ -3,7 +3,7 @@
 //! is fit for real time, that is always the time of one loop; whatever stops the thread appears as a gap.
 //!
 //! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`GapStatistics`] is
-//! computed from its results, and [`Counts`] has the sources of interruptions. The loop can hit a tracepoint each time
+//! computed from its results, and [`Counts`] and [`Switches`] have the sources of interruptions. The loop can hit a tracepoint each time
 //! (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the overhead of a tracer;
 //! [`run_on`] measures several CPUs at once.
 
@@ -19,6 +19,7 @@ mod monitor;
 mod notes;
 mod plan;
 mod statistics;
+mod switches;
 mod text;
 mod turn;
 
@@ -31,4 +32,5 @@ pub use monitor::Monitor;
 pub use notes::Gap;
 pub use plan::{Body, Error, Plan};
 pub use statistics::{GapStatistics, Percentile};
+pub use switches::Switches;
 pub use text::{ROW_TITLES, Unit, histogram as histogram_text, row, statistics as statistics_text};

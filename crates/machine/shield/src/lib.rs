@@ -48,4 +48,4 @@ pub use request::{Level, ShieldRequest};
 pub use restore::{Lowered, Remaining, restore};
 pub use shield::{Refused, Shield};
 pub use status::{Drift, ShieldStatus, Unfinished};
-pub use store::{Raised, Store};
+pub use store::{Raised, Store, current};

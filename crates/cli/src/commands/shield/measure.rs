@@ -1,10 +1,9 @@
 //! The measurement of interruptions of a real-time loop on CPUs.
 
-use super::switches::Switches;
 use crate::Failure;
 use crate::terminal::remark;
 use serde::Serialize;
-use sordino_npt::{Counts, GapStatistics, Interrupter, Measured, Monitor, Plan, hit, run_on};
+use sordino_npt::{Counts, GapStatistics, Interrupter, Measured, Monitor, Plan, Switches, hit, run_on};
 use sordino_sched::{CpuList, Policy};
 use std::time::Duration;
 

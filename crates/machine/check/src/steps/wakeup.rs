@@ -1,11 +1,11 @@
 //! Steps that run programs of rt-tests, and the preempt-test.
 
 use super::Run;
-use super::culprit;
 use super::tool::{self, Ended};
-use crate::Failure;
-use sordino_check::peers::{cyclictest, pi_stress};
-use sordino_check::{CheckStep, Explained, Measurement, Verdict, preemption, time};
+use super::watch::Watch;
+use crate::Error;
+use crate::peers::{cyclictest, pi_stress};
+use crate::{CheckStep, Explained, Measurement, Verdict, preemption, time};
 use sordino_sched::{CpuList, Right, is_root};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,7 +28,7 @@ fn no_priority() -> String {
 }
 
 /// Makes the step `wake-up` or, while the kernel is traced, `wake-up-traced`.
-pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<CheckStep, Failure> {
+pub(crate) fn wake_up(run: &mut Run<'_>, is_traced: bool) -> Result<CheckStep, Error> {
     let mut step = match is_traced {
         false => CheckStep::new("wake-up", "Wake-up latency under load (cyclictest)"),
         true => {
@@ -77,7 +77,7 @@ pub(super) fn wake_up(run: &mut Run, is_traced: bool) -> Result<CheckStep, Failu
 }
 
 /// Returns the duration of each of the two steps.
-pub(super) fn wake_up_takes(run: &Run) -> Duration {
+pub(crate) fn wake_up_takes(run: &Run<'_>) -> Duration {
     let groups = run.groups().len() as u32;
     if can_run("cyclictest") { whole_seconds(run.duration).saturating_mul(groups) } else { Duration::ZERO }
 }
@@ -93,7 +93,12 @@ fn can_run(program: &str) -> bool {
 }
 
 /// Measures one group of CPUs. Returns false if measuring another one makes no sense.
-fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut CheckStep) -> Result<bool, Failure> {
+fn one_group(
+    run: &mut Run<'_>,
+    group: &CpuList,
+    is_traced: bool,
+    step: &mut CheckStep,
+) -> Result<bool, Error> {
     let directory = tool::scratch()?;
     let json = directory.path().join("cyclictest.json");
     let name = format!("{}-cpu{group}", step.name);
@@ -121,7 +126,7 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut CheckSt
         Ok(measurements) => {
             if is_traced {
                 let kept = run.output.is_some().then_some(name);
-                explain(&trace, kept, limit, &measurements, step);
+                explain(&mut run.watch, &trace, kept, limit, &measurements, step);
             }
             step.measurements.extend(measurements);
             Ok(true)
@@ -135,6 +140,7 @@ fn one_group(run: &mut Run, group: &CpuList, is_traced: bool, step: &mut CheckSt
 
 /// Explains the longest of `measurements` from the trace, if it is the longest of the step so far.
 fn explain(
+    watch: &mut Watch<'_>,
     trace: &Path,
     kept: Option<String>,
     limit: Option<Duration>,
@@ -143,7 +149,7 @@ fn explain(
 ) {
     let maximum = |all: &[Measurement]| all.iter().map(|one| one.times.maximum_ns).fold(0.0, f64::max);
     let is_longest = maximum(measurements) >= maximum(&step.measurements);
-    match culprit::longest(trace) {
+    match watch.longest_wake_up(trace) {
         Ok(Some((woken, explained))) if is_longest => {
             let (longest, woken) = (maximum(measurements), woken.0 as f64);
             let (passed, headline) = (time(woken), &explained.headline);
@@ -161,11 +167,11 @@ fn explain(
         }
         Ok(Some(_)) => {}
         Ok(None) => step.notes.push("not explained: the trace has no wake-up of cyclictest".to_owned()),
-        Err(failure) => step.notes.push(format!("not explained: {}", failure.text())),
+        Err(reason) => step.notes.push(format!("not explained: {reason}")),
     }
 }
 
-fn recorder(trace: &Path) -> Result<Vec<String>, Failure> {
+fn recorder(trace: &Path) -> Result<Vec<String>, Error> {
     let sordino = std::env::current_exe()?;
     let words =
         ["record", "--as", "root", "--overwrite", "--kernel-buffer", BUFFER, "--kernel", KERNEL, "-o"];
@@ -198,12 +204,12 @@ fn fail(step: CheckStep, ended: &Ended, reason: String) -> CheckStep {
 }
 
 /// Returns the duration of the step `preemption`, which measures each CPU by itself.
-pub(super) fn preempt_takes(run: &Run) -> Duration {
+pub(crate) fn preempt_takes(run: &Run<'_>) -> Duration {
     if is_root() { run.duration.saturating_mul(run.cpus.as_slice().len() as u32) } else { Duration::ZERO }
 }
 
 /// Makes the step `preemption`, the preempt-test on each CPU.
-pub(super) fn preempt(run: &mut Run) -> Result<CheckStep, Failure> {
+pub(crate) fn preempt(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let mut step =
         CheckStep::new("preemption", "Preemption of lower priorities by higher ones (preempt-test)");
     let (mut rounds, mut out_of_order) = (0, 0);
@@ -252,12 +258,12 @@ pub(super) fn preempt(run: &mut Run) -> Result<CheckStep, Failure> {
 const INHERITING: Duration = Duration::from_secs(10);
 
 /// Returns the duration of the step `priority-inheritance`.
-pub(super) fn inherit_takes(run: &Run) -> Duration {
+pub(crate) fn inherit_takes(run: &Run<'_>) -> Duration {
     if can_run("pi_stress") { whole_seconds(run.duration.min(INHERITING)) } else { Duration::ZERO }
 }
 
 /// Makes the step `priority-inheritance` by pi_stress.
-pub(super) fn inherit(run: &mut Run) -> Result<CheckStep, Failure> {
+pub(crate) fn inherit(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let mut step =
         CheckStep::new("priority-inheritance", "Priority inheritance of a mutex's holder (pi_stress)");
     if let Some((reason, next)) = tool::missing("pi_stress", "rt-tests") {

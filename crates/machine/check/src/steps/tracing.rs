@@ -1,11 +1,11 @@
 //! Running one of the kernel's tracers, and restoring its settings.
 
 use super::Run;
-use crate::Failure;
-use crate::failure::UNUSABLE;
-use sordino_check::CheckStep;
-use sordino_check::tracers::{Reading, Tracer};
+use crate::CheckStep;
+use crate::Error;
+use crate::tracers::{Reading, Tracer};
 use sordino_event::Cpu;
+use sordino_event::text::with_causes;
 use sordino_sched::CpuList;
 use sordino_tracefs::{Instance, Lines, Tracefs, mount_point};
 use sordino_undo::{Guardian, UndoStep as Undo};
@@ -18,10 +18,10 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// A file of tracefs that all instances share, and the value for a tracer. A value that must stay below another one is
 /// set to a small value before and after that one: knobs are restored in reverse order.
-pub(super) type Knob = (&'static str, String);
+pub(crate) type Knob = (&'static str, String);
 
 /// One of the kernel's tracers that can be used.
-pub(super) struct Tracing {
+pub(crate) struct Tracing {
     tracer: Tracer,
     tracefs: Tracefs,
     /// The mount point that every process finds, the guardian that restores the files among them.
@@ -33,8 +33,8 @@ impl Tracing {
     ///
     /// # Errors
     /// The reason why it can't be used, and the remedy.
-    pub(super) fn find(tracer: Tracer) -> Result<Self, (String, Option<String>)> {
-        let reason = |error| (Failure::text_of(&error), None);
+    pub(crate) fn find(tracer: Tracer) -> Result<Self, (String, Option<String>)> {
+        let reason = |error| (with_causes(&error), None);
         let tracefs = Tracefs::open().map_err(reason)?;
         let name = tracer.name();
         if !tracefs.tracers().map_err(reason)?.iter().any(|other| other == name) {
@@ -60,13 +60,13 @@ impl Tracing {
     /// Runs the tracer on these CPUs for the check's duration or until Ctrl-C. Its results go to the step; lines that
     /// the kernel had no room for are returned. If this process ends early, the guardian removes the instance and
     /// restores the knobs.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &self,
-        run: &mut Run,
+        run: &mut Run<'_>,
         cpus: &CpuList,
         knobs: &[Knob],
         step: &mut CheckStep,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>, Error> {
         run.watch
             .begin(format!("{}: the kernel's {}, CPU {cpus}", step.name, self.tracer.name()), run.duration);
         let mut guardian = sordino_guard::start()?;
@@ -88,7 +88,7 @@ impl Tracing {
     }
 
     /// Reads the tracer's lines until the time is over. The tracer can't be changed before this returns.
-    fn read(&self, run: &mut Run, instance: &Instance) -> Result<Reading, Failure> {
+    fn read(&self, run: &mut Run<'_>, instance: &Instance) -> Result<Reading, Error> {
         let (mut lines, mut reading) = (instance.lines()?, Reading::new(self.tracer));
         let begin = Instant::now();
         loop {
@@ -113,15 +113,15 @@ impl Tracing {
 }
 
 /// Reads some lines. Returns the longest time in them, and whether there may be more.
-fn take(lines: &mut Lines, reading: &mut Reading) -> Result<(Option<u64>, bool), Failure> {
+fn take(lines: &mut Lines, reading: &mut Reading) -> Result<(Option<u64>, bool), Error> {
     let mut longest = None;
     let has_more = lines.read(|line| longest = longest.max(reading.take(line)))?;
     Ok((longest, has_more))
 }
 
 /// Writes a value, and has the guardian restore the previous one.
-fn set(guardian: &mut Guardian, file: &Path, value: &str) -> Result<(), Failure> {
-    let bad = |error| Failure::new(UNUSABLE, format!("{}: {error}", file.display()));
+fn set(guardian: &mut Guardian, file: &Path, value: &str) -> Result<(), Error> {
+    let bad = |error| Error::Unusable(format!("{}: {error}", file.display()));
     guardian.add(Undo::restore(file).map_err(bad)?)?;
     Undo::write(file, value.as_bytes()).map_err(bad)
 }

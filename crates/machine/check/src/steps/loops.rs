@@ -2,11 +2,10 @@
 
 use super::tracing::Tracing;
 use super::{Run, tracers};
-use crate::Failure;
-use crate::commands::shield::Switches;
-use sordino_check::tracers::Tracer;
-use sordino_check::{CheckStep, InterruptionSource, Measurement, Samples};
-use sordino_npt::{Counts, Measured, Monitor, Plan, hit, run_on};
+use crate::Error;
+use crate::tracers::Tracer;
+use crate::{CheckStep, InterruptionSource, Measurement, Samples};
+use sordino_npt::{Counts, Measured, Monitor, Plan, Switches, hit, run_on};
 use sordino_sched::{CpuList, Policy, Right, is_root, set_policy};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ const PRIORITY: u8 = 90;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes the step `npt`, a loop under load.
-pub(super) fn npt(run: &mut Run) -> Result<CheckStep, Failure> {
+pub(crate) fn npt(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let mut step = CheckStep::new("npt", "Longest interruption of a busy thread (npt)");
     let policy = policy();
     if policy == Policy::Other {
@@ -46,7 +45,7 @@ pub(super) fn npt(run: &mut Run) -> Result<CheckStep, Failure> {
 }
 
 /// Makes the step `hardware`, by the kernel's hwlat tracer if it can be used, or else by a loop of our own.
-pub(super) fn hardware(run: &mut Run) -> Result<CheckStep, Failure> {
+pub(crate) fn hardware(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let mut step = CheckStep::new("hardware", "Time taken by the hardware or a hypervisor");
     match tracers::hardware(run, step.clone()) {
         Ok(step) => return Ok(step),
@@ -68,13 +67,13 @@ pub(super) fn hardware(run: &mut Run) -> Result<CheckStep, Failure> {
 }
 
 /// Returns the duration of the step `hardware`. The tracer moves from one CPU to the next within one duration.
-pub(super) fn hardware_takes(run: &Run) -> Duration {
+pub(crate) fn hardware_takes(run: &Run<'_>) -> Duration {
     if Tracing::find(Tracer::Hwlat).is_ok() { run.duration } else { run.each_group() }
 }
 
 /// Measures with a loop on each CPU of the group at once, and records which threads and interrupts took the CPUs from
 /// the loops.
-fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut CheckStep) -> Result<(), Failure> {
+fn measure(run: &mut Run<'_>, group: &CpuList, policy: Policy, step: &mut CheckStep) -> Result<(), Error> {
     run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
     let mut guardian = sordino_guard::start()?;
     let switches = Switches::watch(group, &mut guardian);
@@ -107,7 +106,7 @@ fn measure(run: &mut Run, group: &CpuList, policy: Policy, step: &mut CheckStep)
 }
 
 /// Runs the loops for the check's duration or until Ctrl-C, and returns each CPU's measurement.
-fn loops(run: &mut Run, group: &CpuList, policy: Policy) -> Result<Vec<(u32, Measured)>, Failure> {
+fn loops(run: &mut Run<'_>, group: &CpuList, policy: Policy) -> Result<Vec<(u32, Measured)>, Error> {
     let plan = Plan {
         policy,
         lock_memory: false,

@@ -1,6 +1,6 @@
 //! Settings of the machine that are held during measurements, and restored.
 
-use sordino_check::Held;
+use crate::Held;
 use sordino_guard::{THROTTLE, Throttle};
 use sordino_undo::Guardian;
 use std::fs::{File, OpenOptions};
@@ -9,10 +9,10 @@ use std::io::{Read, Write};
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// The settings that are held; dropping it restores them.
-pub(super) struct Hold {
-    pub(super) held: Vec<Held>,
+pub(crate) struct Hold {
+    pub(crate) held: Vec<Held>,
     /// The settings that could not be held, and the consequences.
-    pub(super) not_held: Vec<String>,
+    pub(crate) not_held: Vec<String>,
     _guardian: Option<Guardian>,
     /// The kernel drops the request when this file is closed, also if the process is killed.
     _latency: Option<File>,
@@ -20,13 +20,13 @@ pub(super) struct Hold {
 
 impl Hold {
     /// Holds nothing, and measures the machine as it is.
-    pub(super) fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self { held: Vec::new(), not_held: Vec::new(), _guardian: None, _latency: None }
     }
 
     /// Disables throttling of real-time threads and deep sleep of CPUs. If loops take all CPUs, throttling stays: other
     /// threads, such as one that ends the loops, run only because of it.
-    pub(super) fn all(takes_all: bool) -> Self {
+    pub(crate) fn all(takes_all: bool) -> Self {
         let mut hold = Self::nothing();
         match sordino_guard::lift(takes_all.then_some("no other CPU is left")) {
             Throttle::Unlimited => {}

@@ -1,11 +1,11 @@
 //! The load around a measurement.
 
-use super::keep;
 use super::tool::{self, ask_to_end};
 use super::watch::Watch;
-use crate::Failure;
-use sordino_check::loads::{Load, places};
-use sordino_check::{Command, Sources};
+use crate::Error;
+use crate::keep;
+use crate::loads::{Load, places};
+use crate::{Command, Sources};
 use sordino_sched::CpuList;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use tempfile::TempDir;
 const UNPACKING: Duration = Duration::from_secs(600);
 
 /// The loads that can run on this machine, and the reasons why others can't.
-pub(super) struct Loads {
+pub(crate) struct Loads {
     loads: Vec<Load>,
     /// The archive or directory with the kernel's sources.
     source: PathBuf,
     unpacked: Option<TempDir>,
-    pub(super) missing: Vec<(String, Option<String>)>,
+    pub(crate) missing: Vec<(String, Option<String>)>,
     /// The commands that were started, each once.
-    pub(super) commands: Vec<Command>,
-    pub(super) notes: Vec<String>,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Loads {
     /// Finds the programs of each load. The kernel's sources come from `named`, or from Debian's package
     /// `linux-source`.
-    pub(super) fn find(wanted: &[Load], named: Option<&Path>) -> Self {
+    pub(crate) fn find(wanted: &[Load], named: Option<&Path>) -> Self {
         let mut loads = Self {
             loads: Vec::new(),
             source: PathBuf::new(),
@@ -65,13 +65,13 @@ impl Loads {
         loads
     }
 
-    pub(super) fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         let names: Vec<&str> = self.loads.iter().map(|load| load.name()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
     /// Runs the loads on all CPUs except the measured ones, until the result is dropped.
-    pub(super) fn start(&mut self, measured: &CpuList, watch: &mut Watch) -> Result<Running, Failure> {
+    pub(crate) fn start(&mut self, measured: &CpuList, watch: &mut Watch<'_>) -> Result<Running, Error> {
         let mut running = Running { keepers: Vec::new(), scratch: Vec::new() };
         if self.loads.is_empty() {
             return Ok(running);
@@ -108,7 +108,7 @@ impl Loads {
     }
 
     /// Ends the loads, and notes those that had ended before.
-    pub(super) fn stop(&mut self, mut running: Running) {
+    pub(crate) fn stop(&mut self, mut running: Running) {
         for (load, keeper) in &mut running.keepers {
             if let Ok(Some(status)) = keeper.try_wait() {
                 self.note(format!("the load {} ended early: {status}", load.name()));
@@ -123,7 +123,7 @@ impl Loads {
     }
 
     /// Unpacks the kernel's sources, once, if they are an archive.
-    fn unpack(&mut self, watch: &mut Watch) -> Result<(), Failure> {
+    fn unpack(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
         if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Loads {
 }
 
 /// Returns true for a directory with a Kbuild, or a file, which is taken for an archive.
-pub(super) fn is_source(path: &Path) -> bool {
+pub fn is_source(path: &Path) -> bool {
     path.join("Kbuild").exists() || path.is_file()
 }
 
@@ -163,7 +163,7 @@ fn sources(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// Running loads; dropping it ends them.
-pub(super) struct Running {
+pub(crate) struct Running {
     keepers: Vec<(Load, Child)>,
     /// Removed when no load writes to it any more.
     scratch: Vec<TempDir>,

@@ -2,10 +2,11 @@
 
 use super::Run;
 use super::tracing::{Knob, Tracing};
-use crate::Failure;
+use crate::Error;
+use crate::tracers::Tracer;
+use crate::{CheckStep, Verdict};
 use humantime::format_duration;
-use sordino_check::tracers::Tracer;
-use sordino_check::{CheckStep, Verdict};
+use sordino_event::text::with_causes;
 use std::time::Duration;
 
 /// hwlatdetect's defaults: the shortest gap that counts, and the part of a window during which it looks.
@@ -28,7 +29,7 @@ fn us(time: Duration) -> String {
 ///
 /// # Errors
 /// The reason why the tracer can't make it.
-pub(super) fn hardware(run: &mut Run, mut step: CheckStep) -> Result<CheckStep, String> {
+pub(crate) fn hardware(run: &mut Run<'_>, mut step: CheckStep) -> Result<CheckStep, String> {
     let tracing = Tracing::find(Tracer::Hwlat).map_err(|(reason, _)| reason)?;
     let gap = shortest_gap(run.hardware_limit);
     let knobs = [
@@ -38,7 +39,7 @@ pub(super) fn hardware(run: &mut Run, mut step: CheckStep) -> Result<CheckStep, 
         ("hwlat_detector/width", us(WIDTH)),
     ];
     let cpus = run.cpus.clone();
-    let loss = tracing.measure(run, &cpus, &knobs, &mut step).map_err(|failure| failure.text().to_owned())?;
+    let loss = tracing.measure(run, &cpus, &knobs, &mut step).map_err(|failure| with_causes(&failure))?;
     step.notes.push(format!(
         "the kernel's hwlat tracer: interrupts off for {} of each {}, on one CPU after the other; of each time the longest gap over {}",
         format_duration(WIDTH),
@@ -72,7 +73,7 @@ fn without_gaps(limit: Option<Duration>, gap: Duration) -> (Verdict, String) {
 }
 
 /// Makes the step `osnoise` by the kernel's tracer of that name.
-pub(super) fn osnoise(run: &mut Run) -> Result<CheckStep, Failure> {
+pub(crate) fn osnoise(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let step =
         CheckStep::new("osnoise", "Interruptions of a busy thread and their sources (the kernel's osnoise)");
     let knobs = [
@@ -93,7 +94,7 @@ pub(super) fn osnoise(run: &mut Run) -> Result<CheckStep, Failure> {
 }
 
 /// Makes the step `timerlat` by the kernel's tracer of that name.
-pub(super) fn timerlat(run: &mut Run) -> Result<CheckStep, Failure> {
+pub(crate) fn timerlat(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let step = CheckStep::new(
         "timerlat",
         "Latency of a timer's interrupt and of the thread it wakes (the kernel's timerlat)",
@@ -108,18 +109,18 @@ pub(super) fn timerlat(run: &mut Run) -> Result<CheckStep, Failure> {
 }
 
 /// Returns the duration of a step that a kernel tracer makes; zero if the tracer can't be used.
-pub(super) fn takes(run: &Run, tracer: Tracer) -> Duration {
+pub(crate) fn takes(run: &Run<'_>, tracer: Tracer) -> Duration {
     if Tracing::find(tracer).is_ok() { run.each_group() } else { Duration::ZERO }
 }
 
 /// Makes the step `osnoise` or `timerlat`, which share their settings, under load.
 fn under_load(
-    run: &mut Run,
+    run: &mut Run<'_>,
     tracer: Tracer,
     knobs: &[Knob],
     mut step: CheckStep,
     what: &str,
-) -> Result<CheckStep, Failure> {
+) -> Result<CheckStep, Error> {
     let tracing = match Tracing::find(tracer) {
         Ok(tracing) => tracing,
         Err((reason, next)) => return Ok(step.not_measured(reason, next)),

@@ -1,11 +1,11 @@
 //! Running another program until it ends, or until the user interrupts the check.
 
-use super::keep;
 use super::watch::Watch;
-use crate::Failure;
+use crate::Command;
+use crate::Error;
+use crate::keep;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use sordino_check::Command;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -17,24 +17,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(60);
 
 /// The result of running a program.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
     /// The last line that it wrote to standard error, or else to standard output.
-    pub(super) last_words: String,
-    pub(super) command: Command,
+    pub(crate) last_words: String,
+    pub(crate) command: Command,
     /// True if it did not end in time and was asked to.
-    pub(super) was_stuck: bool,
+    pub(crate) was_stuck: bool,
 }
 
 /// Returns the reason that a program is missing, and the command that installs its Debian package; `None` if it is
 /// installed.
-pub(super) fn missing(program: &str, package: &str) -> Option<(String, Option<String>)> {
+pub(crate) fn missing(program: &str, package: &str) -> Option<(String, Option<String>)> {
     let is_there = sordino_sched::find_program(program.as_ref()).is_ok();
     (!is_there).then(|| (format!("{program} is not installed"), Some(format!("apt-get install {package}"))))
 }
 
 /// Returns a command line, quoted for a shell.
-pub(super) fn line(words: &[String]) -> String {
+pub(crate) fn line(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let is_plain = !word.is_empty()
             && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=./,:+@%".contains(&byte));
@@ -44,23 +44,23 @@ pub(super) fn line(words: &[String]) -> String {
 }
 
 /// Makes a directory for a program's files, which is removed with the check, also if the check is killed meanwhile.
-pub(super) fn scratch() -> Result<TempDir, Failure> {
+pub(crate) fn scratch() -> Result<TempDir, Error> {
     Ok(tempfile::Builder::new().prefix("sordino-check-").tempdir_in(sordino_guard::temporary::directory()?)?)
 }
 
 /// Returns the keeper's option that removes the directory.
-pub(super) fn keeps(scratch: &TempDir) -> String {
+pub(crate) fn keeps(scratch: &TempDir) -> String {
     format!("--scratch={}", scratch.path().display())
 }
 
 /// Runs a program for about `time`, and passes each line that it prints to `on_line`.
-pub(super) fn run(
+pub(crate) fn run(
     words: &[String],
     scratch: Option<&TempDir>,
     time: Duration,
-    watch: &mut Watch,
-    mut on_line: impl FnMut(&str, &mut Watch),
-) -> Result<Ended, Failure> {
+    watch: &mut Watch<'_>,
+    mut on_line: impl FnMut(&str, &mut Watch<'_>),
+) -> Result<Ended, Error> {
     let mut errors = tempfile::tempfile()?;
     let patience = format!("--patience={}", PATIENCE.as_millis());
     let options: Vec<String> = scratch.map(keeps).into_iter().chain([patience]).collect();
@@ -109,7 +109,7 @@ pub(super) fn run(
 }
 
 /// Sends SIGTERM to the program's keeper, which ends the program.
-pub(super) fn ask_to_end(child: &Child) {
+pub(crate) fn ask_to_end(child: &Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
 }
 

@@ -1,15 +1,15 @@
 //! The threads that took a CPU from a loop, from the kernel's tracer: one event for each switch, and none on a CPU
 //! where nothing else runs.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::{Interrupter, Measured};
 use rustix::fs::{MemfdFlags, memfd_create};
 use sordino_event::Cpu;
-use sordino_npt::{Interrupter, Measured};
+use sordino_event::text::with_causes;
 use sordino_sched::CpuList;
 use sordino_tracefs::{CLOCK_TSC, Damage, Drain, EventName, Format, Instance, Page, PageLayout, Tracefs};
 use sordino_undo::{Guardian, UndoStep};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
@@ -17,7 +17,7 @@ use std::io::{Read, Seek, SeekFrom};
 const BUFFER: u64 = 1024;
 
 /// A recording of switches between threads.
-pub(crate) struct Switches {
+pub struct Switches {
     drain: Drain,
     format: Format,
     files: Vec<(Cpu, File)>,
@@ -27,12 +27,12 @@ impl Switches {
     /// Begins to record the switches on these CPUs.
     ///
     /// # Errors
-    /// The reason why it can't.
-    pub(crate) fn watch(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, String> {
-        Self::prepare(cpus, guardian).map_err(|failure| failure.text().to_owned())
+    /// The reason why they can't be recorded.
+    pub fn watch(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, String> {
+        Self::prepare(cpus, guardian).map_err(|error| with_causes(&*error))
     }
 
-    fn prepare(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, Failure> {
+    fn prepare(cpus: &CpuList, guardian: &mut Guardian) -> Result<Self, Box<dyn Error>> {
         let tracefs = Tracefs::open()?;
         let name = format!("sordino-{}", std::process::id());
         guardian.add(UndoStep::RemoveInstance { name: name.clone() })?;
@@ -43,8 +43,7 @@ impl Switches {
         let traced: Vec<Cpu> = cpus.as_slice().iter().copied().map(Cpu).collect();
         instance.set_cpus(&traced)?;
         let events = instance.select(&["sched_switch".parse()?])?;
-        let event: &EventName =
-            events.first().ok_or_else(|| Failure::new(UNUSABLE, "no event sched_switch"))?;
+        let event: &EventName = events.first().ok_or("no event sched_switch")?;
         let format = tracefs.format(event)?;
         let mut files = Vec::new();
         let mut drain = Drain::new(instance, |cpu| {
@@ -57,10 +56,10 @@ impl Switches {
     }
 
     /// Returns the threads that were switched to while each CPU's loop ran, with their counts.
-    pub(crate) fn between(
-        self,
-        measured: &[(u32, Measured)],
-    ) -> Result<BTreeMap<u32, Vec<Interrupter>>, String> {
+    ///
+    /// # Errors
+    /// The reason why they are not known: some found no room, or can't be read.
+    pub fn between(self, measured: &[(u32, Measured)]) -> Result<BTreeMap<u32, Vec<Interrupter>>, String> {
         let layout = self.drain.page_layout();
         let drained = self.drain.finish().map_err(|error| error.to_string())?;
         if let Some(lossy) = drained.iter().find(|drained| drained.statistics.lost() > 0) {

@@ -1,22 +1,24 @@
 //! The directory for a check's results.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
-use sordino_check::write::{html, junit};
-use sordino_check::{Limits, Report, SCHEMA};
+use crate::Error;
+use crate::write::{html, junit};
+use crate::{Limits, Report, SCHEMA};
 use sordino_dirfd::{Dir, read_regular, remedy};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The directory to which a check's reports are written after each step.
-pub(super) struct Output {
+pub struct ReportDirectory {
     dir: Arc<Dir>,
 }
 
-impl Output {
+impl ReportDirectory {
     /// Makes the directory; an existing one must be empty and belong to this user alone.
-    pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
-        let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", directory.display()));
+    ///
+    /// # Errors
+    /// It can't be made, has files, or others could change it.
+    pub fn prepare(directory: &Path) -> Result<Self, Error> {
+        let bad = |what: String| Error::Unusable(format!("{}: {what}", directory.display()));
         let made = Dir::make(directory).map_err(|error| bad(format!("{error}{}", remedy(&error))))?;
         if !made.is_new && made.dir.is_empty().map_err(|error| bad(error.to_string()))? {
             made.dir.close_to_group().map_err(|error| bad(error.to_string()))?;
@@ -32,23 +34,27 @@ impl Output {
         Ok(Self { dir: made.dir })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Returns the directory's path, as it was named.
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    pub(super) fn dir(&self) -> &Dir {
+    /// Returns the directory itself.
+    pub fn dir(&self) -> &Dir {
         &self.dir
     }
 
     /// Writes the reports. Each file is complete at any moment: the old one stays until the new one is written.
-    pub(super) fn write(&self, report: &Report, limits: &Limits) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The disk is full, for example; the text has the file.
+    pub fn write(&self, report: &Report, limits: &Limits) -> Result<(), Error> {
         let longest = |step: &str| limits.longest(step).map(|time| time.as_nanos() as f64);
         let json = serde_json::to_string_pretty(report)? + "\n";
         for (name, text) in
             [("report.json", json), ("report.html", html(report, longest)), ("junit.xml", junit(report))]
         {
-            let bad =
-                |error| Failure::new(UNUSABLE, format!("{}: {error}", self.path().join(name).display()));
+            let bad = |error| Error::Unusable(format!("{}: {error}", self.path().join(name).display()));
             self.dir.replace_durably(name, text.as_bytes()).map_err(bad)?;
         }
         Ok(())
@@ -59,9 +65,12 @@ impl Output {
 const MOST: u64 = 256 << 20;
 
 /// Reads a report from its directory or its file.
-pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
+///
+/// # Errors
+/// The file can't be read, or has no report of this schema.
+pub fn read_report(path: &Path) -> Result<Report, Error> {
     let file = if path.is_dir() { path.join("report.json") } else { path.to_owned() };
-    let bad = |what: String| Failure::new(UNUSABLE, format!("{}: {what}", file.display()));
+    let bad = |what: String| Error::Unusable(format!("{}: {what}", file.display()));
     let text = read_regular(&file, MOST).map_err(|error| bad(error.to_string()))?;
     let report: Report =
         serde_json::from_str(&text).map_err(|error| bad(format!("no report of sordino check: {error}")))?;
