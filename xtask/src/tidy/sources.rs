@@ -29,6 +29,7 @@ const RECORDER: &[&str] = &[
     "crates/cli/src",
     "crates/machine/check/src",
     "crates/machine/guard/src",
+    "crates/machine/npt/src",
     "crates/machine/undo/src",
 ];
 /// Calls that write, make or remove by path.
@@ -50,7 +51,8 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/cli/src/commands/disturb/packets.rs", "files of /sys"),
     ("crates/machine/check/src/steps/hold.rs", "a device in /dev"),
     ("crates/cli/src/commands/grant.rs", "files of the kernel's tracer, and /run/sordino"),
-    ("crates/cli/src/commands/npt/marker.rs", "a file of the kernel's tracer"),
+    ("crates/machine/npt/src/marker.rs", "a file of the kernel's tracer"),
+    ("crates/machine/npt/src/interrupts_off.rs", "the device of npt's kernel module"),
     ("crates/machine/undo/src/guard.rs", "a file of /proc"),
     ("crates/machine/undo/src/step.rs", "files of /proc, /sys and control groups"),
 ];

@@ -6,7 +6,6 @@ mod stream;
 pub(crate) use programs::unwritten;
 
 use crate::Failure;
-use crate::commands::shield;
 use crate::failure::{NO, UNUSABLE};
 use crate::missing;
 use crate::privilege::target;
@@ -14,7 +13,7 @@ use crate::progress::Progress;
 use crate::quantities::bytes;
 use crate::record_options::RecordOptions;
 use crate::signals;
-use crate::terminal::{is_terminal, show_as_message};
+use crate::terminal::{is_terminal, remark, show_as_message};
 use crate::words::quoted;
 use clap::Args;
 use sordino_collect::{Directory, PREFIX, Programs, Summary, unanswered_lines};
@@ -81,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let what = &options.what;
     let owner = target(what.as_user.as_deref())?;
     let mut recording = what.options(output, &options.name, owner.as_ref())?;
-    let back = shield::keep_off(what.collector_cpu)?;
+    let back = sordino_shield::keep_off(what.collector_cpu, &remark)?;
     if let Programs::Command(command) = &mut recording.programs {
         command.prefix.splice(0..0, back);
     }

@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::commands::shield;
 use crate::failure::UNUSABLE;
 use crate::quantities::duration;
+use crate::terminal::remark;
 use clap::{Args, ValueEnum};
 use sordino_check::loads::Load;
 use sordino_check::{CheckRequest, Limits, TimeLimit, is_source, step_names};
@@ -222,7 +223,7 @@ fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
         return Err(Failure::new(UNUSABLE, text));
     }
     if cpus.overlaps(&shielded) {
-        shield::go_to(cpus.as_slice().first().copied())?;
+        sordino_shield::go_to(cpus.as_slice().first().copied(), &remark)?;
     }
     Ok((online, cpus))
 }

@@ -1,7 +1,7 @@
 //! The flight recorder of `sordino npt --trigger`, which explains the gap that ended the loop.
 
 use super::Options;
-use super::arguments::{Part, Sink};
+use super::arguments::Part;
 use crate::Failure;
 use crate::commands::demo::KERNEL;
 use crate::commands::explain::{explain, format};
@@ -12,6 +12,7 @@ use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
 use sordino_event::Nanos;
+use sordino_npt::Sink;
 use sordino_report::{write_findings, write_findings_json};
 use sordino_sched::is_root;
 use std::ffi::OsString;

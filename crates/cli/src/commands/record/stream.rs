@@ -1,10 +1,9 @@
 //! A recording as a stream: a tar archive of chunks, each with its summary last.
 
 use super::Options;
-use crate::commands::shield;
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
-use crate::terminal::show_as_message;
+use crate::terminal::{remark, show_as_message};
 use crate::{Failure, missing, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -86,7 +85,7 @@ fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
     }
     let owner = target(what.as_user.as_deref())?;
     let mut recording = what.options(place.join("chunks"), &options.name, owner.as_ref())?;
-    let back = shield::keep_off(what.collector_cpu)?;
+    let back = sordino_shield::keep_off(what.collector_cpu, &remark)?;
     if let Programs::Command(command) = &mut recording.programs {
         command.prefix.splice(0..0, back);
     }

@@ -2,10 +2,9 @@
 
 use super::place::Place;
 use super::start::{Options, READY, recording};
-use crate::commands::shield;
 use crate::missing;
 use crate::privilege::target;
-use crate::terminal::show_as_message;
+use crate::terminal::{remark, show_as_message};
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
@@ -87,7 +86,7 @@ fn record(
 ) -> Result<(), Failure> {
     let owner = target(options.what.as_user.as_deref())?;
     let mut recording = options.recording(place, owner.as_ref())?;
-    let back = shield::keep_off(options.what.collector_cpu)?;
+    let back = sordino_shield::keep_off(options.what.collector_cpu, &remark)?;
     if let Programs::Command(command) = &mut recording.programs {
         command.prefix.splice(0..0, back);
     }

@@ -1,13 +1,12 @@
-//! Text reports on a shield.
+//! Reports on a shield as text.
 
-use super::Advice;
-use super::measure::{Measurement, OfCpu};
-use sordino_event::text::{count, printable};
-use sordino_shield::boot::{Parameter, ParameterState};
-use sordino_shield::{
+use crate::advice::Advice;
+use crate::boot::{Parameter, ParameterState};
+use crate::{
     Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, ShieldStatus,
     Unfinished,
 };
+use sordino_event::text::{count, printable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -32,7 +31,8 @@ fn shown(verbose: bool) -> usize {
     if verbose { usize::MAX } else { SHOWN }
 }
 
-pub(super) fn plan(
+/// Returns the changes that raising a shield would make as text.
+pub fn plan(
     machine: &Machine,
     request: &ShieldRequest,
     planned: &[Planned],
@@ -113,16 +113,11 @@ fn boot(parameters: &[Parameter]) -> String {
     text
 }
 
-pub(super) fn raised(
-    raised: &Raised,
-    stays: &[String],
-    advice: &Advice,
-    effect: Option<&(Measurement, Measurement)>,
-    verbose: bool,
-) -> String {
+/// Returns the changes that were made as text. `effect` is the comparison of measurements, or nothing.
+pub fn raised(raised: &Raised, stays: &[String], advice: &Advice, effect: &str, verbose: bool) -> String {
     let mut text = headline(&raised.shield);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let held = |done: &&Done| done.outcome == sordino_shield::ChangeOutcome::Held;
+    let held = |done: &&Done| done.outcome == crate::ChangeOutcome::Held;
     for done in raised.done.iter().filter(held) {
         *counts.entry(done.knob).or_default() += 1;
     }
@@ -133,18 +128,11 @@ pub(super) fn raised(
     section(&mut text, "Set, but does NOT hold", &differing, usize::MAX);
     section(&mut text, "Stays on the shielded CPUs", stays, shown(verbose));
     section(&mut text, "RCU's threads", &advice.rcu_threads, shown(verbose));
-    if let Some((before, after)) = effect {
-        for (before, after) in before.cpus.iter().zip(&after.cpus) {
-            text += &compared(before, after);
-        }
-        for reason in [&before.switches_unknown, &after.switches_unknown].into_iter().flatten().take(1) {
-            let _ = writeln!(text, "  switches to other threads: not measured here: {}", printable(reason));
-        }
-    }
+    text += effect;
     text + "\nRun something on it:    sordino shield run --prio 80 -- COMMAND\nGive everything back:   sordino shield down\n"
 }
 
-fn headline(shield: &sordino_shield::Shield) -> String {
+fn headline(shield: &crate::Shield) -> String {
     let request = &shield.request;
     format!(
         "A shield is up on CPU {} (level {}); everything else has CPU {}.\n",
@@ -152,47 +140,8 @@ fn headline(shield: &sordino_shield::Shield) -> String {
     )
 }
 
-/// Returns the table of a real-time loop's measurements without and with the shield.
-fn compared(before: &OfCpu, after: &OfCpu) -> String {
-    let seconds = format!("{:.1} s", after.seconds);
-    let mut text = format!(
-        "\n{:<46}{:>14}{:>14}\n",
-        format!("CPU {}, a real-time loop of {seconds}", after.cpu),
-        "without",
-        "with"
-    );
-    let mut row = |name: &str, values: [String; 2]| {
-        let name = printable(name);
-        let [before, after] = values;
-        let _ = writeln!(text, "  {name:<44}{before:>14}{after:>14}");
-    };
-    let both = [before, after];
-    row("longest gap", both.map(|of| microseconds(of.gaps.maximum_ns)));
-    let longer = |of: &OfCpu, than: u64| {
-        of.gaps.longer.iter().find(|longer| longer.than_ns == than).map_or(0, |longer| longer.count)
-    };
-    row("gaps over 10 us", both.map(|of| longer(of, 10_000).to_string()));
-    row("gaps over 100 us", both.map(|of| longer(of, 100_000).to_string()));
-    let mut names: Vec<&str> = Vec::new();
-    for interrupter in both.iter().flat_map(|of| &of.interrupters) {
-        if !names.contains(&interrupter.name.as_str()) {
-            names.push(&interrupter.name);
-        }
-    }
-    let count = |of: &OfCpu, name: &str| {
-        of.interrupters.iter().find(|who| who.name == name).map_or(0, |who| who.count)
-    };
-    for name in names {
-        row(name, both.map(|of| count(of, name).to_string()));
-    }
-    text
-}
-
-fn microseconds(nanoseconds: f64) -> String {
-    format!("{:.1} us", nanoseconds / 1e3)
-}
-
-pub(super) fn status(status: &ShieldStatus, rivals: &[String], verbose: bool) -> String {
+/// Returns the state of the shield as text. `rivals` are services that may have changed it.
+pub fn status(status: &ShieldStatus, rivals: &[String], verbose: bool) -> String {
     let Some(shield) = &status.shield else {
         let none = "No shield is up. See what one would do: sordino shield plan --cpus LIST\n";
         return status.unfinished.as_ref().map_or(none, unfinished).to_owned();
@@ -226,7 +175,7 @@ fn drifted(drift: &Drift) -> String {
 }
 
 /// Returns the message that an unfinished shield was undone, with the result.
-pub(super) fn undone(lowered: &Lowered) -> String {
+pub fn undone(lowered: &Lowered) -> String {
     format!(
         "An earlier 'up' or 'down' did not finish. Its shield is undone now:\n{}\n",
         self::lowered(lowered)
@@ -243,7 +192,8 @@ fn unfinished(unfinished: &Unfinished) -> &'static str {
     }
 }
 
-pub(super) fn lowered(lowered: &Lowered) -> String {
+/// Returns the result of lowering a shield as text.
+pub fn lowered(lowered: &Lowered) -> String {
     let mut text = format!("Everything is given back: {}.\n", count(lowered.steps, "step"));
     if !lowered.failures.is_empty() || !lowered.remaining.is_empty() {
         let (failed, kept) = (lowered.failures.len(), lowered.remaining.len());
@@ -254,7 +204,7 @@ pub(super) fn lowered(lowered: &Lowered) -> String {
     }
     let failures: Vec<String> = lowered.failures.iter().map(ToString::to_string).collect();
     section(&mut text, "Failed, and kept to be tried again by 'sordino shield down'", &failures, usize::MAX);
-    let is = |remaining: &sordino_shield::Remaining| {
+    let is = |remaining: &crate::Remaining| {
         format!("{}: {} instead of {}", remaining.what, remaining.now, remaining.before)
     };
     let remaining: Vec<String> = lowered.remaining.iter().map(is).collect();

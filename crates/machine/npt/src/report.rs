@@ -1,11 +1,9 @@
 //! The results of `sordino npt` as text, as JSON and as a file for plots.
 
-use crate::terminal::layout_columns;
+use crate::text::{histogram, statistics};
+use crate::{Frequency, GapStatistics, Interrupter, Measured, Plan, Unit, row};
 use serde_json::{Value, json};
 use sordino_event::text::{count, printable};
-use sordino_npt::{Frequency, GapStatistics, Interrupter, Measured, Plan, ROW_TITLES, Unit};
-use sordino_npt::{histogram_text, row, statistics_text};
-use sordino_report::table;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -13,31 +11,39 @@ use std::time::Duration;
 const SCHEMA: u32 = 2;
 
 /// A measurement of one CPU or several.
-pub(super) struct Report {
-    pub(super) plan: Plan,
-    pub(super) interrupts_off: bool,
-    pub(super) cpus: Vec<OfCpu>,
+pub struct NptReport {
+    /// The plan that each CPU followed.
+    pub plan: Plan,
+    /// True if interrupts were disabled.
+    pub interrupts_off: bool,
+    /// The measurement of each CPU.
+    pub cpus: Vec<CpuReport>,
 }
 
 /// The measurement of one CPU's loop, and the kernel's counts for that time.
-pub(super) struct OfCpu {
-    pub(super) cpu: u32,
-    pub(super) measured: Measured,
-    pub(super) statistics: GapStatistics,
+pub struct CpuReport {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// The loop's measured values.
+    pub measured: Measured,
+    /// The statistics of its gaps.
+    pub statistics: GapStatistics,
     /// The interrupts and threads that interrupted the loop; `None` if they are not known.
-    pub(super) interrupters: Option<Vec<Interrupter>>,
-    pub(super) stolen: Option<Duration>,
-    pub(super) frequency: Frequency,
+    pub interrupters: Option<Vec<Interrupter>>,
+    /// The time that a hypervisor took; `None` if it is not known.
+    pub stolen: Option<Duration>,
+    /// The CPU's frequency as the kernel has it.
+    pub frequency: Frequency,
 }
 
 /// Number of interrupters that the text shows; JSON has all.
 const MOST_INTERRUPTERS: usize = 12;
 
-impl OfCpu {
+impl CpuReport {
     fn text(&self, plan: &Plan, interrupts_off: bool, unit: Unit) -> String {
         let plan = Plan { cpu: Some(self.cpu), ..plan.clone() };
         let interrupts = if interrupts_off { ", interrupts disabled" } else { "" };
-        let mut text = format!("npt: {plan}{interrupts}\n{}", statistics_text(&self.statistics, unit));
+        let mut text = format!("npt: {plan}{interrupts}\n{}", statistics(&self.statistics, unit));
         let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<22}{value:>16}");
         if plan.tracepoint {
             line("tracepoint hit", self.measured.hits.to_string());
@@ -50,7 +56,7 @@ impl OfCpu {
         if left_out > 0 {
             let _ = writeln!(text, "  {} in the histogram alone", count(left_out, "more long gap"));
         }
-        let _ = write!(text, "\n{}", histogram_text(&self.measured, unit));
+        let _ = write!(text, "\n{}", histogram(&self.measured, unit));
         text + &self.interruptions()
     }
 
@@ -88,9 +94,9 @@ impl OfCpu {
     }
 }
 
-impl Report {
+impl NptReport {
     /// Each CPU, and its longest gap in nanoseconds.
-    pub(super) fn longest(&self) -> impl Iterator<Item = (u32, f64)> {
+    pub fn longest(&self) -> impl Iterator<Item = (u32, f64)> {
         self.cpus.iter().map(|of_cpu| (of_cpu.cpu, of_cpu.statistics.maximum_ns))
     }
 
@@ -102,9 +108,9 @@ impl Report {
         Some((all, statistics))
     }
 
-    /// Returns the report as text.
-    pub(super) fn text(&self, unit: Unit) -> String {
-        let of_cpu = |of_cpu: &OfCpu| of_cpu.text(&self.plan, self.interrupts_off, unit);
+    /// Returns the report as text. `table` lays out the rows of several CPUs under [`ROW_TITLES`](crate::ROW_TITLES).
+    pub fn text(&self, unit: Unit, table: &dyn Fn(&[(String, Vec<String>)]) -> String) -> String {
+        let of_cpu = |of_cpu: &CpuReport| of_cpu.text(&self.plan, self.interrupts_off, unit);
         let each: Vec<String> = self.cpus.iter().map(of_cpu).collect();
         let mut text = each.join("\n");
         if self.cpus.len() > 1
@@ -113,18 +119,18 @@ impl Report {
             let rows = self.cpus.iter().map(|of_cpu| (format!("CPU {}", of_cpu.cpu), &of_cpu.statistics));
             let rows = rows.chain([("all".to_owned(), &all)]);
             let rows: Vec<_> = rows.map(|(name, figures)| (name, row(figures, unit).to_vec())).collect();
-            text += &format!("\n{}", table(&ROW_TITLES, &rows, layout_columns()));
+            text += &format!("\n{}", table(&rows));
         }
         text
     }
 
     /// Returns the report as one JSON object in one line.
-    pub(super) fn json(&self) -> String {
+    pub fn json(&self) -> String {
         let value = json!({
             "schema": SCHEMA,
             "plan": self.plan.to_string(),
             "interrupts_off": self.interrupts_off,
-            "cpus": self.cpus.iter().map(OfCpu::json).collect::<Vec<_>>(),
+            "cpus": self.cpus.iter().map(CpuReport::json).collect::<Vec<_>>(),
             "all": self.all().map(|(_, statistics)| statistics),
         });
         value.to_string() + "\n"
@@ -132,8 +138,8 @@ impl Report {
 
     /// Returns the report as comments, then each CPU's complete histogram, one bucket in each line: its greatest time,
     /// and its number of loops.
-    pub(super) fn file(&self, unit: Unit) -> String {
-        let mut text: String = self.text(unit).lines().map(|line| format!("# {line}\n")).collect();
+    pub fn file(&self, unit: Unit, table: &dyn Fn(&[(String, Vec<String>)]) -> String) -> String {
+        let mut text: String = self.text(unit, table).lines().map(|line| format!("# {line}\n")).collect();
         let (name, in_unit): (_, fn(f64) -> String) = match unit {
             Unit::Fitting => ("microseconds", |ns| format!("{:.6}", ns / 1e3)),
             Unit::Nanoseconds => ("nanoseconds", |ns| format!("{ns:.3}")),

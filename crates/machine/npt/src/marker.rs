@@ -1,7 +1,6 @@
 //! ftrace's `trace_marker`, used instead of the tracepoint.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
 use sordino_sched::as_root;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,7 +12,7 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing/trace_marker", "/sys/kernel/debu
 
 /// The open `trace_marker` file.
 #[derive(Debug)]
-pub(super) struct Marker {
+pub(crate) struct Marker {
     file: File,
     path: PathBuf,
     /// Hits that the kernel refused.
@@ -22,12 +21,12 @@ pub(super) struct Marker {
 
 impl Marker {
     /// Opens the file and writes to it once, so that an error is found before the measurement.
-    pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Error> {
         let known = || PLACES.iter().map(PathBuf::from).find(|path| path.exists());
         let path = path.map(Path::to_owned).or_else(known).ok_or_else(|| {
             let text =
                 format!("there is no trace_marker: {}mount -t tracefs nodev /sys/kernel/tracing", as_root());
-            Failure::new(UNUSABLE, text)
+            Error::Unusable(text)
         })?;
         let refused = |error: std::io::Error| {
             let remedy = match error.raw_os_error() {
@@ -35,7 +34,7 @@ impl Marker {
                 Some(9) => "; tracing is off there: write 1 to tracing_on beside it",
                 _ => "",
             };
-            Failure::new(UNUSABLE, format!("can't write to {}: {error}{remedy}", path.display()))
+            Error::Unusable(format!("can't write to {}: {error}{remedy}", path.display()))
         };
         let mut file = OpenOptions::new().write(true).open(&path).map_err(refused)?;
         file.write_all(b"npt:start").map_err(refused)?;
@@ -43,7 +42,7 @@ impl Marker {
     }
 
     /// Writes one hit to the file, by one system call.
-    pub(super) fn hit(&self, number: u64, duration: u64) {
+    pub(crate) fn hit(&self, number: u64, duration: u64) {
         let mut text = [0; 80];
         let mut rest = &mut text[..];
         let _ = write!(rest, "npt:loop number={number} duration={duration}");
@@ -54,11 +53,11 @@ impl Marker {
     }
 
     /// Reports the number of hits that the kernel refused.
-    pub(super) fn tell_failures(&self) {
+    pub(crate) fn tell_failures(&self, remark: &dyn Fn(&str)) {
         let failed = self.failed.load(Relaxed);
         if failed > 0 {
             let path = self.path.display();
-            message!("sordino: {path}: the kernel refused {failed} of the hits; was tracing switched off?");
+            remark(&format!("{path}: the kernel refused {failed} of the hits; was tracing switched off?"));
         }
     }
 }
