@@ -6,8 +6,6 @@ mod terminal;
 mod arguments;
 mod commands;
 mod failure;
-mod locks;
-mod missing;
 mod names;
 mod output;
 mod privilege;

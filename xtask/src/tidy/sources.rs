@@ -25,6 +25,7 @@ const RECORDER: &[&str] = &[
     "crates/recorder/collect/src",
     "crates/recorder/inspect/src",
     "crates/recorder/intake/src",
+    "crates/recorder/manager/src",
     "crates/recorder/session/src",
     "crates/cli/src",
     "crates/machine/check/src",

@@ -2,11 +2,11 @@
 
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
-use crate::locks::{holders, users};
 use crate::terminal::show;
 use clap::Args;
 use nix::unistd::Group;
 use rustix::fs::{FlockOperation, flock};
+use sordino_inspect::locks::{holders, users};
 use sordino_sched::is_root;
 use sordino_tracefs::{Granted, GrantedEvents, SHARED, Tracefs, USUAL, mount_point};
 use sordino_undo::{Journal, UndoStep};

@@ -4,10 +4,11 @@ use super::Options;
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
 use crate::terminal::{remark, show_as_message};
-use crate::{Failure, missing, signals};
+use crate::{Failure, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
+use sordino_collect::text::missing;
 use sordino_collect::{
     Directory, Keep, Kind, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, State,
     Summary, expect_recording, recordings,
@@ -70,7 +71,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     kept.shortfall.lines().iter().for_each(|line| message!("  {line}"));
     sender.archive.finish()?;
     message!("sent {}", count(sender.chunks, "chunk"));
-    show_as_message(&missing::line(&kept.missing));
+    show_as_message(&missing(&kept.missing));
     Ok(if kept.missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 

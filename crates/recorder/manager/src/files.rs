@@ -1,8 +1,7 @@
 //! The files of a session, accessed through a descriptor of its directory. They belong to this user alone: nobody else
 //! can read or lock one, symbolic links are not followed, and another user's file is refused.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -17,7 +16,7 @@ const MODE: Mode = Mode::from_raw_mode(0o600);
 
 /// The files in a session's directory.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
     directory: OwnedFd,
     /// The directory's path, for messages and to check that it is still this directory.
     path: PathBuf,
@@ -28,25 +27,25 @@ impl Files {
     ///
     /// # Errors
     /// It belongs to another user, or others may write to it.
-    pub(super) fn of(name: &str) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(name: &str) -> Result<Option<Self>, Error> {
         let path = runtime_dir().join(name);
         let Some(directory) = find_session_dir(name)? else { return Ok(None) };
         let owner = fstat(&directory)?.st_uid;
         if owner != geteuid().as_raw() {
             let text =
                 format!("{}: the session belongs to user {owner}, who alone may control it", path.display());
-            return Err(Failure::new(UNUSABLE, text));
+            return Err(Error::Unusable(text));
         }
         Ok(Some(Self { directory, path }))
     }
 
     /// Opens a file to append to it; makes it if it does not exist.
-    pub(super) fn append(&self, name: &str) -> Result<File, Failure> {
+    pub(crate) fn append(&self, name: &str) -> Result<File, Error> {
         self.open(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
     }
 
     /// Opens an existing file to read or lock it; `None` if it does not exist.
-    pub(super) fn find(&self, name: &str) -> Result<Option<File>, Failure> {
+    pub(crate) fn find(&self, name: &str) -> Result<Option<File>, Error> {
         if !self.has(name) {
             return Ok(None);
         }
@@ -54,12 +53,12 @@ impl Files {
     }
 
     /// Returns true if something has this name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Returns true if `file` still has this name, in a directory that still has its path.
-    pub(super) fn is_current(&self, name: &str, file: &File) -> bool {
+    pub(crate) fn is_current(&self, name: &str, file: &File) -> bool {
         let by_name = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let by_path = rustix::fs::lstat(&self.path);
         let same = |one: rustix::io::Result<rustix::fs::Stat>,
@@ -70,7 +69,7 @@ impl Files {
     }
 
     /// Replaces a file by one with this text, which has the name `new` until it is complete.
-    pub(super) fn replace(&self, name: &str, new: &str, text: &str) -> Result<(), Failure> {
+    pub(crate) fn replace(&self, name: &str, new: &str, text: &str) -> Result<(), Error> {
         // Another user's file is refused.
         self.find(name)?;
         match unlinkat(&self.directory, new, AtFlags::empty()) {
@@ -81,13 +80,13 @@ impl Files {
         Ok(renameat(&self.directory, new, &self.directory, name)?)
     }
 
-    fn open(&self, name: &str, flags: OFlags) -> Result<File, Failure> {
+    fn open(&self, name: &str, flags: OFlags) -> Result<File, Error> {
         // NONBLOCK: opening a FIFO would block before it is refused.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = openat(&self.directory, name, flags, MODE).map_err(|error| match error {
             Errno::LOOP => self.refused(name, "it is a link"),
             Errno::NXIO => self.refused(name, "it is no regular file"),
-            error => Failure::new(UNUSABLE, format!("{}: {error}", self.path.join(name).display())),
+            error => Error::Unusable(format!("{}: {error}", self.path.join(name).display())),
         })?;
         let found = fstat(&file)?;
         if let Some(reason) = distrust(&found) {
@@ -100,11 +99,8 @@ impl Files {
         Ok(file.into())
     }
 
-    fn refused(&self, name: &str, reason: &str) -> Failure {
-        Failure::new(
-            UNUSABLE,
-            format!("{}: {reason}; remove it and try again", self.path.join(name).display()),
-        )
+    fn refused(&self, name: &str, reason: &str) -> Error {
+        Error::Unusable(format!("{}: {reason}; remove it and try again", self.path.join(name).display()))
     }
 }
 

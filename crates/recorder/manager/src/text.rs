@@ -1,19 +1,17 @@
 //! Text reports on sessions.
 
-use super::known::Known;
-use super::place::Life;
-use crate::commands::record;
-use crate::missing;
-use crate::quantities::bytes;
+use crate::known::KnownSession;
+use crate::place::Life;
+use sordino_collect::text::{lost as lost_text, missing, unwritten};
 use sordino_collect::{RecorderCpus, Shortfall, unanswered_lines};
+use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
-use sordino_report::tied;
 use sordino_session::{ProgramStatus, RecordingStatus, RingStatus, Status};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Returns a line about a session.
-pub(crate) fn line(known: &Known) -> String {
+pub fn line(known: &KnownSession) -> String {
     let name = printable(&known.place.name);
     match (&known.status, known.life) {
         (Some(status), _) => format!(
@@ -22,7 +20,7 @@ pub(crate) fn line(known: &Known) -> String {
             time(status.duration_ns),
             count(status.programs.len(), "program"),
             count(status.recordings.len(), "recording"),
-            record::lost(lost(status), has_uncounted_loss(status)),
+            lost_text(lost(status), has_uncounted_loss(status)),
         ),
         (None, Life::Running) => {
             let why = printable(known.silent.as_deref().unwrap_or_default());
@@ -36,9 +34,9 @@ pub(crate) fn line(known: &Known) -> String {
 }
 
 /// Returns all details of a session.
-pub(crate) fn whole(known: &Known) -> String {
+pub fn whole(known: &KnownSession) -> String {
     let Some(status) = &known.status else { return line(known) };
-    let mut text = missing::line(&status.missing) + &line(known);
+    let mut text = missing(&status.missing) + &line(known);
     text += &format!("  recorder {}, {:.2} s of CPU time\n", status.recorder, status.recorder_cpu_seconds);
     text += &cpus(&status.recorder_cpus);
     text += &format!("  events: {}\n", printable(&status.user.join(", ")));
@@ -79,7 +77,7 @@ fn cpus(cpus: &RecorderCpus) -> String {
 }
 
 /// Returns a line for each shortfall of a session, such as a rule without a match.
-pub(super) fn lines(shortfall: &Shortfall) -> String {
+pub fn lines(shortfall: &Shortfall) -> String {
     shortfall.lines().iter().map(|line| format!("  {}\n", printable(line))).collect()
 }
 
@@ -108,7 +106,7 @@ fn ring(ring: &RingStatus) -> String {
         text += &format!(": {}", printable(problem));
     }
     if ring.unwritten > 0 {
-        text += &record::unwritten(ring.unwritten, ring.unwritten_bytes);
+        text += &unwritten(ring.unwritten, ring.unwritten_bytes);
     }
     text + "\n"
 }
@@ -136,22 +134,8 @@ fn recording(recording: &RecordingStatus) -> String {
     text + "\n"
 }
 
-/// Returns the recordings of a session that has ended, with its directory.
-pub(super) fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> String {
-    let mut text = format!("session '{name}' is stopped; in {}:\n", shown(output));
-    for path in recordings {
-        text += &format!("  {}\n", shown(Path::new(path.file_name().unwrap_or_default())));
-    }
-    match recordings.last() {
-        Some(last) => {
-            text + &format!("read the last with: {}\n", tied(&format!("sordino explain {}", shown(last))))
-        }
-        None => text + "  nothing\n",
-    }
-}
-
 /// Returns a path as it can be printed.
-fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }
 

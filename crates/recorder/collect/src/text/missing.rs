@@ -1,11 +1,11 @@
 //! Text about data that could not be written.
 
-use crate::quantities::bytes;
-use sordino_collect::UnwrittenData;
+use crate::UnwrittenData;
+use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
 
 /// Returns a line about the missing data; nothing if none is missing.
-pub(crate) fn line(missing: &UnwrittenData) -> String {
+pub fn missing(missing: &UnwrittenData) -> String {
     if !missing.is_any() {
         return String::new();
     }
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_one_line_and_nothing_is_none() {
-        assert_eq!(line(&UnwrittenData::default()), "");
+        assert_eq!(super::missing(&UnwrittenData::default()), "");
         let missing = UnwrittenData {
             sub_buffers: 2,
             bytes: 4096,
@@ -50,11 +50,14 @@ mod tests {
             ..UnwrittenData::default()
         };
         assert_eq!(
-            line(&missing),
+            super::missing(&missing),
             "INCOMPLETE: could not be written: 2 sub-buffers of programs with 4.0 KiB of events, which were not counted; \
              1 kernel event (/x/cpu0 could not be written: No space\\n left)\n"
         );
         let unknown = UnwrittenData { reason: Some("why".to_owned()), ..UnwrittenData::default() };
-        assert_eq!(line(&unknown), "INCOMPLETE: could not be written: something, not counted (why)\n");
+        assert_eq!(
+            super::missing(&unknown),
+            "INCOMPLETE: could not be written: something, not counted (why)\n"
+        );
     }
 }

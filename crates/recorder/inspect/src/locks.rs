@@ -9,11 +9,11 @@ use std::path::Path;
 
 /// A process that holds a lock or a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Holder {
+pub struct Holder {
     /// The id of the process in this pid namespace.
-    pub(crate) pid: i32,
+    pub pid: i32,
     /// The effective user of the process; `None` if it has ended and another process has its descriptor.
-    pub(crate) user: Option<u32>,
+    pub user: Option<u32>,
     name: String,
 }
 
@@ -39,7 +39,7 @@ impl Holder {
 }
 
 /// Returns the processes that have locked this file with `flock`, as far as they are visible in this pid namespace.
-pub(crate) fn holders(file: impl AsFd) -> Vec<Holder> {
+pub fn holders(file: impl AsFd) -> Vec<Holder> {
     let Ok(found) = fstat(file) else { return Vec::new() };
     let identity = (major(found.st_dev), minor(found.st_dev), found.st_ino);
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -59,7 +59,7 @@ fn flock_of(line: &str, identity: (u32, u32, u64)) -> Option<i32> {
 
 /// Returns the processes that have a file open below `directory`, whose last two components are unique among file
 /// systems.
-pub(crate) fn users(directory: &Path) -> Vec<Holder> {
+pub fn users(directory: &Path) -> Vec<Holder> {
     let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return Vec::new() };
     // In another mount namespace, the path has the same last components.
     let tail: std::path::PathBuf =

@@ -1,7 +1,7 @@
 //! Text about the programs of a summary.
 
-use crate::quantities::bytes;
-use sordino_collect::{ProgramSummary, StreamSummary};
+use crate::summary::{ProgramSummary, StreamSummary};
+use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn of_one(program: &ProgramSummary) -> String {
 }
 
 /// Returns a line with the part of a ring that could not be written.
-pub(crate) fn unwritten(sub_buffers: u64, lost: u64) -> String {
+pub fn unwritten(sub_buffers: u64, lost: u64) -> String {
     let sub_buffers = count(sub_buffers, "sub-buffer");
     // For a recording that was recovered, only their number is known.
     let size = if lost > 0 { format!(" with {} of events", bytes(lost)) } else { String::new() };

@@ -13,13 +13,12 @@
 //! Programs of all users can connect to `programs` in a session of root; everything else is accessible to its owner
 //! alone.
 
-use super::files::Files;
-use crate::Failure;
-use crate::failure::UNUSABLE;
-use crate::locks::holders;
+use crate::Error;
+use crate::files::Files;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
+use sordino_inspect::locks::holders;
 use sordino_intake::runtime::{is_session_name, remove_session_dir, runtime_dir, session_dir};
 use sordino_registration::SOCKET;
 use sordino_session::{Reply, Request, ask};
@@ -39,27 +38,28 @@ const LOG: &str = "log";
 
 /// A session's name and its directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) name: String,
+pub struct SessionPlace {
+    /// The name of the session.
+    pub name: String,
     path: PathBuf,
 }
 
 /// The definition of a session: the options of its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Definition {
+pub struct Definition {
     /// Version of this structure.
-    pub(crate) schema: u32,
+    pub schema: u32,
     /// The arguments of `sordino start`, the session's name first.
-    pub(crate) arguments: Vec<String>,
+    pub arguments: Vec<String>,
     /// The working directory of `sordino start`.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
     /// The directory for its recordings.
-    pub(crate) output: PathBuf,
+    pub output: PathBuf,
 }
 
 /// The state of a session's recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub enum Life {
     /// The recorder is running.
     Running,
     /// The recorder ended normally.
@@ -68,9 +68,9 @@ pub(crate) enum Life {
     Died,
 }
 
-impl Place {
+impl SessionPlace {
     /// Returns the directory of an existing session.
-    pub(crate) fn of(name: &str) -> Result<Self, Failure> {
+    pub fn of(name: &str) -> Result<Self, Error> {
         if is_session_name(name) && Files::of(name)?.is_some_and(|files| files.has(DEFINITION.0)) {
             return Ok(Self { name: name.to_owned(), path: runtime_dir().join(name) });
         }
@@ -80,16 +80,16 @@ impl Place {
         } else {
             format!("there are: {}", others.join(", "))
         };
-        Err(Failure::new(UNUSABLE, format!("there is no session '{name}': {hint}")))
+        Err(Error::Unusable(format!("there is no session '{name}': {hint}")))
     }
 
     /// Returns the directory of a session, and makes it if it does not exist.
-    pub(crate) fn make(name: &str) -> Result<Self, Failure> {
+    pub fn make(name: &str) -> Result<Self, Error> {
         Ok(Self { name: name.to_owned(), path: session_dir(name)? })
     }
 
     /// Returns this user's sessions in order of their names.
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         let entries = fs::read_dir(runtime_dir()).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         let is_defined = |files: Files| files.has(DEFINITION.0);
@@ -100,27 +100,28 @@ impl Place {
         names.into_iter().map(|name| Self { path: runtime_dir().join(&name), name }).collect()
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the path of the directory.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns true if the session was never started.
-    pub(crate) fn is_new(&self) -> Result<bool, Failure> {
+    pub fn is_new(&self) -> Result<bool, Error> {
         Ok(!self.files()?.has(DEFINITION.0))
     }
 
-    fn files(&self) -> Result<Files, Failure> {
-        let gone = || Failure::new(UNUSABLE, format!("session '{}' has just been destroyed", self.name));
+    fn files(&self) -> Result<Files, Error> {
+        let gone = || Error::Unusable(format!("session '{}' has just been destroyed", self.name));
         Files::of(&self.name)?.ok_or_else(gone)
     }
 
     /// Opens the log of the session's recorder and of its command, to append to it.
-    pub(crate) fn log(&self) -> Result<File, Failure> {
+    pub fn log(&self) -> Result<File, Error> {
         self.files()?.append(LOG)
     }
 
     /// Returns the last 4 KiB of the log.
-    pub(crate) fn log_end(&self) -> Result<String, Failure> {
+    pub fn log_end(&self) -> Result<String, Error> {
         const MOST: u64 = 4096;
         let mut bytes = Vec::new();
         if let Some(mut log) = self.files()?.find(LOG)? {
@@ -130,30 +131,38 @@ impl Place {
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    pub(crate) fn definition(&self) -> Result<Definition, Failure> {
+    /// Reads the options with which the session was started.
+    ///
+    /// # Errors
+    /// The file does not exist, or can't be read.
+    pub fn definition(&self) -> Result<Definition, Error> {
         let path = self.path.join(DEFINITION.0);
-        let unreadable = |error: String| Failure::new(UNUSABLE, format!("{}: {error}", path.display()));
+        let unreadable = |error: String| Error::Unusable(format!("{}: {error}", path.display()));
         let file = self.files()?.find(DEFINITION.0)?.ok_or_else(|| unreadable("no such file".to_owned()))?;
         let text = std::io::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
         serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
     }
 
-    pub(crate) fn define(&self, definition: &Definition) -> Result<(), Failure> {
+    /// Stores the options with which the session is started.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn define(&self, definition: &Definition) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(definition)? + "\n";
         self.files()?.replace(DEFINITION.0, DEFINITION.1, &text)
     }
 
     /// Locks the session for a recorder; `None` if another process holds the lock.
-    pub(crate) fn lock(&self) -> Result<Option<File>, Failure> {
+    pub fn lock(&self) -> Result<Option<File>, Error> {
         self.take(LOCK)
     }
 
     /// Locks the session for a live reader; `None` if another process holds the lock.
-    pub(crate) fn lock_to_follow(&self) -> Result<Option<File>, Failure> {
+    pub fn lock_to_follow(&self) -> Result<Option<File>, Error> {
         self.take("follower")
     }
 
-    fn take(&self, lock: &str) -> Result<Option<File>, Failure> {
+    fn take(&self, lock: &str) -> Result<Option<File>, Error> {
         // Another sordino that checks the lock holds it for a moment.
         for _ in 0..TRIES {
             let files = self.files()?;
@@ -170,7 +179,7 @@ impl Place {
     }
 
     /// Returns the state of the session's recorder. One that ended normally has removed its socket `programs`.
-    pub(crate) fn life(&self) -> Result<Life, Failure> {
+    pub fn life(&self) -> Result<Life, Error> {
         let Some(files) = Files::of(&self.name)? else { return Ok(Life::Stopped) };
         let is_locked = |lock: File| {
             flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
@@ -183,17 +192,17 @@ impl Place {
     }
 
     /// Sends a request to the session's recorder, and returns the reply.
-    pub(crate) fn ask(&self, request: &Request) -> Result<Reply, Failure> {
+    pub fn ask(&self, request: &Request) -> Result<Reply, Error> {
         let hint = |what: &str| {
             format!("session '{name}' {what}: start it again with 'sordino start {name}'", name = self.name)
         };
         match self.life()? {
             Life::Running => {}
-            Life::Stopped => return Err(Failure::new(UNUSABLE, hint("is stopped"))),
-            Life::Died => return Err(Failure::new(UNUSABLE, hint("has ended, its recorder was killed"))),
+            Life::Stopped => return Err(Error::Unusable(hint("is stopped"))),
+            Life::Died => return Err(Error::Unusable(hint("has ended, its recorder was killed"))),
         }
         match ask(&self.path, request)? {
-            Reply::Refused { reason } => Err(Failure::new(UNUSABLE, reason)),
+            Reply::Refused { reason } => Err(Error::Unusable(reason)),
             reply => Ok(reply),
         }
     }
@@ -202,7 +211,7 @@ impl Place {
     ///
     /// # Errors
     /// Another user's process holds the recorder's lock: an older version let everybody open the file.
-    pub(crate) fn wait(&self) -> Result<(), Failure> {
+    pub fn wait(&self) -> Result<(), Error> {
         let mut look = Instant::now() + PATIENCE;
         while self.life()? == Life::Running {
             if Instant::now() > look {
@@ -214,7 +223,7 @@ impl Place {
         Ok(())
     }
 
-    fn expect_no_stranger(&self) -> Result<(), Failure> {
+    fn expect_no_stranger(&self) -> Result<(), Error> {
         let Some(lock) = self.files()?.find(LOCK)? else { return Ok(()) };
         let user = geteuid().as_raw();
         let holders = holders(lock);
@@ -226,11 +235,11 @@ impl Place {
         let lock = self.path.join(LOCK);
         let text =
             format!("{} is locked by {stranger}: end that process, or remove the file", lock.display());
-        Err(Failure::new(UNUSABLE, text))
+        Err(Error::Unusable(text))
     }
 
     /// Removes the session's directory; its recordings stay.
-    pub(crate) fn remove(&self) -> Result<(), Failure> {
+    pub fn remove(&self) -> Result<(), Error> {
         Ok(remove_session_dir(&self.name)?)
     }
 }
