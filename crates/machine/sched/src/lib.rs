@@ -16,6 +16,7 @@ mod program;
 mod rights;
 mod terminal;
 mod thread;
+mod typing;
 
 pub use affinity::{BadThread, ThreadIdentity, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
@@ -26,3 +27,4 @@ pub use terminal::forbid_typing;
 pub use thread::{
     BadPolicy, MemoryLock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy, set_turn,
 };
+pub use typing::forbid_typing_where_shared;

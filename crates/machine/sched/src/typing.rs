@@ -1,9 +1,11 @@
 //! The filter that keeps a command of another user from typing into a terminal that it shares with its starter's shell.
 
+use crate::forbid_typing;
 use rustix::fs::{Dev, fstat, major, minor};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 use std::fs;
+use std::io;
 use std::os::fd::BorrowedFd;
 
 /// The setting that is `0` if `TIOCSTI` needs `CAP_SYS_ADMIN`. It does not exist before Linux 6.2, where no right is
@@ -11,17 +13,23 @@ use std::os::fd::BorrowedFd;
 const LEGACY: &str = "/proc/sys/dev/tty/legacy_tiocsti";
 
 /// Forbids this process, and programs that it executes, to insert characters into the input of a terminal that it
-/// shares: its starter's shell would run them as commands. Prints a warning if that can't be forbidden.
-pub(super) fn forbid() {
+/// shares: its starter's shell would run them as commands. Changes nothing where no terminal could be typed into.
+///
+/// # Errors
+/// If it can't be forbidden; the text has the remedy.
+pub fn forbid_typing_where_shared() -> io::Result<()> {
     if !is_needed(&terminals(), fs::read_to_string(LEGACY).ok().as_deref()) {
-        return;
+        return Ok(());
     }
-    if let Err(error) = sordino_sched::forbid_typing() {
-        message!(
-            "sordino: the command could type into this terminal (ioctl TIOCSTI), and that cannot be filtered: {error}; \
-             record it in a session, which has no terminal ('sordino start'), or, since Linux 6.2: sysctl dev.tty.legacy_tiocsti=0"
-        );
-    }
+    forbid_typing().map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!(
+                "the command could type into this terminal (ioctl TIOCSTI), and that cannot be filtered: {error}; \
+                 record it in a session, which has no terminal ('sordino start'), or, since Linux 6.2: sysctl dev.tty.legacy_tiocsti=0"
+            ),
+        )
+    })
 }
 
 /// Returns the terminals of this process: the controlling one, and those that are its standard files. One that can't be

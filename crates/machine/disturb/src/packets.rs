@@ -1,7 +1,6 @@
 //! Network packets that flood a CPU with softirqs, sent from another CPU, as from a network card.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, socket, sockopt};
@@ -18,16 +17,16 @@ const PORT: u16 = 9;
 const EVERYBODY: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
 
 /// A network namespace of this process, whose packets the kernel handles on one CPU.
-pub(super) struct Network {
+pub(crate) struct Network {
     sender: UdpSocket,
     _receivers: Vec<OwnedFd>,
 }
 
 impl Network {
     /// Makes the network, which ends with the process. Needs root.
-    pub(super) fn make(cpu: u32) -> Result<Self, Failure> {
+    pub(crate) fn make(cpu: u32) -> Result<Self, Error> {
         private().and_then(|()| Self::receiving_on(cpu)).map_err(|error| {
-            Failure::new(UNUSABLE, format!("can't make a network whose packets CPU {cpu} handles: {error}"))
+            Error::Unusable(format!("can't make a network whose packets CPU {cpu} handles: {error}"))
         })
     }
 
@@ -44,7 +43,7 @@ impl Network {
     }
 
     /// Sends packets without a pause for `length`.
-    pub(super) fn flood(&self, length: Duration) -> Result<(), Failure> {
+    pub(crate) fn flood(&self, length: Duration) -> Result<(), Error> {
         let begin = Instant::now();
         while begin.elapsed() < length {
             match self.sender.send_to(b"sordino", (EVERYBODY, PORT)) {
