@@ -11,8 +11,7 @@
 //!
 //! Any other trace is a recording by itself.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::Error;
 use sordino_collect::{Directory, Kind};
 use sordino_event::text::{count, printable};
 use std::collections::BTreeSet;
@@ -23,7 +22,7 @@ use std::path::{Path, PathBuf};
 const MOST_NAMED: usize = 10;
 
 /// Refuses traces of several recordings, and lists the recordings.
-pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Failure> {
+pub(crate) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Error> {
     // The named directory may be a part of a recording, or `.`.
     let named_whole = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
     let is_recording = |path: &Path| Directory::open(path).is_ok();
@@ -40,7 +39,7 @@ pub(super) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Fai
     if let Some(more) = recordings.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
         text += &format!("\nand {more} more");
     }
-    Err(Failure::new(UNUSABLE, text))
+    Err(Error::Unusable(text))
 }
 
 /// Returns the recordings that traces belong to; `is_recording` returns true for a directory of sordino's. For the
