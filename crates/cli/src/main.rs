@@ -6,8 +6,6 @@ mod terminal;
 mod arguments;
 mod commands;
 mod failure;
-mod locks;
-mod missing;
 mod names;
 mod output;
 mod privilege;
@@ -15,8 +13,6 @@ mod progress;
 mod quantities;
 mod record_options;
 mod signals;
-mod temporary;
-mod throttle;
 mod trace;
 mod words;
 
@@ -68,7 +64,7 @@ fn main() -> ExitCode {
         Command::Completion(options) => commands::manual::completion(options, &Arguments::command()),
         Command::ManPage(options) => commands::manual::page(options, Arguments::command()),
         Command::DemoLoad(options) => commands::demo::run_load(options),
-        Command::UndoGuard => commands::guard::run(),
+        Command::UndoGuard => commands::serve_as_guardian(),
         Command::Keep(options) => commands::check::keep(options),
         Command::JoinShield(options) => commands::shield::join(options),
         Command::Become(options) => commands::become_user::run(options),

@@ -4,7 +4,6 @@ mod output;
 
 use crate::Failure;
 use crate::commands::events::Selection;
-use crate::quantities;
 use crate::terminal::answer;
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
@@ -150,6 +149,6 @@ fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String
         0 => "nothing lost".to_owned(),
         losses => format!("{} lost in {}", count(*lost, "record"), count(*losses, "place")),
     };
-    let size = quantities::bytes(bytes);
+    let size = sordino_event::quantity::bytes(bytes);
     format!("exported {user} user + {kernel} kernel events, {missing}: {}, {size}\n", printable(path))
 }
