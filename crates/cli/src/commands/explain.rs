@@ -11,10 +11,11 @@ use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
     Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
-    Lanes, LengthDistribution, Other, Painter, Point, Thread, Why, Window,
+    LengthDistribution, Other, Point, Thread, Why,
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
+use sordino_lanes::{Lanes, Painter, Window};
 use sordino_query::SpanCondition;
 use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
 use sordino_timeline::Moment;
@@ -298,11 +299,9 @@ pub(crate) fn pass_twice(
     extent: Extent,
     only: Option<IsWanted>,
 ) -> Result<Explained, Failure> {
-    let finder = Finder::new(&recording.classes, rule);
-    let mut finder = finder.map_err(|error| unknown(&error, &recording.classes))?;
-    if let Some(only) = only {
-        finder = finder.only(only);
-    }
+    let finder =
+        Finder::new(&recording.classes, rule).map_err(|error| unknown(&error, &recording.classes))?;
+    let mut finder = only.into_iter().fold(finder, Finder::only);
     recording.pass(Some("looking for intervals"), |item| {
         finder.take(item);
         Ok(true)

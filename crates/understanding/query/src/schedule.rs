@@ -7,7 +7,7 @@
 use crate::span::{Found, Span};
 use crate::turn::{Turn, Use, Uses};
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
-use sordino_timeline::{Kernel, Moment, TaskState};
+use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, UnrecordedSwitch};
 use std::collections::HashMap;
 
 /// The kind of spans that are found.
@@ -27,6 +27,7 @@ pub(crate) enum Wanted {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     wanted: Wanted,
+    running: RunningThreads,
     threads: HashMap<Tid, State>,
     turns: HashMap<Cpu, Turn>,
     /// The time of the first event, from which on the uses of all CPUs are summed.
@@ -55,12 +56,21 @@ struct Wait {
 
 impl Schedule {
     pub(crate) fn new(wanted: Wanted) -> Self {
-        Self { wanted, threads: HashMap::new(), turns: HashMap::new(), begin: None, lost_until: None }
+        Self {
+            wanted,
+            running: RunningThreads::default(),
+            threads: HashMap::new(),
+            turns: HashMap::new(),
+            begin: None,
+            lost_until: None,
+        }
     }
 
     pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let now = moment.event.time;
         let begin = *self.begin.get_or_insert(now);
+        let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
+        switch.into_iter().for_each(|switch| self.correct(&switch, now, found));
         let Some(kernel) = moment.kernel else { return };
         if let Some(cpu) = moment.cpu {
             let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
@@ -68,6 +78,7 @@ impl Schedule {
                 Kernel::Switch { prev, state, next } => {
                     let cut = turn.first.filter(|_| turn.running.is_none());
                     turn.switch(now, next.tid);
+                    self.running.switch(cpu, next.tid, now);
                     turn.first = None;
                     self.leave(prev.tid, state, cpu, now, cut, found);
                     self.come(next.tid, cpu, now, found);
@@ -96,6 +107,7 @@ impl Schedule {
         if loss.pid.is_some() {
             return;
         }
+        self.running.lose(loss);
         self.lost_until = self.lost_until.max(Some(loss.to));
         let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
         for (cpu, turn) in &mut self.turns {
@@ -115,6 +127,33 @@ impl Schedule {
                 *state = State::Unknown;
                 found.extend(is_wanted.then_some(Found::Broken));
             }
+        }
+    }
+
+    /// Applies a switch that was not recorded. The run that it ends and the run that it begins are not wholly known, nor
+    /// is a wait or a sleep that it ends.
+    fn correct(&mut self, switch: &UnrecordedSwitch, now: Time, found: &mut Vec<Found>) {
+        let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
+        let own = believed.map(|believed| (cpu, believed, seen));
+        let left = switch.left.iter().map(|&(other, seen)| (other, tid, seen));
+        for (cpu, tid, seen) in own.into_iter().chain(left) {
+            self.turns.get_mut(&cpu).into_iter().for_each(|turn| turn.lose(seen));
+            if let Some(state @ State::Running { .. }) = self.threads.get_mut(&tid) {
+                *state = State::Unknown;
+                found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
+            }
+        }
+        if let (Some(_), Some(turn)) = (believed, self.turns.get_mut(&cpu)) {
+            turn.switch(now, tid);
+        }
+        if let Some(state) = self.threads.get_mut(&tid) {
+            let is_wanted = match state {
+                State::Waiting(wait) => wait.is_its(self.wanted),
+                State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+                State::Running { .. } | State::Unknown => false,
+            };
+            *state = State::Unknown;
+            found.extend(is_wanted.then_some(Found::Broken));
         }
     }
 
