@@ -101,7 +101,7 @@ impl Explainer {
         }
         let own = match Unrecorded::of(recorded) {
             Some(events) => OwnTime::Unrecorded(events),
-            None if survey.rule == IntervalRule::between(CONSTANT) => {
+            None if survey.rule == Some(IntervalRule::between(CONSTANT)) => {
                 OwnTime::Constant(survey.statistics.median)
             }
             None if recorded.syscalls => OwnTime::Code,
@@ -187,12 +187,12 @@ impl Explainer {
             explained.stages = stages_of(&self.survey, &explained.interval, &self.stages);
         }
         self.detailed.sort_by_key(|explained| (Reverse(explained.length), explained.interval.clone()));
-        let Survey { rule, statistics, longest, unpaired, broken, .. } = self.survey;
+        let Survey { title, statistics, longest, unpaired, broken, .. } = self.survey;
         let all_kept = longest.len() as u64 == statistics.count;
         Findings {
             schema: "sordino-findings",
             version: SCHEMA_VERSION,
-            rule: rule.to_string(),
+            rule: title,
             choice: None,
             statistics,
             limit: self.limit,

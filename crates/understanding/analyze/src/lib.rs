@@ -98,6 +98,6 @@ pub use findings::{
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
 pub use rule::{Error, IntervalRule, Key, Point};
-pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
+pub use survey::{Broken, Interval, Statistics, Survey, SurveyBuilder, Unpaired};
 pub use table::{CauseEntry, Certainty, TABLE};
 pub use words::{Cases, Phrase, Phrases, Word};

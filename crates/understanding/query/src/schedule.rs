@@ -4,6 +4,7 @@
 //! it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have run
 //! and slept again.
 
+use crate::finder::SpanFinder;
 use crate::span::{Found, Span};
 use crate::turn::{Turn, Use, Uses};
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
@@ -66,70 +67,6 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let now = moment.event.time;
-        let begin = *self.begin.get_or_insert(now);
-        let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
-        switch.into_iter().for_each(|switch| self.correct(&switch, now, found));
-        let Some(kernel) = moment.kernel else { return };
-        if let Some(cpu) = moment.cpu {
-            let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
-            match kernel {
-                Kernel::Switch { prev, state, next } => {
-                    let cut = turn.first.filter(|_| turn.running.is_none());
-                    turn.switch(now, next.tid);
-                    self.running.switch(cpu, next.tid, now);
-                    turn.first = None;
-                    self.leave(prev.tid, state, cpu, now, cut, found);
-                    self.come(next.tid, cpu, now, found);
-                }
-                Kernel::Enter(_) => turn.enter(now),
-                Kernel::Exit(_) => turn.exit(now),
-                _ => {}
-            }
-        }
-        match kernel {
-            Kernel::Waking { tid, cpu, .. } | Kernel::Woken { tid, cpu, .. } => {
-                self.wake(tid, cpu, now, found)
-            }
-            Kernel::Migrate { tid, to, .. } => self.queue(tid, Some(to), now),
-            Kernel::Thread(born) if !born.dumped => {
-                self.threads.insert(born.tid, State::Asleep { since: now });
-            }
-            Kernel::Gone { tid } => {
-                self.threads.remove(&tid);
-            }
-            _ => {}
-        }
-    }
-
-    pub(crate) fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
-        if loss.pid.is_some() {
-            return;
-        }
-        self.running.lose(loss);
-        self.lost_until = self.lost_until.max(Some(loss.to));
-        let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
-        for (cpu, turn) in &mut self.turns {
-            if is_lost(*cpu) {
-                let running = turn.running;
-                turn.lose(loss.from);
-                let state = running.and_then(|tid| self.threads.get_mut(&tid));
-                if let Some(state @ State::Running { .. }) = state {
-                    *state = State::Unknown;
-                    found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
-                }
-            }
-        }
-        for state in self.threads.values_mut() {
-            if let State::Waiting(wait) = state {
-                let is_wanted = wait.is_its(self.wanted);
-                *state = State::Unknown;
-                found.extend(is_wanted.then_some(Found::Broken));
-            }
-        }
-    }
-
     /// Applies a switch that was not recorded. The run that it ends and the run that it begins are not wholly known, nor
     /// is a wait or a sleep that it ends.
     fn correct(&mut self, switch: &UnrecordedSwitch, now: Time, found: &mut Vec<Found>) {
@@ -155,23 +92,6 @@ impl Schedule {
             *state = State::Unknown;
             found.extend(is_wanted.then_some(Found::Broken));
         }
-    }
-
-    /// Ends the trace. Threads that run are found until then.
-    pub(crate) fn finish(&mut self, end: Time, found: &mut Vec<Found>) {
-        for (cpu, turn) in &self.turns {
-            if let (Some(tid), Wanted::Runs) = (turn.running.filter(|tid| *tid != Tid(0)), self.wanted)
-                && let Some(State::Running { since }) = self.threads.get(&tid)
-            {
-                found.push(Found::Cut(span(tid, Some(*cpu), *since, end)));
-            }
-        }
-        let waits = self.threads.values().filter(|state| match state {
-            State::Waiting(wait) => wait.is_its(self.wanted),
-            State::Asleep { .. } => self.wanted == Wanted::Sleeps,
-            _ => false,
-        });
-        found.extend(waits.map(|_| Found::Broken));
     }
 
     /// Ends the run of the thread that leaves a CPU; `cut` is the time since which it has had it at least, if it had it
@@ -289,6 +209,89 @@ impl Schedule {
     }
 }
 
+impl SpanFinder for Schedule {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let now = moment.event.time;
+        let begin = *self.begin.get_or_insert(now);
+        let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
+        switch.into_iter().for_each(|switch| self.correct(&switch, now, found));
+        let Some(kernel) = moment.kernel else { return };
+        if let Some(cpu) = moment.cpu {
+            let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
+            match kernel {
+                Kernel::Switch { prev, state, next } => {
+                    let cut = turn.first.filter(|_| turn.running.is_none());
+                    turn.switch(now, next.tid);
+                    self.running.switch(cpu, next.tid, now);
+                    turn.first = None;
+                    self.leave(prev.tid, state, cpu, now, cut, found);
+                    self.come(next.tid, cpu, now, found);
+                }
+                Kernel::Enter(_) => turn.enter(now),
+                Kernel::Exit(_) => turn.exit(now),
+                _ => {}
+            }
+        }
+        match kernel {
+            Kernel::Waking { tid, cpu, .. } | Kernel::Woken { tid, cpu, .. } => {
+                self.wake(tid, cpu, now, found)
+            }
+            Kernel::Migrate { tid, to, .. } => self.queue(tid, Some(to), now),
+            Kernel::Thread(born) if !born.dumped => {
+                self.threads.insert(born.tid, State::Asleep { since: now });
+            }
+            Kernel::Gone { tid } => {
+                self.threads.remove(&tid);
+            }
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+        if loss.pid.is_some() {
+            return;
+        }
+        self.running.lose(loss);
+        self.lost_until = self.lost_until.max(Some(loss.to));
+        let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
+        for (cpu, turn) in &mut self.turns {
+            if is_lost(*cpu) {
+                let running = turn.running;
+                turn.lose(loss.from);
+                let state = running.and_then(|tid| self.threads.get_mut(&tid));
+                if let Some(state @ State::Running { .. }) = state {
+                    *state = State::Unknown;
+                    found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
+                }
+            }
+        }
+        for state in self.threads.values_mut() {
+            if let State::Waiting(wait) = state {
+                let is_wanted = wait.is_its(self.wanted);
+                *state = State::Unknown;
+                found.extend(is_wanted.then_some(Found::Broken));
+            }
+        }
+    }
+
+    /// Ends the trace. Threads that run are found until then.
+    fn finish(&mut self, end: Time, found: &mut Vec<Found>) -> u64 {
+        for (cpu, turn) in &self.turns {
+            if let (Some(tid), Wanted::Runs) = (turn.running.filter(|tid| *tid != Tid(0)), self.wanted)
+                && let Some(State::Running { since }) = self.threads.get(&tid)
+            {
+                found.push(Found::Cut(span(tid, Some(*cpu), *since, end)));
+            }
+        }
+        let waits = self.threads.values().filter(|state| match state {
+            State::Waiting(wait) => wait.is_its(self.wanted),
+            State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+            _ => false,
+        });
+        waits.count() as u64
+    }
+}
+
 impl Wait {
     fn is_its(&self, wanted: Wanted) -> bool {
         match wanted {
@@ -300,5 +303,5 @@ impl Wait {
 }
 
 fn span(tid: Tid, cpu: Option<Cpu>, from: Time, to: Time) -> Span {
-    Span { from, to, tid: Some(tid), cpu, name: None, parts: Vec::new() }
+    Span { tid: Some(tid), cpu, ..Span::between(from, to) }
 }
