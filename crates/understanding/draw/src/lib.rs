@@ -5,9 +5,9 @@
 //! a trace becomes markup.
 //!
 //! ```
-//! use sordino_analyze::{CpuLane, Lanes, LaneSpan, Window};
 //! use sordino_draw::{Frame, timeline};
 //! use sordino_event::{Tid, Time};
+//! use sordino_lanes::{CpuLane, Lanes, LaneSpan, Window};
 //!
 //! let window = Window { from: Time(0), to: Time(1000), tid: Tid(7) };
 //! let idle = LaneSpan { from: Time(0), to: Time(1000), activity: None };

@@ -4,9 +4,9 @@ use crate::axis::Axis;
 use crate::lane::{Colours, described, interrupts, name, runs, since, states};
 use crate::markup::{escape, time};
 use crate::thin::{Stretch, thin};
-use sordino_analyze::{LaneState, Lanes, Mark, WakeUp};
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
+use sordino_lanes::{LaneState, Lanes, Mark, WakeUp};
 use std::fmt::Write;
 
 /// Measures of the picture, in its own units.

@@ -1,11 +1,10 @@
 //! Tests of pictures: names from hostile programs, and windows with more than a picture can show.
 
 use proptest::prelude::*;
-use sordino_analyze::{
-    CpuLane, Handler, LaneSpan, LaneState, Lanes, Mark, Thread, ThreadLane, WakeUp, Window,
-};
+use sordino_analyze::Thread;
 use sordino_draw::{Frame, standalone, timeline};
 use sordino_event::{Nanos, Tid, Time};
+use sordino_lanes::{CpuLane, Handler, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
 use std::collections::BTreeSet;
 
 fn thread(tid: i32, comm: &str) -> Thread {

@@ -11,7 +11,7 @@ type Lines = VecDeque<(u64, Vec<u8>)>;
 
 /// The last events of a listing, and the losses between them.
 #[derive(Debug)]
-pub(super) struct Last {
+pub struct LastLines {
     most: usize,
     next: u64,
     events: Lines,
@@ -20,14 +20,17 @@ pub(super) struct Last {
     dropped: Option<u64>,
 }
 
-impl Last {
+impl LastLines {
     /// Keeps the last `most` events.
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, next: 0, events: Lines::new(), losses: Lines::new(), dropped: None }
     }
 
     /// Adds the next line, which `write` writes.
-    pub(super) fn push(
+    ///
+    /// # Errors
+    /// The error of `write`.
+    pub fn push(
         &mut self,
         is_event: bool,
         write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
@@ -50,7 +53,10 @@ impl Last {
     }
 
     /// Writes the lines in order, without losses before the first event. Returns true if losses after it were dropped.
-    pub(super) fn write(self, out: &mut impl Write) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The error of `out`.
+    pub fn write(self, out: &mut impl Write) -> io::Result<bool> {
         let is_whole = self.events.len() < self.most;
         let first = if is_whole { 0 } else { self.events.front().map_or(0, |(place, _)| *place) };
         let mut losses = self.losses.into_iter().skip_while(|(place, _)| *place < first).peekable();
@@ -73,7 +79,7 @@ mod tests {
 
     /// Returns the remaining lines; capital letters are events, the others losses.
     fn last(most: usize, lines: &str) -> String {
-        let mut last = Last::new(most);
+        let mut last = LastLines::new(most);
         for letter in lines.chars() {
             last.push(letter.is_uppercase(), |line| write!(line, "{letter}")).unwrap();
         }
@@ -92,7 +98,7 @@ mod tests {
 
     #[test]
     fn losses_beyond_the_room_for_them_are_said_to_be_missing() {
-        let mut last = Last::new(1);
+        let mut last = LastLines::new(1);
         for place in 0..=LOSSES + 1 {
             last.push(place == 0, |line| line.write_all(b"x")).unwrap();
         }
@@ -100,7 +106,7 @@ mod tests {
         assert!(last.write(&mut out).unwrap());
         assert_eq!(out.len(), LOSSES + 1);
 
-        let mut losses_alone = Last::new(1);
+        let mut losses_alone = LastLines::new(1);
         for _ in 0..=LOSSES {
             losses_alone.push(false, |line| line.write_all(b"x")).unwrap();
         }

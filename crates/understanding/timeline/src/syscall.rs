@@ -1,6 +1,6 @@
-//! The names of system calls, and those that are meant to wait.
+//! System calls: their names, those that are meant to wait, and the calls of `futex`.
 
-use sordino_timeline::kernel::Syscall;
+use crate::kernel::Syscall;
 use std::sync::Arc;
 
 /// The architecture on which a trace was recorded, which defines the numbers of system calls.
@@ -29,7 +29,7 @@ impl Arch {
     }
 
     /// Returns true if the call may change the priority of a thread, for which there is no event.
-    pub(crate) fn sets_priorities(self, call: &Syscall<'_>) -> bool {
+    pub fn sets_priorities(self, call: &Syscall<'_>) -> bool {
         const NAMES: [&str; 4] = ["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"];
         match *call {
             Syscall::Name(name) => NAMES.contains(&name),
@@ -69,16 +69,18 @@ impl Arch {
 
 /// A call of `futex`: its operation, and its word of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Futex {
-    pub(crate) operation: Operation,
-    pub(crate) word: u64,
+pub struct Futex {
+    /// The operation of the call.
+    pub operation: FutexOperation,
+    /// The address of the word of memory, in the program.
+    pub word: u64,
     /// The expected value of the word for a waiter, and the number of threads to wake for a waker.
-    pub(crate) value: Option<u64>,
+    pub value: Option<u64>,
 }
 
 /// The operation of a call of `futex`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub enum FutexOperation {
     /// The thread sleeps until it is woken.
     Wait,
     /// The thread wakes sleepers.
@@ -91,7 +93,7 @@ pub(crate) enum Operation {
 
 impl Futex {
     /// Returns the call with its first three arguments, if it is a `futex` with one of these operations.
-    pub(crate) fn of(arch: Arch, call: &Syscall<'_>, arguments: [Option<u64>; 3]) -> Option<Self> {
+    pub fn of(arch: Arch, call: &Syscall<'_>, arguments: [Option<u64>; 3]) -> Option<Self> {
         /// The operation without the flags of `<linux/futex.h>`: for private memory, and for the clock of the day.
         const COMMAND: u64 = 0x7f;
         let is_futex = match *call {
@@ -101,12 +103,12 @@ impl Futex {
         let ([Some(word), Some(operation), value], true) = (arguments, is_futex) else { return None };
         let operation = match operation & COMMAND {
             // FUTEX_WAIT, FUTEX_WAIT_BITSET
-            0 | 9 => Operation::Wait,
+            0 | 9 => FutexOperation::Wait,
             // FUTEX_WAKE, FUTEX_WAKE_OP, FUTEX_WAKE_BITSET
-            1 | 5 | 10 => Operation::Wake,
+            1 | 5 | 10 => FutexOperation::Wake,
             // FUTEX_LOCK_PI, FUTEX_LOCK_PI2
-            6 | 13 => Operation::LockPi,
-            7 => Operation::UnlockPi,
+            6 | 13 => FutexOperation::LockPi,
+            7 => FutexOperation::UnlockPi,
             _ => return None,
         };
         Some(Self { operation, word, value })
@@ -114,7 +116,7 @@ impl Futex {
 
     /// Returns true if this may be the wait for a lock that the other call passes to one of its waiters: the value is
     /// that by which glibc and Rust mark a lock with waiters.
-    pub(crate) fn may_lock(&self, wake: &Self) -> bool {
+    pub fn may_lock(&self, wake: &Self) -> bool {
         const CONTENDED: u64 = 2;
         self.value.is_none_or(|value| value == CONTENDED) && wake.value.is_none_or(|count| count == 1)
     }
@@ -122,7 +124,7 @@ impl Futex {
 
 /// Returns true if a thread makes this system call to sleep until something happens, so that other threads are expected
 /// to run.
-pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
+pub fn is_made_to_wait(syscall: &str) -> bool {
     const CALLS: &[&str] = &[
         "accept",
         "accept4",
@@ -167,7 +169,7 @@ pub(crate) fn is_made_to_wait(syscall: &str) -> bool {
 }
 
 /// Returns true for calls that wait for a file's pages to read them.
-pub(crate) fn is_reading(name: &str) -> bool {
+pub fn is_reading(name: &str) -> bool {
     const READING: [&str; 9] =
         ["read", "pread64", "readv", "preadv", "preadv2", "sendfile", "splice", "execve", "execveat"];
     READING.contains(&name)

@@ -4,8 +4,8 @@
 mod support;
 
 use proptest::prelude::*;
-use sordino_analyze::{LaneSpan, LaneState, Lanes, Painter, Window};
 use sordino_event::{Tid, Time};
+use sordino_lanes::{LaneSpan, LaneState, Lanes, Painter, Window};
 use sordino_timeline::Recorded;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread};
 

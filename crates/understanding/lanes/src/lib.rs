@@ -1,11 +1,15 @@
 //! Lanes: the activities of CPUs and threads around an interval, as data for a picture.
+//!
+//! A [`Painter`] is one pass over a super-trace. It collects the [`Lanes`] of some [`Window`]s, in memory bounded by the
+//! number of windows and of living threads.
+#![forbid(unsafe_code)]
 
 mod painter;
 mod sheet;
 
 pub use painter::Painter;
 
-use crate::{Interval, Thread};
+use sordino_analyze::{Interval, Thread};
 use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::TaskState;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A sheet: what is painted of one window.
 
-use super::{CpuLane, Handler, Hole, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
-use crate::Thread;
+use crate::{CpuLane, Handler, Hole, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
+use sordino_analyze::Thread;
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,11 +1,13 @@
 //! The painter: follows the kernel's events over the whole trace, and paints the windows.
 
-use super::sheet::Sheet;
-use super::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
-use crate::{Cause, Thread};
+use crate::sheet::Sheet;
+use crate::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
+use sordino_analyze::{Cause, Thread};
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, Kernel};
-use sordino_timeline::{Item, Moment, Recorded, System, TaskState};
+use sordino_timeline::{
+    Evidence, Item, Moment, Recorded, RunningThreads, System, TaskState, UnrecordedSwitch,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ pub struct Painter {
     end: Time,
     sheets: Vec<Sheet>,
     names: Vec<Arc<str>>,
+    running: RunningThreads,
     cpus: BTreeMap<Cpu, Processor>,
     tasks: HashMap<Tid, Task>,
     now: Time,
@@ -34,8 +37,6 @@ pub struct Painter {
 struct Processor {
     running: Option<Thread>,
     since: Time,
-    /// The time of the CPU's last record.
-    seen: Time,
     interrupts: Vec<(Time, Handler)>,
 }
 
@@ -56,6 +57,7 @@ impl Painter {
             end: sheets.iter().map(|sheet| sheet.window.to).max().unwrap_or(Time::MIN),
             sheets,
             names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
+            running: RunningThreads::default(),
             cpus: BTreeMap::new(),
             tasks: HashMap::new(),
             now: Time::MIN,
@@ -89,18 +91,13 @@ impl Painter {
     fn event(&mut self, moment: &Moment<'_>) {
         let now = self.now.max(moment.event.time);
         self.now = now;
-        let own = match moment.kernel {
-            Some(Kernel::Switch { prev, .. }) => Some(prev.tid),
-            _ => moment.event.tid,
-        };
-        // An NMI may come between the record of a switch and the switch.
-        let is_nmi = matches!(moment.kernel, Some(Kernel::Nmi { .. }));
-        let own = own.filter(|tid| tid.0 >= 0 && !is_nmi && self.has_switches);
-        if let (Some(cpu), Some(tid)) = (moment.cpu, own) {
+        if let Some(evidence) = Evidence::of(moment).filter(|_| self.has_switches) {
             if moment.domain == Domain::User {
-                self.end_interrupts(cpu, 0);
+                self.end_interrupts(evidence.cpu, 0);
             }
-            self.has_cpu(cpu, tid, moment.system);
+            if let Some(switch) = self.running.observe(evidence, now) {
+                self.correct(&switch, moment.system);
+            }
         }
         match (moment.domain, moment.tid) {
             (Domain::User, Some(tid)) => {
@@ -123,6 +120,7 @@ impl Painter {
             }
             Kernel::Switch { prev, state, next } => {
                 let Some(cpu) = moment.cpu else { return };
+                self.running.switch(cpu, next.tid, now);
                 self.end_interrupts(cpu, 0);
                 // A thread that was found by its id has its name from now on.
                 let running = &mut self.processor(cpu).running;
@@ -175,15 +173,9 @@ impl Painter {
         }
     }
 
-    /// Corrects the running thread of a CPU by a record that names it.
-    fn has_cpu(&mut self, cpu: Cpu, tid: Tid, system: &System) {
-        let now = self.now;
-        let processor = self.processor(cpu);
-        let seen = std::mem::replace(&mut processor.seen, now);
-        let believed = processor.running.as_ref().map(|thread| thread.tid);
-        if believed == Some(tid) {
-            return;
-        }
+    /// Applies a switch that was not recorded.
+    fn correct(&mut self, switch: &UnrecordedSwitch, system: &System) {
+        let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
         if let Some(believed) = believed {
             self.set_running(cpu, None, seen);
             let has_it = |task: &Task| task.state == LaneState::Running(cpu.0);
@@ -191,26 +183,18 @@ impl Painter {
                 self.set_state(believed, LaneState::Unknown, seen);
             }
         }
-        self.leave_others(cpu, tid);
+        for &(other, seen) in &switch.left {
+            self.set_running(other, None, seen);
+            self.set_state(tid, LaneState::Unknown, seen);
+        }
+        let now = self.now;
         self.set_running(cpu, Some(Thread::of(system, tid)), now);
         self.task(tid, system);
         self.set_state(tid, LaneState::Running(cpu.0), now);
     }
 
-    /// Takes a thread from the other CPUs on which it was believed to run. The idle thread is on many.
-    fn leave_others(&mut self, cpu: Cpu, tid: Tid) {
-        let has_it = |(other, at): &(&Cpu, &Processor)| {
-            tid != Tid(0) && **other != cpu && at.running.as_ref().is_some_and(|thread| thread.tid == tid)
-        };
-        let others: Vec<(Cpu, Time)> =
-            self.cpus.iter().filter(has_it).map(|(other, at)| (*other, at.seen)).collect();
-        for (other, seen) in others {
-            self.set_running(other, None, seen);
-            self.set_state(tid, LaneState::Unknown, seen);
-        }
-    }
-
     fn lose(&mut self, loss: &Loss) {
+        self.running.lose(loss);
         let is_programs = loss.pid.is_some();
         let hole = Hole { from: loss.from, to: loss.to, cpu: loss.cpu.map(|cpu| cpu.0), is_programs };
         self.sheets.iter_mut().for_each(|sheet| sheet.hole(hole));
@@ -237,7 +221,6 @@ impl Painter {
         self.cpus.entry(cpu).or_insert_with(|| Processor {
             running: None,
             since: now,
-            seen: now,
             interrupts: Vec::new(),
         })
     }
