@@ -51,7 +51,7 @@ Examples:
   sordino explain
   sordino explain --event motor:period --over 50us
   sordino explain --thread irq/36-eth0
-  sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --to 20s
+  sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --until 20s
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
     #[command(flatten)]

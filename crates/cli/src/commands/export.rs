@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::commands::events::Selection;
 use crate::quantities;
 use crate::terminal::answer;
-use crate::trace::Recording;
+use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
 use output::Destination;
 use serde_json::json;
@@ -25,18 +25,21 @@ const PORTION: usize = 1 << 18;
 /// The export has the selected events, and lost records in their place. docs/export.md says what each format keeps and
 /// what it can't have. A file gets its name when it is whole.
 #[derive(Args, Debug)]
+// `--to` is the format here.
+#[command(mut_arg("to", |until| until.visible_alias(None)))]
 #[command(after_help = "\
 Examples:
   sordino export --to perfetto -o motor.pftrace     # open it at https://ui.perfetto.dev
   sordino export sordino-20260131-120000 --to perfetto -o motor.pftrace --event 'sched_*, motor:*'
   sordino export --to csv --event motor:period -o motor.csv
+  sordino export --to perfetto --around 14:03:27.512384±2ms -o peak.pftrace
   sordino export --to perfetto | gzip > motor.pftrace.gz")]
 pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
     directory: Option<PathBuf>,
     /// Format of the export
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    to: Format,
+    #[arg(long = "to", value_enum, value_name = "FORMAT")]
+    format: Format,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -45,6 +48,8 @@ pub(crate) struct Options {
     force: bool,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    within: TimeOptions,
     /// Print the summary as JSON
     #[arg(long, requires = "output")]
     json: bool,
@@ -101,12 +106,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let wanted = options.selection.wanted()?;
     let mut recording = Recording::open(options.directory.as_deref())?;
     wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
+    recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
+    wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
     let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
     let [kernel_release, machine] = recording.kernel.clone();
     let origin = Origin { begin: recording.span().0, kernel_release, machine };
-    let mut exporter = options.to.exporter(&recording.classes, origin);
+    let mut exporter = options.format.exporter(&recording.classes, origin);
     let mut out =
-        Destination::open(options.output.as_deref(), options.force, options.to != Format::Perfetto)?;
+        Destination::open(options.output.as_deref(), options.force, options.format != Format::Perfetto)?;
     let (mut buffer, mut exported, mut is_read) = (Vec::new(), Exported::default(), true);
     let mut bytes = 0;
     exporter.begin(&mut buffer);

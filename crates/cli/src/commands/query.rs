@@ -31,7 +31,7 @@ use std::rc::Rc;
 Examples:
   sordino query
   sordino query latency --where '$prio < 100'
-  sordino query active --per comm,cpu --from 10s --to 20s
+  sordino query active --per comm,cpu --from 10s --until 20s
   sordino query syscalls --where '$comm == \"motor\"' --top 5
   sordino query duration --begin net:request --end net:answer --by id
   sordino query period --event motor:period --json")]
