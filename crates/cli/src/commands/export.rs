@@ -12,7 +12,7 @@ use output::Destination;
 use serde_json::json;
 use sordino_event::text::{count, printable};
 use sordino_event::{Classes, Domain};
-use sordino_export::{Chrome, Csv, Exporter, Json, Origin, Perfetto};
+use sordino_export::{Chrome, Csv, Exporter, Json, Origin, Paje, Perfetto};
 use sordino_timeline::Item;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,6 +61,8 @@ enum Format {
     Perfetto,
     /// JSON of trace events for chrome://tracing and others: runs, interrupts, events
     Chrome,
+    /// Text for pj_dump and ViTE: runs, interrupts, states of threads and fibers, wake-ups, events
+    Paje,
     /// Comma-separated values, one line for each event, with its fields as JSON
     Csv,
     /// JSON lines, as 'sordino events --json' prints them
@@ -72,6 +74,7 @@ impl Format {
         match self {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
+            Self::Paje => Box::new(Paje::new(classes, &origin)),
             Self::Csv => Box::new(Csv::new(classes)),
             Self::Json => Box::new(Json::new(classes)),
         }
