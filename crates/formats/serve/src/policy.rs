@@ -16,13 +16,13 @@ pub enum Method {
     Head,
     /// OPTIONS: a browser's question before a request from another origin (preflight).
     Options,
-    /// Any other method.
+    /// Any other method, which is refused.
     Other,
 }
 
 /// A request, as far as it decides about the answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct PageRequest<'a> {
     /// The method of the request.
     pub method: Method,
     /// The target as it was sent: a path, and perhaps a query.
@@ -36,7 +36,7 @@ pub struct Asked<'a> {
 /// The content of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The trace.
+    /// The trace as a file.
     Trace,
     /// A file of the viewer's page: the names of its directories, and its own.
     File(Vec<String>),
@@ -46,14 +46,14 @@ pub enum Answer {
 
 /// The reason why a request gets no content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum HttpRefusal {
     /// No content for this sender: the token, the host or the origin is wrong. Says nothing about what exists.
     NotFound,
     /// A method that changes something.
     Method,
 }
 
-impl Refusal {
+impl HttpRefusal {
     /// Returns the status code of HTTP.
     pub const fn status(self) -> u16 {
         match self {
@@ -65,7 +65,7 @@ impl Refusal {
 
 /// The server's rules: who gets what.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct AccessRules {
     /// The secret in every path.
     pub token: String,
     /// The port on the loopback address.
@@ -74,34 +74,36 @@ pub struct Policy {
     pub has_page: bool,
 }
 
-impl Policy {
+impl AccessRules {
     /// Decides about a request.
     ///
     /// # Errors
-    /// The [`Refusal`], if the request gets no content.
+    /// The [`HttpRefusal`], if the request gets no content.
     ///
     /// ```
-    /// use sordino_serve::{Answer, Asked, Method, Policy};
-    /// let policy = Policy { token: "s3cret".into(), port: 9001, has_page: false };
-    /// let asked = Asked {
+    /// use sordino_serve::{Answer, PageRequest, Method, AccessRules};
+    /// let policy = AccessRules { token: "s3cret".into(), port: 9001, has_page: false };
+    /// let asked = PageRequest {
     ///     method: Method::Get,
     ///     target: "/s3cret/trace",
     ///     host: Some("127.0.0.1:9001"),
     ///     origin: Some("https://ui.perfetto.dev"),
     /// };
     /// assert_eq!(policy.answer(asked), Ok(Answer::Trace));
-    /// assert!(policy.answer(Asked { target: "/guess/trace", ..asked }).is_err());
-    /// assert!(policy.answer(Asked { origin: Some("https://example.org"), ..asked }).is_err());
+    /// assert!(policy.answer(PageRequest { target: "/guess/trace", ..asked }).is_err());
+    /// assert!(policy.answer(PageRequest { origin: Some("https://example.org"), ..asked }).is_err());
     /// ```
-    pub fn answer(&self, asked: Asked<'_>) -> Result<Answer, Refusal> {
-        let path = self.path(asked).ok_or(Refusal::NotFound)?;
+    pub fn answer(&self, asked: PageRequest<'_>) -> Result<Answer, HttpRefusal> {
+        let path = self.path(asked).ok_or(HttpRefusal::NotFound)?;
         match (asked.method, path.as_slice()) {
-            (Method::Other, _) => Err(Refusal::Method),
+            (Method::Other, _) => Err(HttpRefusal::Method),
             (Method::Options, ["trace"]) if asked.origin.is_some() => Ok(Answer::Permission),
-            (Method::Options, _) => Err(Refusal::Method),
+            (Method::Options, _) => Err(HttpRefusal::Method),
             (_, ["trace"]) => Ok(Answer::Trace),
-            (_, ["ui", rest @ ..]) if self.has_page => file(rest).map(Answer::File).ok_or(Refusal::NotFound),
-            _ => Err(Refusal::NotFound),
+            (_, ["ui", rest @ ..]) if self.has_page => {
+                file(rest).map(Answer::File).ok_or(HttpRefusal::NotFound)
+            }
+            _ => Err(HttpRefusal::NotFound),
         }
     }
 
@@ -111,7 +113,7 @@ impl Policy {
     }
 
     /// Returns the names in the path behind the token; `None` if the sender may not know that anything is here.
-    fn path<'a>(&self, asked: Asked<'a>) -> Option<Vec<&'a str>> {
+    fn path<'a>(&self, asked: PageRequest<'a>) -> Option<Vec<&'a str>> {
         let own = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         let is_own = |host: &str| own.iter().any(|name| name == host);
         let from = asked.origin.is_none_or(|origin| {
@@ -152,62 +154,70 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PUBLIC: Asked<'_> = Asked {
+    const PUBLIC: PageRequest<'_> = PageRequest {
         method: Method::Get,
         target: "/token/trace",
         host: Some("127.0.0.1:9001"),
         origin: Some(PUBLIC_PAGE),
     };
-    const OWN: Asked<'_> = Asked { origin: None, ..PUBLIC };
+    const OWN: PageRequest<'_> = PageRequest { origin: None, ..PUBLIC };
 
-    fn policy(has_page: bool) -> Policy {
-        Policy { token: "token".to_owned(), port: 9001, has_page }
+    fn policy(has_page: bool) -> AccessRules {
+        AccessRules { token: "token".to_owned(), port: 9001, has_page }
     }
 
     #[test]
     fn the_trace_is_for_the_viewer_alone() {
         assert_eq!(policy(false).answer(PUBLIC), Ok(Answer::Trace));
-        assert_eq!(policy(false).answer(Asked { method: Method::Options, ..PUBLIC }), Ok(Answer::Permission));
+        assert_eq!(
+            policy(false).answer(PageRequest { method: Method::Options, ..PUBLIC }),
+            Ok(Answer::Permission)
+        );
         assert_eq!(policy(true).answer(OWN), Ok(Answer::Trace));
         // Firefox sends the origin with a page's requests to its own server, too.
-        let own = Asked { origin: Some("http://127.0.0.1:9001"), ..OWN };
+        let own = PageRequest { origin: Some("http://127.0.0.1:9001"), ..OWN };
         assert_eq!(policy(true).answer(own), Ok(Answer::Trace));
         for (asked, has_page) in [
             (PUBLIC, true),
-            (Asked { origin: Some("null"), ..PUBLIC }, false),
-            (Asked { origin: Some("https://ui.perfetto.dev.example.org"), ..PUBLIC }, false),
-            (Asked { host: Some("attacker.example:9001"), ..OWN }, true),
-            (Asked { host: Some("127.0.0.1:9002"), ..OWN }, true),
-            (Asked { host: None, ..OWN }, true),
-            (Asked { target: "/trace", ..OWN }, true),
-            (Asked { target: "/toke/trace", ..OWN }, true),
-            (Asked { target: "/token", ..OWN }, true),
-            (Asked { target: "/token/trace/more", ..OWN }, true),
+            (PageRequest { origin: Some("null"), ..PUBLIC }, false),
+            (PageRequest { origin: Some("https://ui.perfetto.dev.example.org"), ..PUBLIC }, false),
+            (PageRequest { host: Some("attacker.example:9001"), ..OWN }, true),
+            (PageRequest { host: Some("127.0.0.1:9002"), ..OWN }, true),
+            (PageRequest { host: None, ..OWN }, true),
+            (PageRequest { target: "/trace", ..OWN }, true),
+            (PageRequest { target: "/toke/trace", ..OWN }, true),
+            (PageRequest { target: "/token", ..OWN }, true),
+            (PageRequest { target: "/token/trace/more", ..OWN }, true),
         ] {
-            assert_eq!(policy(has_page).answer(asked), Err(Refusal::NotFound), "{asked:?}");
+            assert_eq!(policy(has_page).answer(asked), Err(HttpRefusal::NotFound), "{asked:?}");
         }
         for method in [Method::Other, Method::Options] {
-            assert_eq!(policy(true).answer(Asked { method, ..OWN }), Err(Refusal::Method));
+            assert_eq!(policy(true).answer(PageRequest { method, ..OWN }), Err(HttpRefusal::Method));
         }
     }
 
     #[test]
     fn files_of_the_page_are_those_below_its_directory() {
-        let of = |target| policy(true).answer(Asked { target, ..OWN });
+        let of = |target| policy(true).answer(PageRequest { target, ..OWN });
         let file = |names: &[&str]| Ok(Answer::File(names.iter().map(|&name| name.to_owned()).collect()));
         assert_eq!(of("/token/ui/"), file(&["index.html"]));
         assert_eq!(of("/token/ui/v52.0-6b/engine_bundle.js?x=/../"), file(&["v52.0-6b", "engine_bundle.js"]));
-        for target in ["/token/ui/../x", "/token/ui/.git", "/token/ui/a//b", "/token/ui/%2e%2e/x", "/token/ui/a\\b"] {
-            assert_eq!(of(target), Err(Refusal::NotFound), "{target}");
+        for target in
+            ["/token/ui/../x", "/token/ui/.git", "/token/ui/a//b", "/token/ui/%2e%2e/x", "/token/ui/a\\b"]
+        {
+            assert_eq!(of(target), Err(HttpRefusal::NotFound), "{target}");
         }
-        assert_eq!(policy(false).answer(Asked { target: "/token/ui/", ..OWN }), Err(Refusal::NotFound));
+        assert_eq!(
+            policy(false).answer(PageRequest { target: "/token/ui/", ..OWN }),
+            Err(HttpRefusal::NotFound)
+        );
     }
 
     proptest! {
         #[test]
         fn no_target_leads_out_of_the_directory(target in ".{0,600}", has_page: bool) {
             let target = format!("/token/{target}");
-            if let Ok(Answer::File(names)) = policy(has_page).answer(Asked { target: &target, ..OWN }) {
+            if let Ok(Answer::File(names)) = policy(has_page).answer(PageRequest { target: &target, ..OWN }) {
                 prop_assert!(has_page && names.len() <= DEEPEST);
                 prop_assert!(names.iter().all(|name| !name.contains('/') && !name.starts_with('.')));
             }
@@ -217,7 +227,7 @@ mod tests {
         fn nothing_is_answered_without_the_token(target in "/[a-z]{0,8}/(trace|ui/)", method in 0..4usize) {
             prop_assume!(!target.starts_with("/token/"));
             let method = [Method::Get, Method::Head, Method::Options, Method::Other][method];
-            let asked = Asked { method, target: &target, ..OWN };
+            let asked = PageRequest { method, target: &target, ..OWN };
             prop_assert!(policy(true).answer(asked).is_err());
         }
     }

@@ -19,5 +19,5 @@ mod policy;
 mod server;
 
 pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
-pub use policy::{Answer, Asked, Method, Policy, Refusal};
-pub use server::{Content, Server, Stopper};
+pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
+pub use server::{ServedFiles, Server, Stopper};

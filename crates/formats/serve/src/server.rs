@@ -1,7 +1,7 @@
 //! The socket, the files and the answers.
 
 use crate::page::{Shown, address};
-use crate::policy::{Answer, Asked, Method, Policy, Refusal};
+use crate::policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
 use crate::{PUBLIC_PAGE, PUBLIC_PORT};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_dirfd::Dir;
@@ -24,7 +24,7 @@ const CONTAINED: &str = "default-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-
 
 /// The files that are served.
 #[derive(Debug)]
-pub struct Content {
+pub struct ServedFiles {
     /// The trace, which is read from its begin.
     pub trace: File,
     /// The directory of the viewer's page; `None` if its public page shows the trace.
@@ -34,8 +34,8 @@ pub struct Content {
 /// A server on the loopback address.
 pub struct Server {
     http: Arc<tiny_http::Server>,
-    policy: Policy,
-    content: Arc<Content>,
+    policy: AccessRules,
+    content: Arc<ServedFiles>,
 }
 
 /// Ends a server, from any thread.
@@ -56,7 +56,7 @@ impl fmt::Debug for Server {
 }
 
 impl Stopper {
-    /// Makes [`Server::run`] return.
+    /// Makes [`Server::run`] return soon.
     pub fn stop(&self) {
         self.0.unblock();
     }
@@ -68,7 +68,7 @@ impl Server {
     ///
     /// # Errors
     /// The kernel's error: `AddrInUse` if another program has the port.
-    pub fn bind(port: Option<u16>, content: Content) -> io::Result<Self> {
+    pub fn bind(port: Option<u16>, content: ServedFiles) -> io::Result<Self> {
         let has_page = content.page.is_some();
         let port = port.unwrap_or(if has_page { 0 } else { PUBLIC_PORT });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -76,19 +76,19 @@ impl Server {
         let http = tiny_http::Server::from_listener(listener, None).map_err(io::Error::other)?;
         Ok(Self {
             http: Arc::new(http),
-            policy: Policy { token: token()?, port, has_page },
+            policy: AccessRules { token: token()?, port, has_page },
             content: Arc::new(content),
         })
     }
 
-    /// Returns the port.
+    /// Returns the port on the loopback address.
     pub const fn port(&self) -> u16 {
         self.policy.port
     }
 
     /// Returns the address that a browser is to open, which contains the secret token.
     pub fn address(&self, shown: Option<Shown>) -> String {
-        let Policy { token, port, has_page } = &self.policy;
+        let AccessRules { token, port, has_page } = &self.policy;
         let own = format!("http://127.0.0.1:{port}/{token}");
         let page = if *has_page { format!("{own}/ui") } else { PUBLIC_PAGE.to_owned() };
         address(&page, &format!("{own}/trace"), shown)
@@ -114,7 +114,7 @@ impl Server {
             };
             let answer = self.policy.answer(asked(&request));
             let is_crowded = sending.fetch_add(1, Ordering::Relaxed) >= MOST;
-            let answer = if is_crowded { Err(503) } else { answer.map_err(Refusal::status) };
+            let answer = if is_crowded { Err(503) } else { answer.map_err(HttpRefusal::status) };
             let (content, reader) = (Arc::clone(&self.content), self.policy.reader());
             let done = Arc::clone(&sending);
             let send = move || {
@@ -139,7 +139,7 @@ fn token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn asked(request: &Request) -> Asked<'_> {
+fn asked(request: &Request) -> PageRequest<'_> {
     let method = match request.method() {
         tiny_http::Method::Get => Method::Get,
         tiny_http::Method::Head => Method::Head,
@@ -152,14 +152,14 @@ fn asked(request: &Request) -> Asked<'_> {
         // Two values contradict each other.
         if values.next().is_some() { Some("") } else { first }
     };
-    Asked { method, target: request.url(), host: field("Host"), origin: field("Origin") }
+    PageRequest { method, target: request.url(), host: field("Host"), origin: field("Origin") }
 }
 
 /// Sends the answer, and lets pages of origin `reader` read it.
 fn respond(
     request: Request,
     answer: Result<Answer, u16>,
-    content: &Content,
+    content: &ServedFiles,
     reader: Option<&'static str>,
 ) -> io::Result<()> {
     let found = match answer {
@@ -183,7 +183,8 @@ fn respond(
             ("Vary", "Origin"),
         ]);
     }
-    let headers = fields.into_iter().filter_map(|(name, value)| Header::from_bytes(name, value).ok()).collect();
+    let headers =
+        fields.into_iter().filter_map(|(name, value)| Header::from_bytes(name, value).ok()).collect();
     let response = Response::new(StatusCode(status), headers, bytes, Some(length), None);
     request.respond(response.with_chunked_threshold(usize::MAX))
 }
@@ -199,11 +200,17 @@ struct Body {
 
 impl Body {
     const fn none(status: u16) -> Self {
-        Self { status, kind: "text/plain", cache: "no-store", length: 0, reader: FromBegin { file: None, at: 0, end: 0 } }
+        Self {
+            status,
+            kind: "text/plain",
+            cache: "no-store",
+            length: 0,
+            reader: FromBegin { file: None, at: 0, end: 0 },
+        }
     }
 }
 
-fn page_file(content: &Content, names: &[String]) -> io::Result<Body> {
+fn page_file(content: &ServedFiles, names: &[String]) -> io::Result<Body> {
     let page = content.page.as_ref().ok_or(io::ErrorKind::NotFound)?;
     let path: PathBuf = names.iter().collect();
     body(&page.read(&path)?, kind(names.last().map_or("", String::as_str)), "no-cache")
@@ -212,7 +219,13 @@ fn page_file(content: &Content, names: &[String]) -> io::Result<Body> {
 fn body(file: &File, kind: &'static str, cache: &'static str) -> io::Result<Body> {
     let end = file.metadata()?.len();
     let length = usize::try_from(end).map_err(io::Error::other)?;
-    Ok(Body { status: 200, kind, cache, length, reader: FromBegin { file: Some(file.try_clone()?), at: 0, end } })
+    Ok(Body {
+        status: 200,
+        kind,
+        cache,
+        length,
+        reader: FromBegin { file: Some(file.try_clone()?), at: 0, end },
+    })
 }
 
 /// Returns the media type of a file by its name.
@@ -270,7 +283,7 @@ mod tests {
             fs::write(directory.path().join("trace"), vec![7u8; 3_000_000]).unwrap();
             let trace = File::open(directory.path().join("trace")).unwrap();
             let page = has_page.then(|| Dir::open(directory.path()).unwrap());
-            let server = Arc::new(Server::bind(Some(0), Content { trace, page }).unwrap());
+            let server = Arc::new(Server::bind(Some(0), ServedFiles { trace, page }).unwrap());
             let runs = Arc::clone(&server);
             Self { server, thread: Some(thread::spawn(move || runs.run())), directory }
         }
@@ -280,7 +293,8 @@ mod tests {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
             let (port, token) = (self.server.port(), &self.server.policy.token);
             let line = line.replace("TOKEN", token);
-            let request = format!("{line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{fields}\r\n");
+            let request =
+                format!("{line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{fields}\r\n");
             stream.write_all(request.as_bytes()).unwrap();
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).unwrap();
@@ -303,7 +317,10 @@ mod tests {
         let running = Running::start(true);
         let (head, page) = running.ask("GET /TOKEN/ui/", "");
         assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/html"), "{head}");
-        assert!(head.contains("default-src 'self'") && !head.contains("Access-Control-Allow-Origin"), "{head}");
+        assert!(
+            head.contains("default-src 'self'") && !head.contains("Access-Control-Allow-Origin"),
+            "{head}"
+        );
         assert_eq!(page, b"<p>page");
         let (head, trace) = running.ask("GET /TOKEN/trace", "");
         assert!(head.contains("200") && trace == vec![7u8; 3_000_000], "{head}");
@@ -332,7 +349,9 @@ mod tests {
         let (head, _) = running.ask("OPTIONS /TOKEN/trace", origin);
         assert!(head.starts_with("HTTP/1.1 204") && head.contains("Private-Network: true"), "{head}");
         assert!(running.ask("GET /TOKEN/ui/", "").0.starts_with("HTTP/1.1 404"));
-        assert!(running.server.address(None).starts_with("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"));
+        assert!(
+            running.server.address(None).starts_with("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:")
+        );
     }
 
     #[test]
