@@ -86,7 +86,13 @@ fn a_part_of_the_time_has_the_same_events_as_the_whole_there() {
     };
     let seconds = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
     let (from, to) = (seconds(first), seconds(last));
+    assert_eq!(listed(&["--from", &from, "--until", &to]), part(first, last));
     assert_eq!(listed(&["--from", &from, "--to", &to]), part(first, last));
+    let file = scene.fresh("json");
+    let exported = ["export", name, "--to", "json", "--from", &from, "--until", &to, "-o"];
+    scene.run(scene.command(&exported).arg(&file)).succeeded();
+    let exported = fs::read_to_string(&file).unwrap();
+    assert_eq!(items(&exported), part(first, last));
     assert_eq!(listed(&["--around", &format!("{from}±50us")]), part(first - 50_000, first + 50_000));
     let kernel: Vec<_> = part(first, last).into_iter().filter(|event| event["domain"] == "kernel").collect();
     let begin = recording.summary["begin_ns"].as_i64().unwrap();

@@ -201,6 +201,51 @@ fn csv_and_chrome_have_hostile_names() {
     assert_eq!(chrome["texts"], serde_json::to_value(&texts).unwrap());
 }
 
+/// The rows of pj_dump's table, which reads Pajé's format.
+fn pj_dump(scene: &Scene, file: &Path) -> Vec<Vec<String>> {
+    let ended = scene.run(Command::new("pj_dump").args(["--user-defined", "--float-precision=9"]).arg(file));
+    let rows = ended.succeeded().lines();
+    rows.map(|row| row.split(", ").map(ToOwned::to_owned).collect()).collect()
+}
+
+#[test]
+fn paje_has_the_same_events_run_times_and_wake_ups() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = recorded(&scene);
+    let events = listed(&scene, &recording);
+    let rows = pj_dump(&scene, &export(&scene, &recording, "paje"));
+    let of = |kind: &str| rows.iter().filter(move |row| row[0] == kind);
+    assert_eq!(counts(of("Event").map(|row| &*row[4])), count_by_name(events.iter()));
+    let nanos = |text: &str| text.replace('.', "").parse::<i64>().unwrap();
+    let end = of("Container").map(|row| row[4].parse::<f64>().unwrap()).fold(0.0, f64::max);
+    let mut theirs: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    // A run that the end of the recording cuts is a state there, and none of ours.
+    for row in of("State").filter(|row| row[2] == "Runs" && row[4].parse::<f64>().unwrap() < end - 1e-6) {
+        let tid = row[7].rsplit('/').next().unwrap().parse().unwrap_or(0);
+        let (count, sum) = theirs.entry(tid).or_default();
+        (*count, *sum) = (*count + 1, *sum + nanos(&row[5]));
+    }
+    let ours = runs(&events);
+    assert!(theirs.iter().all(|(tid, (count, _))| ours[tid].0 <= *count), "{theirs:?} {ours:?}");
+    let sums = |runs: &BTreeMap<i64, (i64, i64)>| runs.values().map(|run| run.1).sum::<i64>();
+    // pj_dump computes with floating-point numbers.
+    assert!((sums(&theirs) - sums(&ours)).abs() <= rows.len() as i64, "{theirs:?} {ours:?}");
+    let wakes = events.iter().filter(|event| event["name"] == "sched_waking").count();
+    let links = of("Link").count();
+    assert!(links > 0 && links <= wakes, "{links} links, {wakes} wake-ups");
+}
+
+#[test]
+fn paje_has_hostile_names() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let rows = pj_dump(&scene, &export(&scene, &recording, "paje"));
+    let events = listed(&scene, &recording);
+    assert_eq!(rows.iter().filter(|row| row[0] == "Event").count(), events.len());
+    let quoted = rows.iter().find(|row| row[0] == "Event").unwrap().join(", ");
+    assert!(quoted.contains("'text':"), "{quoted}");
+}
+
 #[test]
 fn an_output_that_exists_stays_and_a_failed_export_leaves_nothing() {
     let scene = Scene::checked();
@@ -252,4 +297,4 @@ fn a_full_disk_and_a_closed_pipe_end_an_export() {
 }
 
 /// All formats of one file.
-const FORMATS: [&str; 4] = ["perfetto", "chrome", "csv", "json"];
+const FORMATS: [&str; 5] = ["perfetto", "chrome", "paje", "csv", "json"];

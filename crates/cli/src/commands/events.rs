@@ -33,7 +33,7 @@ Examples:
   sordino events --event 'motor:*, sched_switch' --where '$cpu == 1'
   sordino events --where 'late > 50us && $comm == \"motor*\"'
   sordino events --around 14:03:27.512384±200us --where '$cpu == 1 || $prio < 100'
-  sordino events --from 1.5s --to 1.6s
+  sordino events --from 1.5s --until 1.6s
   sordino events --follow motor --event 'motor:period if late > 50us'
   sordino events --json --event npt:loop | jq 'select(.type == \"event\").fields'")]
 pub(crate) struct Options {

@@ -55,7 +55,7 @@ Examples:
   sordino explain --thread irq/36-eth0
   sordino explain --syscalls --where '$comm == \"motor\"'
   sordino explain --deadline sched_waking=1ms --thread motor
-  sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --to 20s
+  sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --until 20s
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
     #[command(flatten)]

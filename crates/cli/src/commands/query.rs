@@ -39,7 +39,7 @@ use std::time::Duration;
 Examples:
   sordino query
   sordino query latency --where '$prio < 100'
-  sordino query active --per comm,cpu --from 10s --to 20s
+  sordino query active --per comm,cpu --from 10s --until 20s
   sordino query syscalls --where '$comm == \"motor\"' --top 5
   sordino query duration --begin net:request --end net:answer --by id
   sordino query jitter --event motor:period --every 1ms

@@ -19,7 +19,7 @@ pub(crate) struct TimeOptions {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<TimePoint>,
     /// Read only what happened until this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long = "until", visible_alias = "to", value_name = "TIME", allow_hyphen_values = true)]
     to: Option<TimePoint>,
     /// Read only what happened near this time: PEAK±TIME (or PEAK+-TIME), such as 14:03:27.512384±200us [default
     /// TIME: 1ms]

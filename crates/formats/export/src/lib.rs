@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `chrome` | Chrome's JSON |
 //! | `lines` | CSV, and JSON lines |
+//! | `paje` | Pajé's text: containers with states, links and events |
 //! | `perfetto` | Perfetto's protobuf: scheduling, interrupts, events and wake-ups as tracks |
 //! | `runs` | the spans in which threads ran and interrupts were handled, for formats without scheduling |
 //! | `wire` | the encoding of protobuf messages |
@@ -16,12 +17,14 @@
 
 mod chrome;
 mod lines;
+mod paje;
 mod perfetto;
 mod runs;
 mod wire;
 
 pub use chrome::Chrome;
 pub use lines::{Csv, Json};
+pub use paje::Paje;
 pub use perfetto::Perfetto;
 
 use sordino_event::Time;

@@ -75,7 +75,8 @@ impl Spans {
     }
 }
 
-fn label(interrupt: &Interrupt<'_>) -> String {
+/// Returns the name of an interrupt; of the exit of a device's handler, the beginning of that of its entry.
+pub(crate) fn label(interrupt: &Interrupt<'_>) -> String {
     match interrupt {
         Interrupt::Irq(number, b"") => format!("irq {number}:"),
         Interrupt::Irq(number, name) => format!("irq {number}: {}", String::from_utf8_lossy(name)),

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
-use sordino_export::{Chrome, Csv, Exporter, Json, Perfetto};
+use sordino_export::{Chrome, Csv, Exporter, Json, Paje, Perfetto};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use support::{Kinds, each, origin};
@@ -59,9 +59,10 @@ fn peak(make: impl Fn(&Kinds) -> Box<dyn Exporter>, count: i64) -> (usize, isize
 type Make = fn(&Kinds) -> Box<dyn Exporter>;
 
 /// The formats, each with its writer.
-const FORMATS: [(&str, Make); 4] = [
+const FORMATS: [(&str, Make); 5] = [
     ("perfetto", |kinds| Box::new(Perfetto::new(&kinds.classes, origin()))),
     ("chrome", |kinds| Box::new(Chrome::new(&kinds.classes, origin()))),
+    ("paje", |kinds| Box::new(Paje::new(&kinds.classes, &origin()))),
     ("csv", |kinds| Box::new(Csv::new(&kinds.classes))),
     ("json", |kinds| Box::new(Json::new(&kinds.classes))),
 ];

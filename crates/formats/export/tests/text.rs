@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::Value;
-use sordino_export::{Chrome, Csv, Json};
+use sordino_export::{Chrome, Csv, Json, Paje};
 use support::{HOSTILE, Kinds, exported, origin};
 
 fn lossy(name: &[u8]) -> String {
@@ -85,4 +85,50 @@ fn chrome_has_hostile_names_and_losses() {
     let losses: Vec<&Value> = events.iter().filter(|event| event["cat"] == "loss").collect();
     assert_eq!(losses.len(), 3);
     assert!(losses.iter().any(|loss| loss["args"]["count"] == u64::MAX), "{losses:?}");
+}
+
+/// Returns the fields of each line of Pajé's text that is no definition, without the quotes.
+fn paje(text: &[u8]) -> Vec<Vec<String>> {
+    let lines = std::str::from_utf8(text).unwrap().lines().filter(|line| !line.starts_with('%'));
+    let fields = |line: &str| {
+        let quoted = line.split('"').enumerate();
+        let parts = quoted.flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().map(ToOwned::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        });
+        parts.collect::<Vec<_>>()
+    };
+    lines.map(fields).collect()
+}
+
+#[test]
+fn paje_has_each_event_once_and_runs_interrupts_and_links() {
+    let kinds = Kinds::new();
+    let bytes = exported(Paje::new(&kinds.classes, &origin()), &kinds.classes, kinds.rounds(500));
+    let lines = paje(&bytes);
+    let of = |first: &str, kind: &str| {
+        lines.iter().filter(|line| line[0] == first && line.iter().any(|field| field == kind)).count()
+    };
+    assert_eq!((of("9", "ET"), of("9", "EC")), (2000, 6000));
+    assert_eq!((of("6", "SR"), of("7", "SI"), of("8", "SI")), (2000, 1000, 1000));
+    // The first thread sleeps when it is woken for the second time.
+    assert_eq!((of("10", "LC"), of("11", "LC")), (1000, 1000));
+    let sleeping = lines.iter().filter(|line| line[0] == "6" && line[4] == "sleeping").count();
+    assert_eq!(sleeping, 1000);
+}
+
+#[test]
+fn paje_has_hostile_names_in_lines_of_equal_length_and_losses() {
+    let kinds = Kinds::new();
+    let bytes = exported(Paje::new(&kinds.classes, &origin()), &kinds.classes, kinds.hostile());
+    let lines = paje(&bytes);
+    let events: Vec<_> = lines.iter().filter(|line| line[0] == "9").collect();
+    assert!(events.iter().all(|line| line.len() == 7), "{events:?}");
+    let of = |kind: &str| events.iter().filter(|line| line[2] == kind).collect::<Vec<_>>();
+    assert_eq!((of("ET").len(), of("EC").len(), of("EM").len()), (8, 8, 1));
+    assert_eq!((of("EL").len(), of("ED").len()), (2, 1));
+    assert!(of("EL")[0][6].contains("18446744073709551615"));
+    assert_eq!(of("ET")[0][4], "'quoted' 'so' `too`");
+    let times: Vec<f64> = events.iter().map(|line| line[1].parse().unwrap()).collect();
+    assert!(times.is_sorted() && bytes.iter().all(|byte| *byte == b'\n' || *byte >= b' '));
 }

@@ -128,12 +128,12 @@ impl Within {
                 (
                     from,
                     to.map(at).transpose()?.unwrap_or(Time::MAX),
-                    if from > last { "--from" } else { "--to" },
+                    if from > last { "--from" } else { "--until" },
                 )
             }
         };
         if from > to {
-            return Err("--from is later than --to".to_owned());
+            return Err("--from is later than --until".to_owned());
         }
         if from > last || to < first {
             let shown = |time: Time| {
@@ -203,8 +203,8 @@ mod tests {
                 .unwrap_err()
                 .starts_with("--from: the recording has events from 2026-11-24 23")
         );
-        assert!(of(None, Some("20:00:00"), None).unwrap_err().starts_with("--to: "));
+        assert!(of(None, Some("20:00:00"), None).unwrap_err().starts_with("--until: "));
         assert!(of(None, None, Some("9s")).unwrap_err().starts_with("--around: "));
-        assert_eq!(of(Some("3s"), Some("2s"), None), Err("--from is later than --to".to_owned()));
+        assert_eq!(of(Some("3s"), Some("2s"), None), Err("--from is later than --until".to_owned()));
     }
 }

@@ -1,0 +1,23 @@
+//! A trace, and the page of a viewer that shows it, on the loopback address.
+//!
+//! A viewer that runs in a browser gets a trace by HTTP. Each program and each user of the machine can connect to the
+//! loopback address, and each page that the browser has open can send requests there. So every request needs the
+//! server's token, which is in the path; the host that it names is the loopback address (a name that an attacker's
+//! server resolves to it is refused); and only one other origin, the viewer's public page, may read an answer.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `policy` | which request gets what: a pure function |
+//! | `page` | the addresses of a viewer's page with a trace, and the part of the trace that it shows |
+//! | `server` | the socket, the files and the answers |
+//!
+//! The answers allocate, block and run in threads of their own.
+#![forbid(unsafe_code)]
+
+mod page;
+mod policy;
+mod server;
+
+pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
+pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
+pub use server::{ServedFiles, Server, Stopper};
