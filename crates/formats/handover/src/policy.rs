@@ -81,7 +81,7 @@ impl AccessRules {
     /// The [`HttpRefusal`], if the request gets no content.
     ///
     /// ```
-    /// use sordino_serve::{Answer, PageRequest, Method, AccessRules};
+    /// use sordino_handover::{Answer, PageRequest, Method, AccessRules};
     /// let policy = AccessRules { token: "s3cret".into(), port: 9001, has_page: false };
     /// let asked = PageRequest {
     ///     method: Method::Get,

@@ -2,7 +2,7 @@
 
 use crate::page::{Shown, address};
 use crate::policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
-use crate::{PUBLIC_PAGE, PUBLIC_PORT};
+use crate::{HandoverError, PUBLIC_PAGE, PUBLIC_PORT};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_dirfd::Dir;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -67,11 +67,15 @@ impl Server {
     /// server's own, any free one.
     ///
     /// # Errors
-    /// The kernel's error: `AddrInUse` if another program has the port.
-    pub fn bind(port: Option<u16>, content: ServedFiles) -> io::Result<Self> {
+    /// [`HandoverError::Taken`] if another program has the port; the kernel's error otherwise.
+    pub fn bind(port: Option<u16>, content: ServedFiles) -> Result<Self, HandoverError> {
         let has_page = content.page.is_some();
         let port = port.unwrap_or(if has_page { 0 } else { PUBLIC_PORT });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
+                io::ErrorKind::AddrInUse => HandoverError::Taken(port),
+                _ => error.into(),
+            })?;
         let port = listener.local_addr()?.port();
         let http = tiny_http::Server::from_listener(listener, None).map_err(io::Error::other)?;
         Ok(Self {
@@ -127,6 +131,17 @@ impl Server {
             }
         }
     }
+}
+
+/// Opens the directory of a page.
+///
+/// # Errors
+/// [`HandoverError::NoPage`] if it can't be opened, or has no `index.html`.
+pub fn open_page(directory: &Path) -> Result<Dir, HandoverError> {
+    let no_page = |reason: String| HandoverError::NoPage { directory: directory.to_owned(), reason };
+    let dir = Dir::open(directory).map_err(|error| no_page(error.to_string()))?;
+    dir.read("index.html").map_err(|error| no_page(format!("index.html: {error}")))?;
+    Ok(dir)
 }
 
 /// Returns 128 random bits as text.
