@@ -115,3 +115,20 @@ impl fmt::Display for Seqno {
         self.0.fmt(f)
     }
 }
+
+/// A timestamp of a trace's clock, in its ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// The timestamp so many ticks before this one; the first one if there is none.
+    pub const fn before(self, ticks: u64) -> Self {
+        Self(self.0.saturating_sub(ticks))
+    }
+
+    /// The timestamp so many ticks after this one; the last one if there is none.
+    pub const fn after(self, ticks: u64) -> Self {
+        Self(self.0.saturating_add(ticks))
+    }
+}

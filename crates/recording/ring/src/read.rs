@@ -26,7 +26,7 @@ use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
 };
 use crate::map::Mapping;
-use crate::number::Seqno;
+use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
@@ -193,8 +193,8 @@ impl Reader {
         let [timestamp, head, lost] = source.words(LEFT);
         let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
         let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
-        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| timestamp);
-        let content = Content::new(end, first, timestamp, lost);
+        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| Ticks(timestamp));
+        let content = Content::new(end, first, Ticks(timestamp), lost);
         let (bytes, size) = (self.data(number), self.geometry.size());
         SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }

@@ -3,7 +3,7 @@
 use super::Reader;
 use super::packet::Copied;
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use crate::number::Seqno;
+use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, plain};
@@ -128,7 +128,7 @@ impl Reader {
             _ => {
                 let [timestamp, left, lost] = source.words(LEFT);
                 let bytes = source.packet(start..self.end(Head(left)));
-                Copied { bytes, left: Some((timestamp, lost)), unfinished: 0 }
+                Copied { bytes, left: Some((Ticks(timestamp), lost)), unfinished: 0 }
             }
         }
     }

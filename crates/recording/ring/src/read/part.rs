@@ -3,6 +3,7 @@
 use super::packet::{Copied, packets};
 use super::{Corrupt, Packet, Reader};
 use crate::layout::{LEFT, PACKET_HEADER};
+use crate::number::Ticks;
 use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::plain;
@@ -40,7 +41,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn part(&mut self, now: impl FnOnce() -> u64) -> Result<Option<Packet>, Corrupt> {
+    pub fn part(&mut self, now: impl FnOnce() -> Ticks) -> Result<Option<Packet>, Corrupt> {
         let head = self.head()?;
         let (now, lost) = (now(), self.lost());
         if self.handed_out.taken {
