@@ -116,6 +116,37 @@ impl fmt::Display for Seqno {
     }
 }
 
+/// An offset in bytes from a ring's first sub-buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct RingOffset(pub u32);
+
+impl RingOffset {
+    /// The offset of the sub-buffer with this index, of `2^bits` bytes.
+    #[inline(always)]
+    pub const fn of_sub_buffer(index: u32, bits: u32) -> Self {
+        Self(index << bits)
+    }
+
+    /// The offset `bytes` behind this one.
+    #[inline(always)]
+    pub const fn after(self, bytes: u32) -> Self {
+        Self(self.0 + bytes)
+    }
+
+    /// The index of its sub-buffer, of `2^bits` bytes.
+    #[inline(always)]
+    pub const fn sub_buffer(self, bits: u32) -> u32 {
+        self.0 >> bits
+    }
+
+    /// The bytes between the start of its sub-buffer, of `size` bytes, and this offset.
+    #[inline(always)]
+    pub const fn within(self, size: u32) -> u32 {
+        self.0 & (size - 1)
+    }
+}
+
 /// A timestamp of a trace's clock, in its ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]

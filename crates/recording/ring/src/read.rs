@@ -158,7 +158,7 @@ impl Reader {
         let (head, size) = (self.head()?, self.geometry.size() as u64);
         let waiting = u64::from(head.seqno().since(self.seqno)) * size;
         let capacity = u64::from(self.geometry.count) * size;
-        let used = (waiting + (u64::from(head.start()) & (size - 1))).min(capacity);
+        let used = (waiting + (u64::from(head.start().within(size as u32)))).min(capacity);
         Ok(Fill { used, capacity })
     }
 
@@ -249,8 +249,8 @@ impl Reader {
         // words of sub-buffer switches.
         let head = Head(self.header.head.load(Acquire));
         let ahead = head.seqno().since(self.seqno);
-        let offset = head.start() & (self.geometry.size() as u32 - 1);
-        let number = head.start() >> self.geometry.bits;
+        let offset = head.start().within(self.geometry.size() as u32);
+        let number = head.start().sub_buffer(self.geometry.bits);
         let in_its_place = match self.exchange {
             Some(_) => ahead <= i32::MAX as u32 && (number as usize) < self.geometry.sub_buffers(),
             None => {

@@ -59,7 +59,7 @@ impl Reader {
         let source = self.source(sub_buffer.number, self.exchange.is_some());
         let (start, size) = (self.handed_out.behind(), self.geometry.size() as u32);
         let filling = self.seqno == head.seqno();
-        let end = if filling { head.start() & (size - 1) } else { size };
+        let end = if filling { head.start().within(size) } else { size };
         let Some((_, marks)) = self.commit_words(sub_buffer.number) else {
             return filling.then(|| (source.packet(start..self.end(head)), end.max(start)));
         };
