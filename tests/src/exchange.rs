@@ -4,7 +4,7 @@ use crate::verified::Lanes;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::read::Content;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -106,7 +106,7 @@ impl Exchange {
         let mut sums = [0; 3];
         for (reader, known) in self.attached.readers.iter_mut().zip(&mut self.known) {
             let (cpu, overwritten) = (reader.cpu(), reader.overwritten());
-            let salvaged = reader.salvage(i64::MAX as u64, |packet| {
+            let salvaged = reader.salvage(Ticks(i64::MAX as u64), |packet| {
                 known.read(cpu, packet.content, &packet.bytes, overwritten, &self.fills, lanes);
             });
             sums[1] += salvaged.expect("a head that can be");
@@ -162,7 +162,7 @@ impl Known {
         }
         assert_eq!(at, bytes.len(), "{cpu:?}: the content ends inside a record");
         if content.lost.total != self.total {
-            self.hole(lanes, content.last_timestamp as i64);
+            self.hole(lanes, content.last_timestamp.0 as i64);
             self.total = content.lost.total;
         }
     }

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program, Refusal};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
 use std::process::Command;
@@ -59,7 +59,7 @@ impl Recorded {
                 reader.give_back();
             }
             if all {
-                reader.salvage(u64::MAX, |part| gather(&part.bytes)).unwrap();
+                reader.salvage(Ticks(u64::MAX), |part| gather(&part.bytes)).unwrap();
             }
         }
         numbers

@@ -5,7 +5,7 @@ use sordino_event::{Pid, Schema, catalogue};
 use sordino_filter::condition::{self, Context, Expression};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, Triggers, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
 use std::process::Command;
@@ -91,7 +91,7 @@ impl Session {
     fn bytes(&mut self) -> usize {
         let mut bytes = 0;
         for reader in &mut self.attached.readers {
-            reader.salvage(u64::MAX, |part| bytes += part.bytes.len() - PACKET_HEADER).unwrap();
+            reader.salvage(Ticks(u64::MAX), |part| bytes += part.bytes.len() - PACKET_HEADER).unwrap();
             assert_eq!(reader.lost().total, 0);
         }
         bytes

@@ -5,7 +5,7 @@ use sordino_event::{Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
 use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
@@ -111,7 +111,9 @@ impl Rings {
             rings.left += reader.waiting().unwrap();
             let is_shared = reader.cpu().is_none();
             reader
-                .salvage(u64::MAX, |part| rings.shared |= is_shared && part.bytes.len() > PACKET_HEADER)
+                .salvage(Ticks(u64::MAX), |part| {
+                    rings.shared |= is_shared && part.bytes.len() > PACKET_HEADER
+                })
                 .unwrap();
         }
         rings

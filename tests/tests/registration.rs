@@ -4,7 +4,7 @@ use sordino_event::catalogue;
 use sordino_intake::{Listener, Registration};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::read::Packet;
 use sordino_tests::{Compiler, NOBODY, Running, Scene, wait_until};
 use std::fs::{self, Permissions};
@@ -105,7 +105,7 @@ fn numbers(attached: &mut Attached) -> Vec<u32> {
                 numbers.push(u32::from_ne_bytes(number.try_into().unwrap()));
             }
         };
-        reader.salvage(i64::MAX as u64, read).unwrap();
+        reader.salvage(Ticks(i64::MAX as u64), read).unwrap();
     }
     numbers
 }

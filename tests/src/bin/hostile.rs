@@ -6,7 +6,7 @@ use rustix::net::{
 use sordino_percpu::primitive::{Relaxed, Release};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Header, POINTS, RingHeader};
-use sordino_ring::number::{Seqno, SlotIndex};
+use sordino_ring::number::{RingOffset, Seqno, SlotIndex};
 use sordino_ring::position::Head;
 use std::ffi::CString;
 use std::fs::File;
@@ -85,7 +85,7 @@ fn run_ahead(area: &Area, end: Instant) {
             if count > 0 {
                 let turn = ring.consumed.load(Relaxed).wrapping_add(count - 1);
                 let place = (turn & (count - 1)) << ring.bits.load(Relaxed);
-                ring.head.store(Head::entering(Seqno(turn), place).0, Release);
+                ring.head.store(Head::entering(Seqno(turn), RingOffset(place)).0, Release);
             }
         }
     }

@@ -59,7 +59,7 @@ impl KernelTrace {
         overwrite: bool,
         purpose: Purpose,
     ) -> Result<Self, Error> {
-        let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
+        let (begin_ticks, names) = (clock.ticks(&begin).0, purpose == Purpose::Keeping);
         let (uuid, events) = (sordino_inspect::uuid::random(), Vec::new());
         let mut trace = Self { uuid, events, names, begin_ticks, overwrite, dump: None };
         trace.write_metadata(directory, clock)?;

@@ -12,7 +12,7 @@ use sordino_event::Cpu;
 use sordino_intake::SupplyWaker;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
-use sordino_ring::number::{PointId, SlotIndex};
+use sordino_ring::number::{PointId, SlotIndex, Ticks};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -44,13 +44,13 @@ pub enum Order {
     /// Write all published records of this program and continue in these files, in the order of its streams.
     Rotate { number: usize, outputs: Vec<Output>, answer: Sender<Vec<StreamEnd>> },
     /// Copy the newest sub-buffers of all rings, back to this timestamp.
-    Copy { since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Copy { since: Ticks, answer: Sender<Vec<ProgramCopy>> },
     /// Copy the remaining records of a program that has ended.
-    Take { number: usize, since: u64, answer: Sender<Option<ProgramCopy>> },
+    Take { number: usize, since: Ticks, answer: Sender<Option<ProgramCopy>> },
     /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
     /// Return the kept copies, and copies of the rings' records from this timestamp on.
-    Live { owner: Addressees, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Live { owner: Addressees, since: Ticks, answer: Sender<Vec<ProgramCopy>> },
     /// Drop this value once all programs have been checked for snapshot requests.
     Sync(Sender<()>),
     /// Return the CPUs whose rings have advanced since the last such order.
@@ -78,7 +78,7 @@ pub enum DrainReport {
     Used { cpus: Vec<Cpu> },
     /// A program has requested a snapshot: its number, the tracepoint, the time, and copies of all rings from the
     /// requested time before it on.
-    Triggered { number: usize, point: PointId, at: u64, copies: Vec<ProgramCopy> },
+    Triggered { number: usize, point: PointId, at: Ticks, copies: Vec<ProgramCopy> },
 }
 
 /// The settings for snapshots requested by programs.
@@ -292,7 +292,7 @@ impl Drain {
                 continue;
             }
             let at = (self.now)();
-            let copies = self.copy(at.saturating_sub(triggers.last));
+            let copies = self.copy(at.before(triggers.last));
             last = Some(Instant::now());
             if !report(DrainReport::Triggered { number, point, at, copies }) {
                 return;
@@ -362,7 +362,7 @@ impl Drain {
         Some(self.programs.swap_remove(index))
     }
 
-    fn copy(&self, since: u64) -> Vec<ProgramCopy> {
+    fn copy(&self, since: Ticks) -> Vec<ProgramCopy> {
         self.programs.iter().map(|program| program.copy(since, self.now)).collect()
     }
 }
@@ -375,12 +375,12 @@ impl Streams {
         called.filter_map(Stream::cpu)
     }
 
-    fn copy(&self, since: u64, now: Now) -> ProgramCopy {
+    fn copy(&self, since: Ticks, now: Now) -> ProgramCopy {
         let streams = self.streams.iter().map(|stream| stream.copy(since, now)).collect();
         ProgramCopy { number: self.number, streams }
     }
 
-    fn live(&mut self, since: u64, now: Now) -> ProgramCopy {
+    fn live(&mut self, since: Ticks, now: Now) -> ProgramCopy {
         let streams = self.streams.iter_mut().map(|stream| stream.live(since, now)).collect();
         ProgramCopy { number: self.number, streams }
     }

@@ -8,6 +8,7 @@ use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_ring::layout::{PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use sordino_ring::number::Ticks;
 use sordino_ring::read::{self, Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,7 +48,7 @@ pub struct Output {
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// The first record's timestamp.
-    begin: u64,
+    begin: Ticks,
     /// The contents of the last packet that was left out.
     last: Content,
 }
@@ -235,8 +236,8 @@ impl Output {
         PacketHeader {
             uuid: self.uuid,
             stream_id: self.class.id(),
-            begin: content.first_timestamp,
-            end: content.last_timestamp,
+            begin: content.first_timestamp.0,
+            end: content.last_timestamp.0,
             content_bytes: content.end.into(),
             packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
             discarded: lost.total,
@@ -320,7 +321,7 @@ fn cut_short(file: &OwnedFd, end: u64) -> io::Error {
 }
 
 /// Returns a packet without records.
-fn empty(timestamp: u64, lost: Lost) -> Packet {
+fn empty(timestamp: Ticks, lost: Lost) -> Packet {
     let content =
         Content { end: FIRST_EVENT as u32, first_timestamp: timestamp, last_timestamp: timestamp, lost };
     Packet { bytes: vec![0; FIRST_EVENT], content }
@@ -349,8 +350,8 @@ mod tests {
     fn content(end: u32, timestamp: u64, lost: u64) -> Content {
         Content {
             end,
-            first_timestamp: timestamp,
-            last_timestamp: timestamp + 1,
+            first_timestamp: Ticks(timestamp),
+            last_timestamp: Ticks(timestamp + 1),
             lost: Lost { total: lost, too_large: 0 },
         }
     }

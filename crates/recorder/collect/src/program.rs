@@ -263,7 +263,7 @@ impl Traced {
         }
         // The value comes from the program and may be anything.
         let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
-        let from = clock.ticks(&clock.begin).saturating_add(after);
+        let from = clock.ticks(&clock.begin).after(after);
         let to = clock.ticks(&to);
         let reported = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
         self.notes.extend(reported.err().map(|error| error.to_string()));

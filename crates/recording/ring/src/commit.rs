@@ -153,7 +153,7 @@ unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
     // The end is never empty: no record ends with a sub-buffer's last byte. So the sub-buffer is not complete before
     // these words are written.
     let size = ring.geometry.size() as u32;
-    let unused = size - (head.start() & (size - 1));
+    let unused = size - head.start().within(size);
     // SAFETY: the caller guarantees a mapped shared ring (this function's # Safety); the head's start is an offset in
     // it.
     let (commits, _) = unsafe { ring.commits(head.start()) };
@@ -187,7 +187,7 @@ unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: &Record) {
 unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
     // SAFETY: the caller guarantees a mapped shared ring, and an offset in it (this function's # Safety).
     let (commits, marks) = unsafe { ring.commits(start.start()) };
-    let offset = start.start() as usize & (ring.geometry.size() - 1);
+    let offset = start.start().within(ring.geometry.size() as u32) as usize;
     if let Some(word) = marks.get(offset / MARKED) {
         mark(word, start.seqno(), 1 << (offset % MARKED / 8));
     }

@@ -115,3 +115,51 @@ impl fmt::Display for Seqno {
         self.0.fmt(f)
     }
 }
+
+/// An offset in bytes from a ring's first sub-buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct RingOffset(pub u32);
+
+impl RingOffset {
+    /// The offset of the sub-buffer with this index, of `2^bits` bytes.
+    #[inline(always)]
+    pub const fn of_sub_buffer(index: u32, bits: u32) -> Self {
+        Self(index << bits)
+    }
+
+    /// The offset `bytes` behind this one.
+    #[inline(always)]
+    pub const fn after(self, bytes: u32) -> Self {
+        Self(self.0 + bytes)
+    }
+
+    /// The index of its sub-buffer, of `2^bits` bytes.
+    #[inline(always)]
+    pub const fn sub_buffer(self, bits: u32) -> u32 {
+        self.0 >> bits
+    }
+
+    /// The bytes between the start of its sub-buffer, of `size` bytes, and this offset.
+    #[inline(always)]
+    pub const fn within(self, size: u32) -> u32 {
+        self.0 & (size - 1)
+    }
+}
+
+/// A timestamp of a trace's clock, in its ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// The timestamp so many ticks before this one; the first one if there is none.
+    pub const fn before(self, ticks: u64) -> Self {
+        Self(self.0.saturating_sub(ticks))
+    }
+
+    /// The timestamp so many ticks after this one; the last one if there is none.
+    pub const fn after(self, ticks: u64) -> Self {
+        Self(self.0.saturating_add(ticks))
+    }
+}

@@ -1,7 +1,7 @@
 //! Offset arithmetic, pure: the place of the next record, and the space that it takes.
 
 use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
-use crate::number::Seqno;
+use crate::number::{RingOffset, Seqno};
 
 /// The offset of a ring's writers, in one word.
 ///
@@ -20,8 +20,8 @@ pub struct Head(pub u64);
 impl Head {
     /// The head at the start of the sub-buffer with sequence number `seqno`, which lies at offset `offset`.
     #[inline(always)]
-    pub const fn entering(seqno: Seqno, offset: u32) -> Self {
-        Self(((seqno.0 as u64) << 32) + (offset + PACKET_HEADER as u32) as u64)
+    pub const fn entering(seqno: Seqno, offset: RingOffset) -> Self {
+        Self(((seqno.0 as u64) << 32) + offset.after(PACKET_HEADER as u32).0 as u64)
     }
 
     /// The head of a ring that no session uses. It equals no other head: a record never starts in a packet's header.
@@ -38,19 +38,19 @@ impl Head {
     }
 
     /// The offset of the next record, in bytes from the ring's first sub-buffer.
-    pub const fn start(self) -> u32 {
-        self.0 as u32 & !7
+    pub const fn start(self) -> RingOffset {
+        RingOffset(self.0 as u32 & !7)
     }
 
     /// The offset of the sub-buffer that the head is in. `other_bits` are the geometry's.
     #[inline(always)]
-    pub const fn sub_buffer(self, other_bits: u64) -> u32 {
-        self.0 as u32 & other_bits as u32
+    pub const fn sub_buffer(self, other_bits: u64) -> RingOffset {
+        RingOffset(self.0 as u32 & other_bits as u32)
     }
 
     /// Bytes of content in the sub-buffer; any number for an impossible head.
     pub const fn content_end(self, geometry: Geometry) -> u32 {
-        (self.start() & (geometry.size() as u32 - 1)).wrapping_sub(self.0 as u32 & 7)
+        self.start().within(geometry.size() as u32).wrapping_sub(self.0 as u32 & 7)
     }
 
     /// The head behind a record of `record_size`, which fits here.
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_head_tells_where_the_content_really_ends() {
-        let head = Head::entering(Seqno(7), 3 << 14);
-        assert_eq!((head.seqno().0, head.start()), (7, (3 << 14) + 80));
+        let head = Head::entering(Seqno(7), RingOffset(3 << 14));
+        assert_eq!((head.seqno().0, head.start().0), (7, (3 << 14) + 80));
         assert_eq!(head.content_end(SMALL), 80);
         let head = head.behind(RecordSize::of(16, 13));
-        assert_eq!((head.seqno().0, head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
+        assert_eq!((head.seqno().0, head.start().0, head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
         let head = head.behind(RecordSize::of(16, 8));
-        assert_eq!((head.start(), head.content_end(SMALL)), ((3 << 14) + 136, 136));
+        assert_eq!((head.start().0, head.content_end(SMALL)), ((3 << 14) + 136, 136));
     }
 
     #[test]
@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn what_no_sub_buffer_takes_is_too_large() {
-        let (head, bits, largest) = (Head::entering(Seqno(0), 0), SMALL.other_bits(), max_payload(SMALL));
+        let (head, bits, largest) =
+            (Head::entering(Seqno(0), RingOffset(0)), SMALL.other_bits(), max_payload(SMALL));
         assert_eq!(plan(head, RecordSize::of(16, largest), bits), Placement::Fit);
         assert_eq!(plan(head, RecordSize::of(16, largest + 1), bits), Placement::TooLarge);
     }

@@ -26,7 +26,7 @@ use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
 };
 use crate::map::Mapping;
-use crate::number::Seqno;
+use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
@@ -158,7 +158,7 @@ impl Reader {
         let (head, size) = (self.head()?, self.geometry.size() as u64);
         let waiting = u64::from(head.seqno().since(self.seqno)) * size;
         let capacity = u64::from(self.geometry.count) * size;
-        let used = (waiting + (u64::from(head.start()) & (size - 1))).min(capacity);
+        let used = (waiting + (u64::from(head.start().within(size as u32)))).min(capacity);
         Ok(Fill { used, capacity })
     }
 
@@ -193,8 +193,8 @@ impl Reader {
         let [timestamp, head, lost] = source.words(LEFT);
         let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
         let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
-        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| timestamp);
-        let content = Content::new(end, first, timestamp, lost);
+        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| Ticks(timestamp));
+        let content = Content::new(end, first, Ticks(timestamp), lost);
         let (bytes, size) = (self.data(number), self.geometry.size());
         SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }
@@ -249,8 +249,8 @@ impl Reader {
         // words of sub-buffer switches.
         let head = Head(self.header.head.load(Acquire));
         let ahead = head.seqno().since(self.seqno);
-        let offset = head.start() & (self.geometry.size() as u32 - 1);
-        let number = head.start() >> self.geometry.bits;
+        let offset = head.start().within(self.geometry.size() as u32);
+        let number = head.start().sub_buffer(self.geometry.bits);
         let in_its_place = match self.exchange {
             Some(_) => ahead <= i32::MAX as u32 && (number as usize) < self.geometry.sub_buffers(),
             None => {

@@ -1,7 +1,7 @@
 //! A ring as one side has it mapped: its header, and the memory that the header's offsets lead to.
 
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
-use crate::number::Seqno;
+use crate::number::{RingOffset, Seqno};
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
 use crate::write::{Full, IfFull, TimestampClock};
@@ -78,8 +78,8 @@ impl<'a> Ring<'a> {
 
     /// The address of the byte at offset `offset` from the first sub-buffer.
     #[inline(always)]
-    pub(crate) fn data(&self, offset: u32) -> *mut u8 {
-        self.data.wrapping_add(offset as usize)
+    pub(crate) fn data(&self, offset: RingOffset) -> *mut u8 {
+        self.data.wrapping_add(offset.0 as usize)
     }
 
     /// Finds the sub-buffer behind that of `head`: its sequence number and its offset. In a ring that overwrites, this
@@ -96,7 +96,7 @@ impl<'a> Ring<'a> {
         &self,
         head: Head,
         is_complete: impl FnOnce(Entry) -> bool,
-    ) -> Result<(Seqno, u32), NoSwitch> {
+    ) -> Result<(Seqno, RingOffset), NoSwitch> {
         let seqno = head.seqno().after(1);
         let number = if self.geometry.overwrite {
             // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
@@ -104,7 +104,7 @@ impl<'a> Ring<'a> {
         } else {
             self.next(seqno)?
         };
-        Ok((seqno, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
+        Ok((seqno, RingOffset(number.wrapping_mul((self.other_bits as u32).wrapping_neg()))))
     }
 
     /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite.
@@ -168,7 +168,8 @@ impl<'a> Ring<'a> {
     pub(crate) unsafe fn is_complete(&self, entry: Entry) -> bool {
         // SAFETY: the caller guarantees that the ring's commit words are mapped; the entry's sub-buffer is one of the
         // ring's.
-        let (commits, _) = unsafe { self.commits(entry.spare().number << self.geometry.bits) };
+        let (commits, _) =
+            unsafe { self.commits(RingOffset::of_sub_buffer(entry.spare().number, self.geometry.bits)) };
         // ORDER(view:D) pairs with commit:B: if the load sees all bytes committed, then what their writers wrote
         // precedes this writer's stores.
         all_committed(self.geometry, commits.committed.load(Acquire), entry.spare().uses)
@@ -178,15 +179,15 @@ impl<'a> Ring<'a> {
     #[inline(always)]
     pub(crate) fn switch(&self, head: Head, lost: u64) -> SwitchWords {
         let start = head.sub_buffer(self.other_bits);
-        SwitchWords { destination: self.data(start + LEFT as u32).cast(), lost }
+        SwitchWords { destination: self.data(start.after(LEFT as u32)).cast(), lost }
     }
 
     /// The commit words of the shared ring's sub-buffer at offset `offset`: the count, and the marks.
     ///
     /// # Safety
     /// This is a shared ring, its commit words are mapped, and `offset` is an offset in it.
-    pub(crate) unsafe fn commits(&self, offset: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
-        let number = (offset >> self.geometry.bits) as usize;
+    pub(crate) unsafe fn commits(&self, offset: RingOffset) -> (&'a CommitHeader, &'a [MarkWord]) {
+        let number = offset.sub_buffer(self.geometry.bits) as usize;
         let first =
             at(self.header, &self.header.commits).wrapping_add(number * self.geometry.commit_stride());
         let first = first.cast::<CommitHeader>();

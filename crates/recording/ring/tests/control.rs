@@ -4,7 +4,7 @@ mod support;
 use sordino_ring::control::{EnableMode, FileId, Program, Refusal};
 use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
 use sordino_ring::map;
-use sordino_ring::number::{PointId, Seqno, SlotIndex};
+use sordino_ring::number::{PointId, Seqno, SlotIndex, Ticks};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use support::*;
@@ -217,9 +217,12 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
         let reader = &mut attached.readers[0];
         let error = reader.take().map(drop).unwrap_err();
         assert_eq!((error.head, error.seqno), (head, Seqno(3)));
-        assert!(reader.part(|| 0).is_err() && reader.newest(0, usize::MAX, || 0).is_err());
+        assert!(
+            reader.part(|| Ticks(0)).is_err()
+                && reader.newest(Ticks::default(), usize::MAX, || Ticks(0)).is_err()
+        );
         assert!(reader.waiting().is_err() && reader.fill().is_err());
-        let _ = attached.readers.last().unwrap().salvage(0, drop);
+        let _ = attached.readers.last().unwrap().salvage(Ticks(0), drop);
     }
 }
 

@@ -3,12 +3,13 @@
 use crate::output::{Output, UnwrittenData};
 use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::Ticks;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
 use std::time::{Duration, Instant};
 
 /// Returns the present timestamp in the recording's clock.
-pub type Now = fn() -> u64;
+pub type Now = fn() -> Ticks;
 
 /// A ring, and the file that it is written to.
 #[derive(Debug)]
@@ -149,7 +150,7 @@ pub struct StreamCopy {
 
 impl StreamCopy {
     /// Returns the first timestamp of the packets that end at `since` or later.
-    pub fn first_since(&self, since: u64) -> Option<u64> {
+    pub fn first_since(&self, since: Ticks) -> Option<Ticks> {
         let contents = self.packets.iter().map(|packet| &packet.content);
         contents
             .filter(|content| content.last_timestamp >= since)
@@ -306,7 +307,7 @@ impl Stream {
     }
 
     /// Copies the newest packets of the ring, back to this timestamp.
-    pub(super) fn copy(&self, since: u64, now: Now) -> StreamCopy {
+    pub(super) fn copy(&self, since: Ticks, now: Now) -> StreamCopy {
         let (packets, corrupt) = match self.reader.newest(since, usize::MAX, now) {
             Ok(newest) => (newest.packets, None),
             Err(corrupt) => (Vec::new(), Some(corrupt)),
@@ -317,7 +318,7 @@ impl Stream {
     }
 
     /// Returns the kept copies, and copies of the ring's records from this timestamp on.
-    pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
+    pub(super) fn live(&mut self, since: Ticks, now: Now) -> StreamCopy {
         let retained = std::mem::take(&mut self.retained);
         let mut copy = self.copy(since, now);
         copy.gap = retained.packets.len();

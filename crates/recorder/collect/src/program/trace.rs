@@ -14,7 +14,7 @@ use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_inspect::quota::CpuQuota;
 use sordino_intake::Declared;
-use sordino_ring::number::PointId;
+use sordino_ring::number::{PointId, Ticks};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct ProgramTrace {
     pub(super) wake_up: Option<u64>,
     /// The time at which the session attached, in ticks of the trace's clock, if the program ran before. Earlier hits
     /// are not recorded.
-    pub(super) taken_up: Option<u64>,
+    pub(super) taken_up: Option<Ticks>,
     /// The tracepoints, in ascending order of their ids.
     pub(super) tracepoints: Arc<Vec<Declared>>,
     /// Unanswered hits since the trace began, or since the session began if it is in memory.
@@ -141,7 +141,7 @@ impl ProgramTrace {
     /// Returns the time at which the session attached, in nanoseconds since the epoch, if the program ran before.
     pub fn taken_up_ns(&self) -> Option<i64> {
         let place = self.place.as_ref()?;
-        Some(place.clock.time(self.taken_up?).0)
+        Some(place.clock.time(self.taken_up?.0).0)
     }
 
     /// Returns the full name of its tracepoint `id`.
@@ -217,7 +217,7 @@ impl ProgramTrace {
             environment.set("wake_up_futex", futex.cast_signed());
         }
         if let Some(ticks) = self.taken_up {
-            environment.set("taken_up", ticks.cast_signed());
+            environment.set("taken_up", ticks.0.cast_signed());
         }
         self.quota.iter().for_each(|quota| quota.tell(&mut environment));
         Ok(preamble(place.uuid, &environment, clock)?)

@@ -13,6 +13,7 @@ use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::threads;
 use sordino_inspect::threads::cpu_seconds;
+use sordino_ring::number::Ticks;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -78,12 +79,12 @@ impl Collector {
     }
 
     /// Returns copies of the newest packets of all rings, back to this timestamp.
-    pub(super) fn copy(&self, since: u64) -> Vec<ProgramCopy> {
+    pub(super) fn copy(&self, since: Ticks) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Copy { since, answer })
     }
 
     /// Returns copies of the newest packets of a program that has ended.
-    pub(super) fn take(&self, number: usize, since: u64) -> Option<ProgramCopy> {
+    pub(super) fn take(&self, number: usize, since: Ticks) -> Option<ProgramCopy> {
         self.ask(|answer| Order::Take { number, since, answer })
     }
 
@@ -93,7 +94,7 @@ impl Collector {
     }
 
     /// Returns the packets written since the last call, and the rings' records from this timestamp on.
-    pub(super) fn live(&self, owner: Addressees, since: u64) -> Vec<ProgramCopy> {
+    pub(super) fn live(&self, owner: Addressees, since: Ticks) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Live { owner, since, answer })
     }
 

@@ -19,6 +19,7 @@ use sordino_collect::watch::Nobody;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::Observation;
 use sordino_inspect::steal::StolenTime;
+use sordino_ring::number::Ticks;
 use sordino_ring::read::Packet;
 use sordino_tracefs::Page;
 use std::io;
@@ -31,7 +32,7 @@ pub(super) struct Contents {
     pub(super) purpose: Purpose,
     pub(super) misses: Misses,
     pub(super) clock: TraceClock,
-    pub(super) since: u64,
+    pub(super) since: Ticks,
     pub(super) end: Sample,
     pub(super) programs: Vec<Running>,
     pub(super) formats: Option<Arc<Formats>>,
@@ -89,12 +90,12 @@ impl Contents {
 
     /// Returns the first timestamp in the snapshot, limited to the time of the session: only a faulty program has
     /// others.
-    fn begin(&self) -> u64 {
+    fn begin(&self) -> Ticks {
         let streams = self.programs.iter().flat_map(|program| &program.copy.streams);
         let user = streams.filter_map(|stream| stream.first_since(self.since));
         let page = |(_, pages): &Pages| {
             let layout = &self.formats.as_ref()?.layout;
-            Some(Page::parse(pages.first()?, layout).ok()?.ticks)
+            Some(Ticks(Page::parse(pages.first()?, layout).ok()?.ticks))
         };
         let kernel = self.pages.iter().filter_map(page);
         let [earliest, latest] = [&self.clock.begin, &self.end].map(|sample| self.clock.ticks(sample));
@@ -103,7 +104,7 @@ impl Contents {
 }
 
 /// Writes the copied packets of a ring that are not older than `since`.
-fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: u64) -> Option<StreamEnd> {
+fn write_stream(trace: &ProgramTrace, stream: &StreamCopy, since: Ticks) -> Option<StreamEnd> {
     let is_selected = |packet: &&Packet| packet.content.last_timestamp >= since;
     // Records lost before the first packet are not missing from the snapshot.
     let before = stream.packets.iter().find(is_selected).map_or(stream.lost, Packet::lost_before);

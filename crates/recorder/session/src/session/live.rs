@@ -8,6 +8,7 @@ use sordino_collect::program::Traced;
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
+use sordino_ring::number::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -30,7 +31,7 @@ pub(super) const PLACE: &str = "live";
 pub(super) struct Live {
     pub(super) asked: Instant,
     /// The timestamp up to which records have been shown.
-    pub(super) since: u64,
+    pub(super) since: Ticks,
     /// The clock at the first request, so that timestamps keep their times while the clock is refined.
     pub(super) clock: TraceClock,
     /// The files of kernel pages of a session that writes to disk, oldest first, each with the number of bytes shown.
@@ -42,7 +43,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(since: u64, clock: TraceClock) -> Self {
+    pub(super) fn new(since: Ticks, clock: TraceClock) -> Self {
         let (asked, files, ended) = (Instant::now(), BTreeMap::new(), Vec::new());
         Self { asked, since, clock, files, ended, left_out: 0 }
     }
@@ -108,7 +109,7 @@ mod tests {
             file.write_all(text.as_bytes()).unwrap();
             file
         };
-        let mut live = Live::new(0, TraceClock::choose());
+        let mut live = Live::new(Ticks(0), TraceClock::choose());
         // A truncated page may be completed later, in the newest file.
         live.files.insert(Cpu(3), [(file("aabb"), 2), (file("ccddx"), 0)].into());
         let shown = |live: &mut Live| -> Vec<u8> {

@@ -5,6 +5,7 @@ use sordino_collect::history::{History, Pages};
 use sordino_collect::options::Options;
 use sordino_collect::program::{ProgramTrace, Traced};
 use sordino_event::Cpu;
+use sordino_ring::number::Ticks;
 use sordino_tracefs::PageLayout;
 use std::collections::VecDeque;
 use std::io;
@@ -52,7 +53,7 @@ impl Running {
     }
 
     /// Returns true if there is any record from this timestamp on.
-    pub(super) fn has_any_since(&self, since: u64) -> bool {
+    pub(super) fn has_any_since(&self, since: Ticks) -> bool {
         let mut packets = self.copy.streams.iter().flat_map(|stream| &stream.packets);
         packets.any(|packet| packet.content.last_timestamp >= since)
     }
@@ -70,7 +71,7 @@ impl SnapshotMemory {
     }
 
     /// Returns the kernel's pages with events from `since` on.
-    pub(super) fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
+    pub(super) fn pages(&self, since: Ticks, layout: &PageLayout) -> Vec<Pages> {
         self.kernel.pages(since, layout)
     }
 
@@ -81,7 +82,7 @@ impl SnapshotMemory {
 
     /// Keeps the records of an ended program, and drops the oldest programs that exceed the limit.
     pub(super) fn keep(&mut self, ended: Running) {
-        if !ended.has_any_since(0) {
+        if !ended.has_any_since(Ticks::default()) {
             return;
         }
         self.ended.push_back(ended);

@@ -13,6 +13,7 @@ use sordino_collect::series::{Ground, Kind, Series};
 use sordino_collect::shortfall::Shortfall;
 use sordino_collect::summary::{State, Summary};
 use sordino_collect::watch::Nobody;
+use sordino_ring::number::Ticks;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -35,7 +36,7 @@ pub(super) struct Outlet {
     pub(super) taken: u64,
     pub(super) triggered: Option<Instant>,
     /// The timestamp from which on events rank a snapshot; earlier ones ranked the last one.
-    pub(super) unranked: u64,
+    pub(super) unranked: Ticks,
     /// Ranks of the finished snapshots, where ranked: each one's summary is read once.
     pub(super) badness: HashMap<PathBuf, Option<f64>>,
     /// The time at which the present chunk began.
@@ -79,7 +80,7 @@ impl Outlet {
             triggers: 0,
             taken: 0,
             triggered: None,
-            unranked: 0,
+            unranked: Ticks::default(),
             badness: HashMap::new(),
             rotated: Instant::now(),
             size_due: Instant::now(),

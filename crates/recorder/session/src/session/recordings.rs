@@ -18,6 +18,7 @@ use sordino_collect::program::Traced;
 use sordino_collect::summary::Summary;
 use sordino_collect::unanswered::Unanswered;
 use sordino_inspect::clock::TraceClock;
+use sordino_ring::number::Ticks;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ impl Recordings {
     }
 
     /// Counts a program that is not recorded, at this time in ticks of the trace's clock.
-    pub(super) fn add_unrecorded(&mut self, now: u64, unanswered: Option<Unanswered>) {
+    pub(super) fn add_unrecorded(&mut self, now: Ticks, unanswered: Option<Unanswered>) {
         match &mut self.sink {
             Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
             Sink::Memory(_) => {

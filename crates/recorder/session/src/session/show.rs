@@ -19,6 +19,7 @@ use sordino_collect::history::Pages;
 use sordino_collect::summary::Summary;
 use sordino_event::Cpu;
 use sordino_event::text::count;
+use sordino_ring::number::Ticks;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -101,7 +102,7 @@ impl Session<'_> {
     }
 
     /// Returns the kernel's pages that have not been shown.
-    fn pages_to_show(&mut self, since: u64) -> Result<Vec<Pages>, Error> {
+    fn pages_to_show(&mut self, since: Ticks) -> Result<Vec<Pages>, Error> {
         let Some(kernel) = &self.kernel.recorder else { return Ok(Vec::new()) };
         let layout = kernel.formats.layout;
         if let Sink::Memory(_) = self.recordings.sink {

@@ -13,7 +13,7 @@ use sordino_collect::drain::ProgramCopy;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
 use sordino_collect::why::ASKED;
-use sordino_ring::number::PointId;
+use sordino_ring::number::{PointId, Ticks};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl Session<'_> {
     }
 
     /// Handles a program's request for a snapshot, for which the collector has copied the rings.
-    pub(super) fn triggered(&mut self, number: usize, point: PointId, at: u64, copies: Vec<ProgramCopy>) {
+    pub(super) fn triggered(&mut self, number: usize, point: PointId, at: Ticks, copies: Vec<ProgramCopy>) {
         let program = self.recorded.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
         let why = name.unwrap_or_else(|| "a program that has ended".to_owned());
@@ -35,13 +35,13 @@ impl Session<'_> {
 
     /// Returns the hits that rank a snapshot, up to timestamp `at`. Those that come while the rings are copied may rank
     /// two snapshots.
-    fn hits_before(&mut self, at: u64) -> Option<Hits> {
+    fn hits_before(&mut self, at: Ticks) -> Option<Hits> {
         let worst = self.options.session.as_ref()?.snapshots.worst.as_ref()?;
         let since = std::mem::replace(&mut self.recordings.outlet.as_mut()?.unranked, at);
         Some(Hits {
             ranking: worst.ranking.clone(),
             user: self.user.clone(),
-            since: self.clock.ctf().time(since),
+            since: self.clock.ctf().time(since.0),
         })
     }
 
@@ -62,7 +62,7 @@ impl Session<'_> {
     fn snapshot_by_itself(
         &mut self,
         why: &str,
-        ranked: Option<u64>,
+        ranked: Option<Ticks>,
         copy: impl FnOnce(&Self) -> Vec<ProgramCopy>,
     ) {
         let backlog = self.recordings.has_backlog();
@@ -88,7 +88,7 @@ impl Session<'_> {
 
     fn snapshot_of(
         &mut self,
-        since: u64,
+        since: Ticks,
         copies: Vec<ProgramCopy>,
         why: &str,
         hits: Option<Hits>,

@@ -16,6 +16,7 @@ use sordino_collect::options::{Options, UserEvents};
 use sordino_collect::program::Traced;
 use sordino_inspect::clock::TraceClock;
 use sordino_intake::{Detachment, Intake, Job, Listener, Supply};
+use sordino_ring::number::Ticks;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
@@ -43,10 +44,10 @@ pub(super) struct Session<'a> {
 
 impl Session<'_> {
     /// Returns the timestamp `last` before now; without `last`, by the session's setting for snapshots.
-    pub(super) fn since(&self, last: Option<Duration>) -> u64 {
+    pub(super) fn since(&self, last: Option<Duration>) -> Ticks {
         let last = last.or(self.options.session.as_ref().and_then(|session| session.snapshots.last));
         let back = last.map_or(u64::MAX, |last| self.clock.ticks_in(last));
-        self.clock.now()().saturating_sub(back)
+        self.clock.now()().before(back)
     }
 }
 

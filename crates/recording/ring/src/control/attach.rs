@@ -8,7 +8,7 @@ use crate::layout::{
     self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, Slot, TableEntry,
 };
 use crate::map::{self, Mapping};
-use crate::number::{PointId, Seqno, SlotIndex};
+use crate::number::{PointId, RingOffset, Seqno, SlotIndex};
 use crate::position::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};
 use crate::table::{Entry, Spare};
@@ -266,7 +266,7 @@ impl Program {
         // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
         // head, then it sees all stores above.
         header.count.store(geometry.count, Release);
-        let offset = options.first_seqno.entry(geometry.count) << geometry.bits;
+        let offset = RingOffset::of_sub_buffer(options.first_seqno.entry(geometry.count), geometry.bits);
         header.head.store(Head::entering(options.first_seqno, offset).0, Release);
         // ORDER(control:F) pairs with write:E: if a load sees the fast path open, then it sees the head above. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.

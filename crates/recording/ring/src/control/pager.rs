@@ -28,7 +28,7 @@
 
 use super::Program;
 use crate::layout::{Geometry, PAGE};
-use crate::number::Seqno;
+use crate::number::{RingOffset, Seqno};
 use crate::position::Head;
 use crate::read::{Bounds, Reader, Room};
 use sordino_percpu::primitive::{Acquire, Relaxed, SeqCst, fence};
@@ -117,9 +117,9 @@ impl Pager {
     pub fn call_behind(&self, head: Head, bytes: u64) {
         let seqnos = (bytes >> self.geometry.bits) as u32;
         let seqno = head.seqno().after(seqnos);
-        let offset = seqno.entry(self.geometry.count) << self.geometry.bits;
+        let offset = RingOffset::of_sub_buffer(seqno.entry(self.geometry.count), self.geometry.bits);
         let rest = bytes as u32 & (self.geometry.size() as u32 - 1);
-        self.room.call_at(Head((u64::from(seqno.0) << 32) + u64::from(offset + rest)));
+        self.room.call_at(Head((u64::from(seqno.0) << 32) + u64::from(offset.after(rest).0)));
     }
 
     /// Returns true if the reader has called, or there is no mark.

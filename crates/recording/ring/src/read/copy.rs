@@ -3,7 +3,7 @@
 use super::Reader;
 use super::packet::Copied;
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use crate::number::Seqno;
+use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, plain};
@@ -89,7 +89,7 @@ impl Source {
     /// is padding. Its last writer may be about to store the words of the switch.
     fn ends_in_padding(self, behind: u32) -> bool {
         let [_, head, _] = Self { racing: true, ..self }.words(LEFT);
-        Head(head).start() & (self.size - 1) == behind
+        Head(head).start().within(self.size) == behind
     }
 }
 
@@ -116,7 +116,7 @@ impl Reader {
         let filling = seqno == head.seqno();
         match self.commit_words(sub_buffer.number) {
             Some((_, marks)) if filling || !self.is_committed(sub_buffer) => {
-                let end = if filling { head.start() & (size - 1) } else { size };
+                let end = if filling { head.start().within(size) } else { size };
                 let records: Vec<_> = source.complete(marks, seqno, start..end).collect();
                 let unfinished = gaps(&records, start..end, |behind| source.ends_in_padding(behind));
                 Copied { bytes: source.gather(&records), left: None, unfinished }
@@ -128,7 +128,7 @@ impl Reader {
             _ => {
                 let [timestamp, left, lost] = source.words(LEFT);
                 let bytes = source.packet(start..self.end(Head(left)));
-                Copied { bytes, left: Some((timestamp, lost)), unfinished: 0 }
+                Copied { bytes, left: Some((Ticks(timestamp), lost)), unfinished: 0 }
             }
         }
     }

@@ -23,7 +23,7 @@
 
 use super::packet::packets;
 use super::{Corrupt, Packet, Reader};
-use crate::number::Seqno;
+use crate::number::{Seqno, Ticks};
 use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, fence};
 
@@ -49,7 +49,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn newest(&self, since: u64, limit: usize, now: impl FnOnce() -> u64) -> Result<Newest, Corrupt> {
+    pub fn newest(&self, since: Ticks, limit: usize, now: impl FnOnce() -> Ticks) -> Result<Newest, Corrupt> {
         let head = self.head()?;
         let (now, lost) = (now(), self.lost());
         let (mut newest_first, mut bytes, mut overwritten) = (Vec::new(), 0, false);

@@ -5,7 +5,7 @@ use sordino_percpu::{Bytes, model};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
@@ -201,7 +201,7 @@ pub(crate) fn finish(reader: &mut Reader, length: usize) -> Vec<u64> {
 pub(crate) fn salvage(reader: &Reader, length: usize) -> (Vec<u64>, u64) {
     let mut all = Vec::new();
     let unfinished =
-        reader.salvage(END_OF_TIME, |packet| all.extend(numbers(reader, &packet, length))).unwrap();
+        reader.salvage(Ticks(END_OF_TIME), |packet| all.extend(numbers(reader, &packet, length))).unwrap();
     (all, unfinished)
 }
 

@@ -6,7 +6,7 @@ use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{Seqno, SlotIndex};
+use sordino_ring::number::{Seqno, SlotIndex, Ticks};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
@@ -184,7 +184,7 @@ pub fn finish(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
     for reader in &mut attached.readers {
         let cpu = reader.cpu();
         let unfinished =
-            reader.salvage(END_OF_TIME, |packet| taken.push((cpu, packet.content, packet.bytes)));
+            reader.salvage(Ticks(END_OF_TIME), |packet| taken.push((cpu, packet.content, packet.bytes)));
         assert_eq!(unfinished, Ok(0));
     }
     taken
