@@ -1,7 +1,7 @@
 //! Pictures: lanes and distributions as SVG, and a page with findings.
 //!
 //! [`timeline()`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
-//! intervals. [`page()`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
+//! intervals, [`latency()`] those of measurements. [`page()`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
 //! a trace becomes markup.
 //!
 //! ```
@@ -29,6 +29,7 @@
 
 mod axis;
 mod lane;
+mod latency;
 mod markup;
 mod page;
 mod plot;
@@ -36,7 +37,8 @@ mod style;
 mod thin;
 mod timeline;
 
+pub use latency::{COLORS, LatencyLine, latency};
 pub use page::{Peak, ReportPage, page};
 pub use plot::{course, histogram};
-pub use style::standalone;
+pub use style::{PICTURES, standalone};
 pub use timeline::{Frame, timeline};

@@ -62,6 +62,18 @@ fn elements(markup: &str) -> BTreeSet<&str> {
     kinds
 }
 
+#[test]
+fn each_timeline_has_a_pattern_of_its_own() {
+    let ids = |lengths| {
+        let svg = drawn(&lanes("motor", lengths), "motor");
+        let id = svg.split_once("<pattern id=\"").unwrap().1.split_once('"').unwrap().0.to_owned();
+        assert!(svg.contains(&format!("--hatch: url(#{id})")), "{svg}");
+        assert_eq!(svg.matches(&id).count(), 2, "{svg}");
+        id
+    };
+    assert_ne!(ids(&[1000, 2000]), ids(&[1000, 2001]));
+}
+
 proptest! {
     #[test]
     fn no_name_changes_the_elements_of_a_picture(name in "\\PC{0,40}|[<>&\"'/\\-\\]!]{1,20}|[\0-\u{1f}\u{202a}-\u{202e}]{1,9}") {
