@@ -214,7 +214,7 @@ fn paje_has_the_same_events_run_times_and_wake_ups() {
     let recording = recorded(&scene);
     let events = listed(&scene, &recording);
     let rows = pj_dump(&scene, &export(&scene, &recording, "paje"));
-    let of = |kind: &str| rows.iter().filter(move |row| row[0] == kind);
+    let of = |kind: &'static str| rows.iter().filter(move |row| row[0] == kind);
     assert_eq!(counts(of("Event").map(|row| &*row[4])), count_by_name(events.iter()));
     let nanos = |text: &str| text.replace('.', "").parse::<i64>().unwrap();
     let end = of("Container").map(|row| row[4].parse::<f64>().unwrap()).fold(0.0, f64::max);

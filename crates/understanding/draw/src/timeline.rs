@@ -5,10 +5,10 @@ use crate::lane::{Colours, described, interrupts, name, runs, since, states};
 use crate::markup::{escape, time};
 use crate::style::hatching;
 use crate::thin::{Stretch, thin};
-use sordino_analyze::Window;
+
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
-use sordino_lanes::{LaneState, Lanes, Mark, WakeUp};
+use sordino_lanes::{LaneState, Lanes, Mark, WakeUp, Window};
 use std::fmt::Write;
 
 /// Measures of the picture, in its own units.
