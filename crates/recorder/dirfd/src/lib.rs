@@ -9,6 +9,7 @@
 //! | `beneath` | opens a name below a descriptor: openat2(2), or one component at a time |
 //! | `make` | makes directories, and checks that an existing one may be used |
 //! | `remedy`, `write_error` | remedies for failed writes; the error of one |
+//! | `report` | writes a file for its user: a report, a picture |
 //! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
 //! | `whole` | writes a file that gets its name when it is whole |
 //!
@@ -28,12 +29,14 @@
 mod beneath;
 mod make;
 mod remedy;
+mod report;
 mod tree;
 mod whole;
 mod write_error;
 
 pub use make::Made;
 pub use remedy::remedy;
+pub use report::ReportFile;
 pub use whole::WholeFile;
 pub use write_error::WriteError;
 
