@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     intervals: Intervals,
     /// Number of longest intervals to explain and draw, 1 to 20
-    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(short, long, value_name = "N", default_value_t = 5, conflicts_with = "deadline", value_parser = clap::value_parser!(u32).range(1..=20))]
     top: u32,
     /// File to write, replaced if it exists
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]

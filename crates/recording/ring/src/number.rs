@@ -103,7 +103,7 @@ impl Seqno {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// The index of its entry among `count`, a power of two, or 0 in a closed ring.
+    /// The index of its entry among `count`, which is a power of two; any index if `count` is 0, as in a closed ring.
     #[inline(always)]
     pub const fn entry(self, count: u32) -> u32 {
         self.0 & count.wrapping_sub(1)
@@ -161,5 +161,51 @@ impl Ticks {
     /// The timestamp so many ticks after this one; the last one if there is none.
     pub const fn after(self, ticks: u64) -> Self {
         Self(self.0.saturating_add(ticks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_in_its_own_set_and_in_no_other() {
+        let slots: Vec<SlotIndex> = SlotIndex::all().collect();
+        assert_eq!(slots.len(), SLOTS);
+        for &slot in &slots {
+            assert_eq!(SlotIndex::new(slot.index()), Some(slot));
+            assert_eq!(SlotIndex::first_of(slot.bit()), slot);
+            assert!(slots.iter().all(|other| other.is_in(slot.bit()) == (*other == slot)));
+        }
+        assert_eq!(SlotIndex::new(SLOTS as u32), None);
+    }
+
+    #[test]
+    fn a_tag_names_its_tracepoint_whatever_the_thread_and_the_losses() {
+        for id in [0, 1, 0x0102, u16::MAX].map(PointId) {
+            assert_eq!(PointId::of_tag(0xffff_ffff_0000_ffff | id.in_tag()), id);
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_have_distances_and_entries_across_their_overflow() {
+        for (from, steps) in [(0, 3), (7, 0), (u32::MAX, 1), (u32::MAX - 2, 9), (5, u32::MAX)] {
+            let (from, to) = (Seqno(from), Seqno(from).after(steps));
+            assert_eq!((to.since(from), to.before(steps)), (steps, from));
+            assert_eq!(to.entry(4), from.entry(4).wrapping_add(steps) % 4);
+        }
+        assert_eq!(Seqno(9).entry(0), 9, "a closed ring has no entries");
+    }
+
+    #[test]
+    fn an_offset_lies_within_its_sub_buffer() {
+        let offset = RingOffset::of_sub_buffer(3, 14).after(80);
+        assert_eq!((offset.0, offset.sub_buffer(14), offset.within(1 << 14)), ((3 << 14) + 80, 3, 80));
+    }
+
+    #[test]
+    fn a_timestamp_never_leaves_the_clock_s_range() {
+        assert_eq!((Ticks(5).before(7), Ticks(u64::MAX).after(1)), (Ticks(0), Ticks(u64::MAX)));
+        assert_eq!((Ticks(9).before(2), Ticks(9).after(2)), (Ticks(7), Ticks(11)));
     }
 }

@@ -7,8 +7,8 @@ use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::area::Area;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::enable::{EnableMask, Sessions};
-use sordino_ring::layout::{Geometry, SLOTS};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::layout::Geometry;
+use sordino_ring::number::{PointId, Seqno, SlotIndex};
 use sordino_ring::position::Head;
 
 /// Two collectors of different processes, of which the second has attached. Loom knows the words that the first will
@@ -29,7 +29,7 @@ fn two_collectors() -> (Area, [Program; 2], Attached) {
 /// Writes a record to each session that enabled it, as a tracepoint does. Returns these sessions.
 fn hit(area: Area) -> u8 {
     let all = EnableMask(area.point(PointId(0)).load(Acquire)).sessions(1).all;
-    let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
+    let wanting = SlotIndex::all().filter(|slot| slot.is_in(all));
     wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
     all
 }
@@ -83,7 +83,7 @@ fn other(cpus: &[u32]) -> AttachOptions<'_> {
 fn a_shared_ring_opens_at_once() {
     check(|| {
         let (area, program) = recorded_area(&options(&[], 1));
-        let writer = thread::spawn(move || share(area.rings(0), 1, HALF, None));
+        let writer = thread::spawn(move || share(area.rings(SlotIndex::FIRST), 1, HALF, None));
         let mut attached = program.attach(&other(&[])).unwrap();
         writer.join().unwrap();
         assert!([&[][..], &[1]].contains(&&finish(&mut attached.readers[0], HALF)[..]));
@@ -94,7 +94,7 @@ fn a_shared_ring_opens_at_once() {
 fn a_cpu_ring_opens_at_once() {
     check(|| {
         let (area, program) = recorded_area(&other(&[0]));
-        let writer = thread::spawn(move || emit(area.rings(0), 1, HALF));
+        let writer = thread::spawn(move || emit(area.rings(SlotIndex::FIRST), 1, HALF));
         let mut attached = program.attach(&other(&[0])).unwrap();
         writer.join().unwrap();
         let of_cpu = finish(&mut attached.readers[0], HALF);

@@ -5,8 +5,7 @@ use loom::thread;
 use sordino_percpu::primitive::Relaxed;
 use sordino_ring::area::Area;
 use sordino_ring::control::{Attached, EnableMode, Program};
-use sordino_ring::layout::SLOTS;
-use sordino_ring::number::PointId;
+use sordino_ring::number::{PointId, SlotIndex};
 
 /// A time in which tracepoints are pending, and one in which they are no longer.
 const NOW: u64 = 1;
@@ -25,7 +24,7 @@ fn session() -> (Area, Program, Attached) {
 /// A hit of the pending tracepoint; returns true if it was recorded.
 fn hit(area: Area, now: u64) -> bool {
     let all = area.slots().pending().count(PointId(0), || now).sessions(1).all;
-    let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
+    let wanting = SlotIndex::all().filter(|slot| slot.is_in(all));
     wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
     all != 0
 }
