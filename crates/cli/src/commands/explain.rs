@@ -61,10 +61,10 @@ pub(crate) struct Options {
     #[command(flatten)]
     intervals: Intervals,
     /// Number of longest intervals to explain, 1 to 100000
-    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short, long, value_name = "N", default_value_t = 5, conflicts_with = "deadline", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     top: u32,
     /// Explain all intervals longer than this, such as 50us; exit with status 1 if there are any
-    #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with = "top")]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["top", "deadline"])]
     over: Option<Duration>,
     /// Print the explanations as JSON
     #[arg(long)]
@@ -105,7 +105,7 @@ pub(crate) struct Intervals {
     fiber: Option<String>,
     /// Explain all jobs longer than this, of --thread or all threads: from an event in the thread, or from a wake-up
     /// such as sched_waking, until the thread sleeps; exit with status 1 if there are any
-    #[arg(long, value_name = "EVENT=TIME", group = "measured", conflicts_with_all = ["event", "begin", "end", "top", "over"], value_parser = deadline)]
+    #[arg(long, value_name = "EVENT=TIME", group = "measured", conflicts_with_all = ["event", "begin", "end"], value_parser = deadline)]
     deadline: Option<(String, Duration)>,
     /// Explain only intervals that meet this condition: bare names are fields of the event that ends an interval, and
     /// $tid, $comm, $prio, $cpu, $time and the others are about its thread at that time
