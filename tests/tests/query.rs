@@ -109,3 +109,40 @@ fn a_query_says_what_the_recording_lacks() {
     let printed = scene.sordino(&per);
     assert!(printed.succeeded().starts_with("count per event, number: 2 events in "), "{printed:?}");
 }
+
+#[test]
+fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());
+    let perf = |arguments: &[&str]| scene.run(Command::new("perf").args(arguments));
+    let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05";
+    let recorded = perf(&["sched", "record", "-k", "CLOCK_MONOTONIC", "-o", &data, "--", "sh", "-c", load]);
+    if recorded.status != 0 || perf(&["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0 {
+        Scene::not_measured(
+            "perf cannot record the scheduler here, or not convert it to CTF: apt-get install linux-perf",
+        );
+        return;
+    }
+    let text = scene.path("timehist.txt");
+    let printed = perf(&["sched", "timehist", "--state", "--next", "-i", &data]);
+    std::fs::write(&text, printed.succeeded()).expect("a file");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/timehist.py");
+    let summed = scene.run(Command::new("python3").arg(script).arg(&text));
+    let threads: BTreeMap<String, Value> = serde_json::from_str(summed.succeeded()).expect("JSON");
+    let [slices, latencies] = ["slices", "latency"].map(|measure| by_query(&scene, &converted, measure));
+    let total = |sums: &Sums, thread| sums.get(thread).map_or(0, |[_, total, _]| *total);
+    let whole: Vec<_> = threads.iter().filter(|(_, thread)| thread["touched"] == false).collect();
+    assert!(whole.len() > 5, "{threads:?}");
+    for (tid, thread) in whole {
+        let of = |key: &str| thread[key].as_i64().expect("a number");
+        // perf cuts each time to a microsecond.
+        let is_sum =
+            |found: i64, micros: i64, count: i64| (micros * 1000..=(micros + count) * 1000).contains(&found);
+        let ran = total(&slices, tid);
+        assert!(is_sum(ran, of("runs"), of("lines")), "{tid} ran for {ran}: {thread}");
+        let waited = total(&latencies, tid);
+        let is_its = is_sum(waited, of("delays"), of("count"))
+            || is_sum(waited, of("delays") + of("first"), of("count") + 1);
+        assert!(is_its, "{tid} waited for {waited}: {thread}");
+    }
+}
