@@ -38,7 +38,9 @@ pub(crate) struct Recording {
     /// The time that real-time threads may use on a CPU, and the period of that limit.
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the kernel's events, if the traces state it.
-    priorities: Option<PriorityNumbering>,
+    pub(crate) priorities: Option<PriorityNumbering>,
+    /// The name of the traced machine, if a trace has it.
+    pub(crate) host: Option<String>,
     /// The release of the traced kernel, and the machine's architecture, if a trace has them.
     pub(crate) kernel: [Option<String>; 2],
     /// The reasons why parts can't be read.
@@ -72,6 +74,7 @@ impl Recording {
             programs: Vec::new(),
             real_time: None,
             priorities: None,
+            host: None,
             kernel: [None, None],
             problems: Vec::new(),
         };
@@ -88,6 +91,7 @@ impl Recording {
                 Ok(trace) => {
                     if let Some(host) = trace.environment().text("hostname") {
                         recording.facts.add_host(first, &recording.classes, host);
+                        recording.host.get_or_insert_with(|| host.to_owned());
                     }
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));

@@ -1,18 +1,23 @@
 //! The command `sordino export`.
 
+mod directory;
 mod output;
 
 use crate::Failure;
-use crate::commands::events::Selection;
+use crate::commands::events::{Selection, Sieve};
+use crate::failure::UNUSABLE;
 use crate::quantities;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
+use directory::Directory;
 use output::Destination;
 use serde_json::json;
 use sordino_event::text::{count, printable};
 use sordino_event::{Classes, Domain};
-use sordino_export::{Chrome, Csv, Exporter, Json, Origin, Paje, Perfetto};
+use sordino_export::{
+    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto,
+};
 use sordino_timeline::Item;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,10 +45,10 @@ pub(crate) struct Options {
     /// Format of the export
     #[arg(long = "to", value_enum, value_name = "FORMAT")]
     format: Format,
-    /// File to write [default: standard output]
+    /// File to write, or directory to make [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if it exists
+    /// Replace the file if it exists; a directory is never replaced
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]
@@ -63,21 +68,34 @@ enum Format {
     Chrome,
     /// Text for pj_dump and ViTE: runs, interrupts, states of threads and fibers, wake-ups, events
     Paje,
+    /// Common Trace Format 1.8, a directory: for babeltrace2, Trace Compass and sordino itself
+    Ctf,
+    /// Common Trace Format 2, a directory: for babeltrace2 2.1
+    Ctf2,
     /// Comma-separated values, one line for each event, with its fields as JSON
     Csv,
     /// JSON lines, as 'sordino events --json' prints them
     Json,
 }
 
+/// A writer of one file, or of a directory.
+enum Writer {
+    File(Box<dyn Exporter>),
+    Directory(Box<dyn DirectoryExporter>),
+}
+
 impl Format {
-    fn exporter(self, classes: &Classes, origin: Origin) -> Box<dyn Exporter> {
-        match self {
+    fn writer(self, classes: &Classes, origin: Origin) -> Writer {
+        let ctf = |version, origin| Writer::Directory(Box::new(Ctf::new(version, classes, origin)));
+        Writer::File(match self {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
             Self::Paje => Box::new(Paje::new(classes, &origin)),
+            Self::Ctf => return ctf(CtfVersion::V1, origin),
+            Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
             Self::Json => Box::new(Json::new(classes)),
-        }
+        })
     }
 }
 
@@ -112,13 +130,38 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
     let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
+    let writer = options.format.writer(&recording.classes, origin(&recording));
+    let mut exported = Exported::default();
+    let written = match writer {
+        Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
+        Writer::Directory(exporter) => {
+            Some(to_directory(options, exporter, &mut recording, &mut sieve, &mut exported)?)
+        }
+    };
+    recording.close()?;
+    if let Some((path, bytes)) = written {
+        answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn origin(recording: &Recording) -> Origin {
     let [kernel_release, machine] = recording.kernel.clone();
-    let origin = Origin { begin: recording.span().0, kernel_release, machine };
-    let mut exporter = options.format.exporter(&recording.classes, origin);
-    let mut out =
-        Destination::open(options.output.as_deref(), options.force, options.format != Format::Perfetto)?;
-    let (mut buffer, mut exported, mut is_read) = (Vec::new(), Exported::default(), true);
-    let mut bytes = 0;
+    let (host, priorities) = (recording.host.clone(), recording.priorities);
+    Origin { begin: recording.span().0, kernel_release, machine, host, priorities }
+}
+
+/// Writes a file or standard output. Returns the path and the bytes of the file.
+fn to_file(
+    options: &Options,
+    mut exporter: Box<dyn Exporter>,
+    recording: &mut Recording,
+    sieve: &mut Sieve,
+    exported: &mut Exported,
+) -> Result<Option<(PathBuf, u64)>, Failure> {
+    let is_text = options.format != Format::Perfetto;
+    let mut out = Destination::open(options.output.as_deref(), options.force, is_text)?;
+    let (mut buffer, mut bytes, mut is_read) = (Vec::new(), 0, true);
     exporter.begin(&mut buffer);
     recording.pass(Some("exporting"), |item| {
         if sieve.passes(item) {
@@ -140,11 +183,36 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if is_read {
         sieve.report();
     }
-    recording.close()?;
-    if let Some(path) = written {
-        answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(written.map(|path| (path, bytes)))
+}
+
+/// Writes a directory. Returns its path and the bytes of its files.
+fn to_directory(
+    options: &Options,
+    mut exporter: Box<dyn DirectoryExporter>,
+    recording: &mut Recording,
+    sieve: &mut Sieve,
+    exported: &mut Exported,
+) -> Result<(PathBuf, u64), Failure> {
+    let Some(path) = &options.output else {
+        return Err(Failure::new(UNUSABLE, "this format is a directory: name it with -o"));
+    };
+    let mut out = Directory::create(path)?;
+    let mut files = Files::default();
+    recording.pass(Some("exporting"), |item| {
+        if sieve.passes(item) {
+            exported.add(item);
+            exporter.take(item, &mut files);
+            if files.bytes() >= PORTION {
+                out.write(&mut files)?;
+            }
+        }
+        Ok(true)
+    })?;
+    exporter.end(&mut files);
+    out.write(&mut files)?;
+    sieve.report();
+    Ok((path.clone(), out.close()?))
 }
 
 fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String {

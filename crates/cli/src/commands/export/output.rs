@@ -101,6 +101,6 @@ fn create(path: &Path, may_replace: bool) -> Result<WholeFile, Failure> {
     Dir::open(parent).and_then(|dir| WholeFile::begin(dir, name)).map_err(|error| failure(path, &error))
 }
 
-fn failure(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn failure(path: &Path, error: &io::Error) -> Failure {
     Failure::new(UNUSABLE, format!("can't write {}: {error}{}", path.display(), remedy(error)))
 }
