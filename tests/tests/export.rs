@@ -253,7 +253,7 @@ fn paje_has_hostile_names() {
     assert!(quoted.contains("'text':"), "{quoted}");
 }
 
-/// Exports a directory.
+/// Exports a recording as a directory.
 fn export_directory(scene: &Scene, directory: &str, format: &str, options: &[&str]) -> PathBuf {
     let out = scene.fresh(format);
     let arguments = [&["export", directory, "--to", format], options, &["-o"]].concat();
@@ -261,8 +261,8 @@ fn export_directory(scene: &Scene, directory: &str, format: &str, options: &[&st
     out
 }
 
-/// Compares a trace with what is left of it after the way through both versions of CTF.
-fn compare_ctf(scene: &Scene, directory: &str) {
+/// Compares a trace with what is left of it after the way through CTF. Returns the export and the number of its events.
+fn compare_listings(scene: &Scene, directory: &str) -> (PathBuf, usize) {
     let listing = |directory: &str| {
         let ended = scene.sordino(&["events", "--json", "--statedump", directory]);
         sordino_tests::listing::items(ended.succeeded())
@@ -278,7 +278,12 @@ fn compare_ctf(scene: &Scene, directory: &str) {
         }
     }
     assert_eq!(ours.len(), theirs.len(), "{directory}");
-    let events = ours.iter().filter(|item| item["type"] == "event").count();
+    (first, ours.iter().filter(|item| item["type"] == "event").count())
+}
+
+/// Does the same, and compares both versions as babeltrace2 reads them.
+fn compare_ctf(scene: &Scene, directory: &str) {
+    let (first, events) = compare_listings(scene, directory);
     let (lines, _) = babeltrace(&first);
     assert_eq!(lines.len(), events, "{directory}");
     let second = export_directory(scene, directory, "ctf2", &["--statedump"]);
@@ -295,12 +300,52 @@ fn ctf_has_each_event_with_its_time_and_fields() {
     let Some(scene) = Scene::checked().as_root() else { return };
     compare_ctf(&scene, recorded(&scene).name());
     let recording = hostile(&scene);
-    compare_ctf(&scene, recording.name());
+    // Texts keep their bytes, also invalid ones.
+    compare_listings(&scene, recording.name());
     let out = scene.path("exists");
     std::fs::create_dir(&out).unwrap();
     let arguments = ["export", recording.name(), "--to", "ctf", "--force", "-o", out.to_str().unwrap()];
     scene.refuses(2, &["it exists"], &arguments);
     scene.refuses(2, &["is a directory", "-o"], &["export", recording.name(), "--to", "ctf2"]);
+}
+
+#[test]
+fn trace_dat_has_the_same_events_and_times_of_the_kernel() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = recorded(&scene);
+    let events = listed(&scene, &recording);
+    let file = scene.fresh("trace-dat");
+    let ended = scene.run(scene.command(&["export", recording.name(), "--to", "trace-dat", "-o"]).arg(&file));
+    let user = of_domain(&events, "user").count();
+    assert!(ended.errors.contains(&format!("{user} events left out")), "{}", ended.errors);
+    let report = scene.run(Command::new("trace-cmd").args(["report", "-t", "-i"]).arg(&file));
+    assert_eq!(report.errors, "");
+    // THREAD-TID [CPU] SECONDS.NANOSECONDS: NAME: FIELDS
+    let theirs = report.succeeded().lines().skip(1).map(|line| {
+        let (head, rest) = line.split_once("] ").unwrap();
+        let cpu: u64 = head.rsplit('[').next().unwrap().parse().unwrap();
+        let (time, rest) = rest.trim_start().split_once(": ").unwrap();
+        let tid = head.split(" [").next().unwrap().trim().rsplit('-').next().unwrap().parse().unwrap_or(0);
+        let name = rest.trim_start().split(':').next().unwrap().to_owned();
+        (time.replace('.', "").parse::<i64>().unwrap(), cpu, tid, name)
+    });
+    let mut ours: Vec<(i64, u64, i64, String)> = of_domain(&events, "kernel")
+        .map(|event| {
+            let name = event["name"].as_str().unwrap().replace("irq_softirq_", "softirq_");
+            let [time, tid] = ["time_ns", "tid"].map(|field| event[field].as_i64().unwrap_or(0));
+            (time, event["cpu"].as_u64().unwrap_or(0), tid, name)
+        })
+        .collect();
+    let mut theirs: Vec<_> = theirs.collect();
+    ours.sort();
+    theirs.sort();
+    assert_eq!(theirs.len(), ours.len());
+    assert_eq!(theirs, ours);
+    let first = events.iter().find(|event| event["name"] == "sched_switch").unwrap();
+    let number = |field: &str| first["fields"][field].as_i64().unwrap();
+    let expected = format!("{} [{}]", number("prev_tid"), 100 + number("prev_prio"));
+    assert!(report.output.contains(&format!(":{expected} ")), "{expected}");
+    scene.refuses(2, &["name a file with -o"], &["export", recording.name(), "--to", "trace-dat"]);
 }
 
 /// Most bytes of a trace of another tracer that is compared: more take long.
@@ -386,8 +431,11 @@ fn a_full_disk_and_a_closed_pipe_end_an_export() {
         let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
         assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "{format}");
     }
+    let ctf = ["export", recording.name(), "--to", "ctf", "-o", file.to_str().unwrap()];
+    scene.refuses(2, &["can't write", "make room"], &ctf);
+    assert_eq!(std::fs::read_dir(scene.path("disk")).unwrap().count(), 0);
     drop(disk);
 }
 
-/// All formats of one file.
+/// All formats that can be streams.
 const FORMATS: [&str; 5] = ["perfetto", "chrome", "paje", "csv", "json"];

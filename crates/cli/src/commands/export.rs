@@ -1,22 +1,19 @@
 //! The command `sordino export`.
 
-mod directory;
 mod output;
 
 use crate::Failure;
 use crate::commands::events::{Selection, Sieve};
-use crate::failure::UNUSABLE;
 use crate::quantities;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
-use directory::Directory;
-use output::Destination;
+use output::{Destination, Parts};
 use serde_json::json;
 use sordino_event::text::{count, printable};
 use sordino_event::{Classes, Domain};
 use sordino_export::{
-    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto,
+    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
 };
 use sordino_timeline::Item;
 use std::path::PathBuf;
@@ -68,6 +65,8 @@ enum Format {
     Chrome,
     /// Text for pj_dump and ViTE: runs, interrupts, states of threads and fibers, wake-ups, events
     Paje,
+    /// File of trace-cmd, version 7: the kernel's events, for 'trace-cmd report' and KernelShark
+    TraceDat,
     /// Common Trace Format 1.8, a directory: for babeltrace2, Trace Compass and sordino itself
     Ctf,
     /// Common Trace Format 2, a directory: for babeltrace2 2.1
@@ -78,10 +77,11 @@ enum Format {
     Json,
 }
 
-/// A writer of one file, or of a directory.
+/// A writer of one file, of a directory, or of a file in parts.
 enum Writer {
     File(Box<dyn Exporter>),
     Directory(Box<dyn DirectoryExporter>),
+    Parts(Box<dyn DirectoryExporter>),
 }
 
 impl Format {
@@ -91,6 +91,7 @@ impl Format {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
             Self::Paje => Box::new(Paje::new(classes, &origin)),
+            Self::TraceDat => return Writer::Parts(Box::new(TraceDat::new(classes, &origin))),
             Self::Ctf => return ctf(CtfVersion::V1, origin),
             Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
@@ -135,7 +136,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let written = match writer {
         Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
         Writer::Directory(exporter) => {
-            Some(to_directory(options, exporter, &mut recording, &mut sieve, &mut exported)?)
+            let out = Parts::create(options.output.as_deref(), options.force, false)?;
+            Some(to_parts(out, exporter, &mut recording, &mut sieve, &mut exported)?)
+        }
+        Writer::Parts(exporter) => {
+            let out = Parts::create(options.output.as_deref(), options.force, true)?;
+            Some(to_parts(out, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
     };
     recording.close()?;
@@ -186,33 +192,37 @@ fn to_file(
     Ok(written.map(|path| (path, bytes)))
 }
 
-/// Writes a directory. Returns its path and the bytes of its files.
-fn to_directory(
-    options: &Options,
+/// Writes a directory or a file in parts. Returns its path and bytes.
+fn to_parts(
+    mut out: Parts,
     mut exporter: Box<dyn DirectoryExporter>,
     recording: &mut Recording,
     sieve: &mut Sieve,
     exported: &mut Exported,
 ) -> Result<(PathBuf, u64), Failure> {
-    let Some(path) = &options.output else {
-        return Err(Failure::new(UNUSABLE, "this format is a directory: name it with -o"));
-    };
-    let mut out = Directory::create(path)?;
-    let mut files = Files::default();
+    let (mut files, mut left_out) = (Files::default(), 0_u64);
     recording.pass(Some("exporting"), |item| {
-        if sieve.passes(item) {
-            exported.add(item);
-            exporter.take(item, &mut files);
-            if files.bytes() >= PORTION {
-                out.write(&mut files)?;
-            }
+        if !sieve.passes(item) {
+            return Ok(true);
+        }
+        if !exporter.can_take(item) {
+            left_out += u64::from(matches!(item, Item::Event(_)));
+            return Ok(true);
+        }
+        exported.add(item);
+        exporter.take(item, &mut files);
+        if files.bytes() >= PORTION {
+            out.write(&mut files)?;
         }
         Ok(true)
     })?;
     exporter.end(&mut files);
     out.write(&mut files)?;
     sieve.report();
-    Ok((path.clone(), out.close()?))
+    if left_out > 0 {
+        message!("sordino: {} left out: this format has the kernel's alone", count(left_out, "event"));
+    }
+    out.close()
 }
 
 fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String {

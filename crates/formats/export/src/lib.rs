@@ -12,6 +12,7 @@
 //! | `paje` | Pajé's text: containers with states, links and events |
 //! | `perfetto` | Perfetto's protobuf: scheduling, interrupts, events and wake-ups as tracks |
 //! | `runs` | the spans in which threads ran and interrupts were handled, for formats without scheduling |
+//! | `trace_dat` | trace-cmd's file of the kernel's events |
 //! | `wire` | the encoding of protobuf messages |
 //!
 //! Nothing here does I/O or reads a clock.
@@ -24,6 +25,7 @@ mod lines;
 mod paje;
 mod perfetto;
 mod runs;
+mod trace_dat;
 mod wire;
 
 pub use chrome::Chrome;
@@ -32,6 +34,7 @@ pub use files::Files;
 pub use lines::{Csv, Json};
 pub use paje::Paje;
 pub use perfetto::Perfetto;
+pub use trace_dat::TraceDat;
 
 use sordino_event::{PriorityNumbering, Time};
 use sordino_timeline::Item;
@@ -48,8 +51,13 @@ pub trait Exporter {
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
-/// A writer of a format of several files.
+/// A writer of a format of several files, or of a file of several parts, which are joined in the order of their names.
 pub trait DirectoryExporter {
+    /// Returns true if the format can have the item.
+    fn can_take(&self, _: &Item<'_>) -> bool {
+        true
+    }
+
     /// Appends an item, or keeps it until later items complete it.
     fn take(&mut self, item: &Item<'_>, out: &mut Files);
 

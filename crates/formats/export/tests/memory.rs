@@ -4,7 +4,7 @@
 mod support;
 
 use sordino_export::{
-    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Paje, Perfetto,
+    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Paje, Perfetto, TraceDat,
 };
 use sordino_timeline::Item;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -59,7 +59,7 @@ fn peak(make: impl Fn(&Kinds) -> Box<dyn Exporter>, count: i64) -> (usize, isize
 }
 
 /// A format of several files, written one behind the other.
-struct AllFiles(Ctf, Files);
+struct AllFiles(Box<dyn DirectoryExporter>, Files);
 
 impl AllFiles {
     fn drain(&mut self, out: &mut Vec<u8>) {
@@ -71,7 +71,9 @@ impl Exporter for AllFiles {
     fn begin(&mut self, _: &mut Vec<u8>) {}
 
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
-        self.0.take(item, &mut self.1);
+        if self.0.can_take(item) {
+            self.0.take(item, &mut self.1);
+        }
         self.drain(out);
     }
 
@@ -81,15 +83,20 @@ impl Exporter for AllFiles {
     }
 }
 
+fn all_files(exporter: impl DirectoryExporter + 'static) -> Box<dyn Exporter> {
+    Box::new(AllFiles(Box::new(exporter), Files::default()))
+}
+
 /// A function that makes a format's writer.
 type Make = fn(&Kinds) -> Box<dyn Exporter>;
 
 /// The formats, each with its writer.
-const FORMATS: [(&str, Make); 6] = [
+const FORMATS: [(&str, Make); 7] = [
     ("perfetto", |kinds| Box::new(Perfetto::new(&kinds.classes, origin()))),
     ("chrome", |kinds| Box::new(Chrome::new(&kinds.classes, origin()))),
     ("paje", |kinds| Box::new(Paje::new(&kinds.classes, &origin()))),
-    ("ctf", |kinds| Box::new(AllFiles(Ctf::new(CtfVersion::V1, &kinds.classes, origin()), Files::default()))),
+    ("ctf", |kinds| all_files(Ctf::new(CtfVersion::V1, &kinds.classes, origin()))),
+    ("trace-dat", |kinds| all_files(TraceDat::new(&kinds.classes, &origin()))),
     ("csv", |kinds| Box::new(Csv::new(&kinds.classes))),
     ("json", |kinds| Box::new(Json::new(&kinds.classes))),
 ];

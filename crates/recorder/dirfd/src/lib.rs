@@ -10,6 +10,7 @@
 //! | `make` | makes directories, and checks that an existing one may be used |
 //! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
 //! | `whole` | writes a file that gets its name when it is whole |
+//! | `whole_dir` | the same for a directory |
 //!
 //! Not for the recording path: every call allocates and makes system calls.
 //!
@@ -28,9 +29,11 @@ mod beneath;
 mod make;
 mod tree;
 mod whole;
+mod whole_dir;
 
 pub use make::Made;
 pub use whole::WholeFile;
+pub use whole_dir::WholeDir;
 
 use beneath::Way;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fstat, renameat, statat, unlinkat};
