@@ -237,7 +237,8 @@ fn paje_has_the_same_events_run_times_and_wake_ups() {
         // pj_dump computes with floating-point numbers.
         assert!(ours[&tid].0 == count && (ours[&tid].1 - sum).abs() <= count, "{tid}: {ours:?}");
     }
-    let wakes = events.iter().filter(|event| event["name"] == "sched_waking").count();
+    let begins = ["sched_waking", "sched_wakeup_new"];
+    let wakes = events.iter().filter(|event| begins.contains(&event["name"].as_str().unwrap())).count();
     let links = of("Link").count();
     assert!(links > 0 && links <= wakes, "{links} links, {wakes} wake-ups");
 }
@@ -348,6 +349,69 @@ fn trace_dat_has_the_same_events_and_times_of_the_kernel() {
     scene.refuses(2, &["name a file with -o"], &["export", recording.name(), "--to", "trace-dat"]);
 }
 
+#[test]
+fn otf2_has_the_same_events_and_run_times() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let recording = recorded(&scene);
+    let events = listed(&scene, &recording);
+    let archive = export_directory(&scene, recording.name(), "otf2", &[]).join("traces.otf2");
+    let printed = scene.run(Command::new("otf2-print").arg(archive));
+    assert_eq!(printed.errors, "");
+    // ENTER CPU NANOSECONDS Region: "NAME" <NUMBER>
+    let lines = printed.succeeded().lines().filter_map(|line| {
+        let (head, name) = line.split_once("Region: \"")?;
+        let head: Vec<&str> = head.split_whitespace().collect();
+        let number = |text: &str| text.parse::<i64>().unwrap();
+        Some((
+            head[0] == "ENTER",
+            number(head[1]),
+            number(head[2]),
+            name.rsplit_once('"').unwrap().0.to_owned(),
+        ))
+    });
+    let (mut open, mut records, mut last) = (BTreeMap::<i64, Vec<(String, i64)>>::new(), BTreeMap::new(), 0);
+    let mut theirs: Vec<(i64, i64, i64)> = Vec::new();
+    for (is_begin, cpu, time, name) in lines {
+        last = last.max(time);
+        let open = open.entry(cpu).or_default();
+        if is_begin {
+            open.push((name, time));
+            continue;
+        }
+        let (ended, begin) = open.pop().unwrap();
+        assert_eq!(ended, name, "regions nest");
+        match name.rsplit_once('/').and_then(|(_, tid)| tid.parse().ok()) {
+            Some(tid) => theirs.push((tid, begin, time)),
+            None => *records.entry(name).or_insert(0_usize) += 1,
+        }
+    }
+    assert!(open.values().all(Vec::is_empty));
+    let handlers = |name: &String| name.starts_with("softirq ") || name.starts_with("irq ");
+    records.retain(|name, _| !handlers(name) && !VECTORS.contains(&name.as_str()));
+    assert_eq!(records, count_by_name(events.iter()));
+    // A run that the end of the recording cuts ends there, and is none of ours.
+    let mut sums: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for (tid, begin, end) in theirs.into_iter().filter(|(.., end)| *end < last) {
+        let (count, sum) = sums.entry(tid).or_default();
+        (*count, *sum) = (*count + 1, *sum + end - begin);
+    }
+    let mut ours = runs_between(&events, |_, _| true);
+    ours.remove(&0);
+    assert_eq!(sums, ours);
+}
+
+/// The kernel's own interrupts, by the names of their regions.
+const VECTORS: [&str; 8] = [
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "x86_platform_ipi",
+    "thermal_apic",
+    "error_apic",
+];
+
 /// Most bytes of a trace of another tracer that is compared: more take long.
 const LARGEST: u64 = 1 << 20;
 
@@ -431,9 +495,11 @@ fn a_full_disk_and_a_closed_pipe_end_an_export() {
         let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
         assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "{format}");
     }
-    let ctf = ["export", recording.name(), "--to", "ctf", "-o", file.to_str().unwrap()];
-    scene.refuses(2, &["can't write", "make room"], &ctf);
-    assert_eq!(std::fs::read_dir(scene.path("disk")).unwrap().count(), 0);
+    for format in ["ctf", "otf2"] {
+        let export = ["export", recording.name(), "--to", format, "-o", file.to_str().unwrap()];
+        scene.refuses(2, &["can't write", "make room"], &export);
+        assert_eq!(std::fs::read_dir(scene.path("disk")).unwrap().count(), 0, "{format}");
+    }
     drop(disk);
 }
 

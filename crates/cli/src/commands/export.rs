@@ -4,6 +4,7 @@ mod output;
 
 use crate::Failure;
 use crate::commands::events::{Selection, Sieve};
+use crate::failure::UNUSABLE;
 use crate::quantities;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
@@ -15,6 +16,7 @@ use sordino_event::{Classes, Domain};
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
 };
+use sordino_otf2::Otf2;
 use sordino_timeline::Item;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,6 +69,8 @@ enum Format {
     Paje,
     /// File of trace-cmd, version 7: the kernel's events, for 'trace-cmd report' and KernelShark
     TraceDat,
+    /// Open Trace Format 2, a directory: for VAMPIR and otf2-print; needs OTF2's library
+    Otf2,
     /// Common Trace Format 1.8, a directory: for babeltrace2, Trace Compass and sordino itself
     Ctf,
     /// Common Trace Format 2, a directory: for babeltrace2 2.1
@@ -82,6 +86,7 @@ enum Writer {
     File(Box<dyn Exporter>),
     Directory(Box<dyn DirectoryExporter>),
     Parts(Box<dyn DirectoryExporter>),
+    Otf2,
 }
 
 impl Format {
@@ -92,6 +97,7 @@ impl Format {
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
             Self::Paje => Box::new(Paje::new(classes, &origin)),
             Self::TraceDat => return Writer::Parts(Box::new(TraceDat::new(classes, &origin))),
+            Self::Otf2 => return Writer::Otf2,
             Self::Ctf => return ctf(CtfVersion::V1, origin),
             Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
@@ -142,6 +148,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Writer::Parts(exporter) => {
             let out = Parts::create(options.output.as_deref(), options.force, true)?;
             Some(to_parts(out, exporter, &mut recording, &mut sieve, &mut exported)?)
+        }
+        Writer::Otf2 => {
+            let out = Parts::create(options.output.as_deref(), options.force, false)?;
+            Some(to_otf2(out, &mut recording, &mut sieve, &mut exported)?)
         }
     };
     recording.close()?;
@@ -221,6 +231,34 @@ fn to_parts(
     sieve.report();
     if left_out > 0 {
         message!("sordino: {} left out: this format has the kernel's alone", count(left_out, "event"));
+    }
+    out.close()
+}
+
+/// Writes an archive of OTF2. Returns its path and bytes.
+fn to_otf2(
+    out: Parts,
+    recording: &mut Recording,
+    sieve: &mut Sieve,
+    exported: &mut Exported,
+) -> Result<(PathBuf, u64), Failure> {
+    let failed = |error: sordino_otf2::Error| match error {
+        sordino_otf2::Error::System(error) => out.failure(&error),
+        other => Failure::new(UNUSABLE, Failure::text_of(&other)),
+    };
+    let begin = recording.span().0;
+    let mut exporter = Otf2::create(&out.directory(), &recording.classes, begin).map_err(failed)?;
+    recording.pass(Some("exporting"), |item| {
+        if sieve.passes(item) {
+            exported.add(item);
+            exporter.take(item).map_err(failed)?;
+        }
+        Ok(true)
+    })?;
+    let left_out = exporter.end().map_err(failed)?;
+    sieve.report();
+    if left_out > 0 {
+        message!("sordino: {} replaced by '...': there are too many", count(left_out, "text"));
     }
     out.close()
 }

@@ -48,7 +48,12 @@ impl WholeDir {
         Ok(())
     }
 
-    /// Returns the number of bytes in all files.
+    /// Returns the directory itself, for libraries that write files in it.
+    pub fn root(&self) -> &Dir {
+        &self.root
+    }
+
+    /// Returns the number of bytes that were appended to files.
     pub fn bytes(&self) -> u64 {
         self.files.values().sum()
     }

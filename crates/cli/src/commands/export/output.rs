@@ -121,11 +121,21 @@ impl Parts {
         written.try_for_each(|written| written).map_err(|error| failure(&self.path, &error))
     }
 
+    /// Returns the path of the directory that is written.
+    pub(super) fn directory(&self) -> PathBuf {
+        self.dir.root().proc_path()
+    }
+
+    /// Returns the failure for an error of writing.
+    pub(super) fn failure(&self, error: &io::Error) -> Failure {
+        failure(&self.path, error)
+    }
+
     /// Completes the output. Returns its path and bytes.
     pub(super) fn close(self) -> Result<(PathBuf, u64), Failure> {
         let Self { path, dir, file } = self;
         let owner = target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw()));
-        let bytes = dir.bytes();
+        let bytes = dir.root().bytes();
         let closed = match file {
             Some(mut file) => dir.join(&mut file).and_then(|()| file.finish(owner)),
             None => dir.finish(owner),
