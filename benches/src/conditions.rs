@@ -8,6 +8,7 @@ use sordino_event::{Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::{PointId, Seqno};
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
@@ -57,7 +58,7 @@ fn session() -> Result<(Program, Attached), String> {
     let program = Program::open(&file.into()).map_err(|refusal| refusal.to_string())?;
     let geometry = Geometry::new(1 << 20, 4).ok_or("no geometry")?.overwriting();
     let cpus: Vec<u32> = (0..program.cpus()).collect();
-    let attached = program.attach(&AttachOptions::new("bench", geometry, &cpus, 7));
+    let attached = program.attach(&AttachOptions::new("bench", geometry, &cpus, Seqno(7)));
     let attached = attached.map_err(|refusal| refusal.to_string())?;
     Ok((program, attached))
 }
@@ -65,9 +66,9 @@ fn session() -> Result<(Program, Attached), String> {
 /// Enables `bench:recorded`, and `bench:rejected` with the condition `a < 5`.
 fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
     let (points, _) = catalogue::parse(&program.catalogue(0)).map_err(|error| error.to_string())?;
-    let id = |name: &str| -> Result<(u16, &Schema), String> {
+    let id = |name: &str| -> Result<(PointId, &Schema), String> {
         let point = points.iter().find(|(_, schema)| schema.full_name() == name);
-        point.map(|(id, schema)| (*id, schema)).ok_or_else(|| format!("no {name}"))
+        point.map(|(id, schema)| (PointId(*id), schema)).ok_or_else(|| format!("no {name}"))
     };
     program.enable(attached.slot, id("bench:recorded")?.0, EnableMode::Always);
     let (id, schema) = id("bench:rejected")?;

@@ -6,6 +6,7 @@
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
+use sordino_ring::number::{Seqno, Ticks};
 use sordino_ring::read::Packet;
 use std::fs::File;
 use std::mem::{offset_of, size_of};
@@ -113,7 +114,7 @@ pub fn attack(input: &[u8]) -> Seen {
     let first_seqno = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
     let (program, file) = area();
     let cpus = [0, 1];
-    let wanted = AttachOptions::new("attack", geometry, &cpus, first_seqno);
+    let wanted = AttachOptions::new("attack", geometry, &cpus, Seqno(first_seqno));
     let mut attached = program.attach(&wanted).expect("a slot");
 
     let mut address = [0; 8];
@@ -121,7 +122,7 @@ pub fn attack(input: &[u8]) -> Seen {
     let mut region = attached.region.0 - u64::from_ne_bytes(address);
     let places: Vec<Places> = (0..=CPUS)
         .map(|ring| {
-            let number = attached.slot * (CPUS as usize + 1) + ring as usize;
+            let number = attached.slot.index() as usize * (CPUS as usize + 1) + ring as usize;
             let mut take = |size: usize| {
                 region += size as u64;
                 region - size as u64
@@ -198,13 +199,13 @@ fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usiz
     if let Ok(fill) = reader.fill() {
         assert!(fill.used <= fill.capacity, "{fill:?}");
     }
-    let newest = reader.newest(0, geometry.size(), || 1 << 40);
+    let newest = reader.newest(Ticks::default(), geometry.size(), || Ticks(1 << 40));
     newest.iter().flat_map(|newest| &newest.packets).for_each(is_packet);
     if round % 4 == 2 {
-        let part = reader.part(|| 1 << 40);
+        let part = reader.part(|| Ticks(1 << 40));
         part.iter().flatten().for_each(is_packet);
     }
     if round % 4 == 3 {
-        seen.unfinished += reader.salvage(1 << 40, |packet| is_packet(&packet)).unwrap_or(0);
+        seen.unfinished += reader.salvage(Ticks(1 << 40), |packet| is_packet(&packet)).unwrap_or(0);
     }
 }

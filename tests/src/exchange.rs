@@ -4,6 +4,7 @@ use crate::verified::Lanes;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::read::Content;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -58,12 +59,12 @@ impl Exchange {
     pub fn new(pid: i32, geometry: Geometry, first_seqno: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<u32> = (0..program.cpus()).collect();
-        let wanted = AttachOptions::new("storm", geometry, &cpus, first_seqno);
+        let wanted = AttachOptions::new("storm", geometry, &cpus, Seqno(first_seqno));
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() != "storms:words").collect();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
-            program.enable(attached.slot, *id, EnableMode::Always);
+            program.enable(attached.slot, PointId(*id), EnableMode::Always);
         }
         let known = Known { before: [i64::MIN; 2], lost: 0, total: 0, overwritten: 0 };
         let known = vec![known; attached.readers.len()];
@@ -105,7 +106,7 @@ impl Exchange {
         let mut sums = [0; 3];
         for (reader, known) in self.attached.readers.iter_mut().zip(&mut self.known) {
             let (cpu, overwritten) = (reader.cpu(), reader.overwritten());
-            let salvaged = reader.salvage(i64::MAX as u64, |packet| {
+            let salvaged = reader.salvage(Ticks(i64::MAX as u64), |packet| {
                 known.read(cpu, packet.content, &packet.bytes, overwritten, &self.fills, lanes);
             });
             sums[1] += salvaged.expect("a head that can be");
@@ -161,7 +162,7 @@ impl Known {
         }
         assert_eq!(at, bytes.len(), "{cpu:?}: the content ends inside a record");
         if content.lost.total != self.total {
-            self.hole(lanes, content.last_timestamp as i64);
+            self.hole(lanes, content.last_timestamp.0 as i64);
             self.total = content.lost.total;
         }
     }

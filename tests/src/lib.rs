@@ -12,6 +12,7 @@
 //! | [`recording`] | a finished recording, read by sordino's reader and by babeltrace2 |
 //! | [`terminal`] | a pseudo-terminal, and the text that is written to it |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
+//! | [`browser`] | a headless Chromium |
 //! | [`perfetto`] | Perfetto's `trace_processor` |
 //! | [`lttng`] | LTTng's daemon |
 //! | [`assembly`] | a function's compiled instructions |
@@ -26,6 +27,7 @@
 
 pub mod assembly;
 pub mod boot;
+pub mod browser;
 pub mod disk;
 pub mod documents;
 pub mod exchange;

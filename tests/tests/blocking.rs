@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program, Refusal};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
 use std::process::Command;
@@ -32,11 +33,11 @@ impl Recorded {
         let cpus: Vec<u32> = (0..program.cpus()).collect();
         let geometry = Geometry::new(16 << 10, 2).unwrap();
         let wanted =
-            AttachOptions { block: Some(block), ..AttachOptions::new("blocking", geometry, &cpus, 7) };
+            AttachOptions { block: Some(block), ..AttachOptions::new("blocking", geometry, &cpus, Seqno(7)) };
         let attached = program.attach(&wanted).unwrap();
         let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name() == "hits:pair") {
-            program.enable(attached.slot, *id, EnableMode::Always);
+            program.enable(attached.slot, PointId(*id), EnableMode::Always);
         }
         running.signal(Signal::USR2);
         Self { running, program, attached }
@@ -58,7 +59,7 @@ impl Recorded {
                 reader.give_back();
             }
             if all {
-                reader.salvage(u64::MAX, |part| gather(&part.bytes)).unwrap();
+                reader.salvage(Ticks(u64::MAX), |part| gather(&part.bytes)).unwrap();
             }
         }
         numbers
@@ -147,8 +148,10 @@ fn a_program_that_was_started_without_leave_makes_nobody_wait() {
     running.says("ready");
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 2).unwrap();
-    let wanted =
-        AttachOptions { block: Some(Duration::ZERO), ..AttachOptions::new("blocking", geometry, &[0], 7) };
+    let wanted = AttachOptions {
+        block: Some(Duration::ZERO),
+        ..AttachOptions::new("blocking", geometry, &[0], Seqno(7))
+    };
     let refused = program.attach(&wanted);
     assert!(matches!(refused, Err(Refusal::NoBlocking)), "{refused:?}");
     running.signal(Signal::USR2);

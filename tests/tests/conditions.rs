@@ -5,6 +5,7 @@ use sordino_event::{Pid, Schema, catalogue};
 use sordino_filter::condition::{self, Context, Expression};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, Triggers, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
 use std::process::Command;
@@ -46,13 +47,14 @@ impl Session {
         let cpus: Vec<u32> = (0..program.cpus()).collect();
         let geometry = Geometry::new(64 << 10, 2).unwrap();
         let attached =
-            program.attach(&AttachOptions::new("conditions", geometry, &cpus, first_seqno)).unwrap();
+            program.attach(&AttachOptions::new("conditions", geometry, &cpus, Seqno(first_seqno))).unwrap();
         let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
         Self { program, attached, points }
     }
 
-    fn point(&self, name: &str) -> (u16, Schema) {
-        self.points.iter().find(|(_, schema)| schema.full_name() == name).unwrap().clone()
+    fn point(&self, name: &str) -> (PointId, Schema) {
+        let (id, schema) = self.points.iter().find(|(_, schema)| schema.full_name() == name).unwrap();
+        (PointId(*id), schema.clone())
     }
 
     /// Enables the records that fulfil `filter`, with an inline filter where that can express it.
@@ -68,7 +70,7 @@ impl Session {
         want
     }
 
-    fn wish(&mut self, wish: &Wish) -> u16 {
+    fn wish(&mut self, wish: &Wish) -> PointId {
         let (id, schema) = self.point(wish.name);
         let filter = compiled(wish.filter, &schema);
         let trigger = wish.trigger.map_or(condition::Condition::Never, |text| compiled(text, &schema));
@@ -79,7 +81,7 @@ impl Session {
     }
 
     /// Enables all records, without a condition.
-    fn want(&self, name: &str) -> u16 {
+    fn want(&self, name: &str) -> PointId {
         let (id, _) = self.point(name);
         self.program.enable(self.attached.slot, id, EnableMode::Always);
         id
@@ -89,7 +91,7 @@ impl Session {
     fn bytes(&mut self) -> usize {
         let mut bytes = 0;
         for reader in &mut self.attached.readers {
-            reader.salvage(u64::MAX, |part| bytes += part.bytes.len() - PACKET_HEADER).unwrap();
+            reader.salvage(Ticks(u64::MAX), |part| bytes += part.bytes.len() - PACKET_HEADER).unwrap();
             assert_eq!(reader.lost().total, 0);
         }
         bytes

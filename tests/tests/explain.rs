@@ -180,7 +180,7 @@ fn what_is_not_in_the_trace_is_said_with_what_is() {
     explain(&["--over", "5", "--event", "work:begin"]).failed(2, &["--over", "a time has a unit: 5us"]);
     explain(&["--over", "1us", "--top", "3"]).failed(2, &["--over", "--top"]);
     scene.refuses(2, &["nowhere"], &["explain", "nowhere"]);
-    explain(&["--thread", "pairs"]).failed(2, &["not recorded", "--kernel rt"]);
+    explain(&["--thread", "pairs"]).failed(2, &["lacks the kernel's events", "--kernel sched"]);
 
     // Without the kernel's events, the output says that they are missing.
     let ended = explain(&["--event", "net:request"]);

@@ -5,6 +5,7 @@ use sordino_event::{Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
 use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
@@ -60,7 +61,7 @@ impl Way<'_> {
         let mut sessions: Vec<(Program, Attached)> = (0..self.sessions).map(attach).collect();
         for (program, attached) in &mut sessions[self.wanting.start..self.wanting.end.min(self.sessions)] {
             let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
-            for (id, schema) in points {
+            for (id, schema) in points.into_iter().map(|(id, schema)| (PointId(id), schema)) {
                 let want = self
                     .condition
                     .map_or(EnableMode::Always, |text| condition(attached, id, &schema, text, self.inline));
@@ -78,7 +79,7 @@ impl Way<'_> {
 }
 
 /// Sets the condition if the tracepoint has its fields.
-fn condition(attached: &mut Attached, id: u16, schema: &Schema, text: &str, inline: bool) -> EnableMode {
+fn condition(attached: &mut Attached, id: PointId, schema: &Schema, text: &str, inline: bool) -> EnableMode {
     let context = Context { pid: Pid(1), procname: "stepped" };
     let Ok(Condition::Code(code)) = Expression::parse(text).unwrap().compile(schema, &context) else {
         return EnableMode::No;
@@ -110,7 +111,9 @@ impl Rings {
             rings.left += reader.waiting().unwrap();
             let is_shared = reader.cpu().is_none();
             reader
-                .salvage(u64::MAX, |part| rings.shared |= is_shared && part.bytes.len() > PACKET_HEADER)
+                .salvage(Ticks(u64::MAX), |part| {
+                    rings.shared |= is_shared && part.bytes.len() > PACKET_HEADER
+                })
                 .unwrap();
         }
         rings
@@ -125,7 +128,7 @@ impl Rings {
 
 /// Returns a session with common settings and the smallest rings.
 fn session() -> AttachOptions<'static> {
-    AttachOptions::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], u32::MAX)
+    AttachOptions::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], Seqno(u32::MAX))
 }
 
 /// Returns the way to the second record of two words of a program's thread.

@@ -94,6 +94,16 @@ fn a_query_says_what_the_recording_lacks() {
     scene.refuses(2, &["no such variable", "^^^^"], &["query", name, "count", "--where", "$cor == 1"]);
     let printed = scene.sordino(&["query", name, "period", "--event", "npt:loop"]);
     assert!(printed.succeeded().starts_with("period per thread: 999 intervals in "), "{printed:?}");
+    let printed = scene.sordino(&["query", name, "jitter", "--event", "npt:loop", "--explain", "1"]);
+    let text = printed.succeeded();
+    assert!(
+        text.starts_with("jitter per thread: 999 periods in ") && text.contains("late in a row"),
+        "{text}"
+    );
+    assert!(text.contains("jitter: ") && text.contains("#1 "), "{text}");
+    scene.refuses(2, &["lacks the kernel's events", "--kernel syscalls"], &["explain", name, "--syscalls"]);
+    scene.refuses(2, &["EVENT=TIME"], &["explain", name, "--deadline", "npt:loop"]);
+    scene.refuses(2, &["sordino_fiber:switch"], &["query", name, "fiber-waits"]);
     let per =
         ["query", name, "count", "--per", "event,field:number", "--where", "number < 3 && $name == \"loop\""];
     let printed = scene.sordino(&per);

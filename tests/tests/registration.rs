@@ -4,6 +4,7 @@ use sordino_event::catalogue;
 use sordino_intake::{Listener, Registration};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::read::Packet;
 use sordino_tests::{Compiler, NOBODY, Running, Scene, wait_until};
 use std::fs::{self, Permissions};
@@ -74,9 +75,9 @@ fn enable(registration: Registration, name: &str) -> Option<Joined> {
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let (id, _) = points.iter().find(|(_, schema)| schema.full_name() == name)?;
     let cpus: Vec<u32> = (0..program.cpus()).collect();
-    let wanted = AttachOptions::new("registration", Geometry::new(16 << 10, 2).unwrap(), &cpus, 7);
+    let wanted = AttachOptions::new("registration", Geometry::new(16 << 10, 2).unwrap(), &cpus, Seqno(7));
     let attached = program.attach(&wanted).unwrap();
-    program.enable(attached.slot, *id, EnableMode::Always);
+    program.enable(attached.slot, PointId(*id), EnableMode::Always);
     Some(Joined { registration, program, attached })
 }
 
@@ -104,7 +105,7 @@ fn numbers(attached: &mut Attached) -> Vec<u32> {
                 numbers.push(u32::from_ne_bytes(number.try_into().unwrap()));
             }
         };
-        reader.salvage(i64::MAX as u64, read).unwrap();
+        reader.salvage(Ticks(i64::MAX as u64), read).unwrap();
     }
     numbers
 }

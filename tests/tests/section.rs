@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{self, AttachOptions, EnableMode};
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
 use sordino_tests::install::library;
 use sordino_tests::install::succeed;
@@ -69,7 +70,7 @@ impl InTurn {
     fn start(pid: i32) -> Self {
         let program = control::Program::open(&area(pid)).expect("an area");
         let wanted =
-            AttachOptions::new("in turn", Geometry::new(16 << 10, 2).expect("a geometry"), &[0, 1], 1);
+            AttachOptions::new("in turn", Geometry::new(16 << 10, 2).expect("a geometry"), &[0, 1], Seqno(1));
         let attached = program.attach(&wanted).expect("a second session");
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);
@@ -78,7 +79,7 @@ impl InTurn {
             for want in
                 [EnableMode::Always, EnableMode::No].into_iter().cycle().take_while(|_| !until.load(Relaxed))
             {
-                points.iter().for_each(|(id, _)| _ = program.enable(attached.slot, *id, want));
+                points.iter().for_each(|(id, _)| _ = program.enable(attached.slot, PointId(*id), want));
                 std::thread::sleep(Duration::from_millis(1));
             }
         };

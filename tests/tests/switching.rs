@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, EnableMode, Program};
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::Scene;
 use sordino_tests::exchange::area;
 use std::fs;
@@ -37,13 +38,13 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 4).unwrap().overwriting();
     let cpus = [0, TRACED as u32];
-    let wanted = AttachOptions::new("switching", geometry, &cpus, 5);
+    let wanted = AttachOptions::new("switching", geometry, &cpus, Seqno(5));
     let attached = program.attach(&wanted).unwrap();
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
-    let ids: Vec<u16> = points
+    let ids: Vec<PointId> = points
         .iter()
         .filter(|(_, schema)| schema.full_name().starts_with("points:"))
-        .map(|(id, _)| *id)
+        .map(|(id, _)| PointId(*id))
         .collect();
     assert_eq!(ids.len(), POINTS);
 

@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sordino_ring::control::Program;
 use sordino_ring::layout::POINTS;
+use sordino_ring::number::PointId;
 use sordino_tests::exchange::{area, find_area};
 use sordino_tests::listing::babeltrace;
 use sordino_tests::running::Running;
@@ -54,7 +55,7 @@ fn end(program: Running) {
 /// The hits that a program's area has counted for recorders that have not answered.
 fn counted(pid: i32) -> u64 {
     let area = Program::open(&area(pid)).unwrap();
-    (0..POINTS).map(|id| u64::from(area.pending().hits(id as u16))).sum()
+    (0..POINTS).map(|id| u64::from(area.pending().hits(PointId(id as u16)))).sum()
 }
 
 /// The unanswered hits in the session's status.

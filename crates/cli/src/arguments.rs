@@ -5,7 +5,7 @@ pub(crate) mod groups;
 use crate::Failure;
 use crate::commands::{
     become_user, check, compare, demo, disturb, events, explain, export, grant, list, manual, npt, peak,
-    query, record, recover, report, session, shield,
+    query, record, recover, report, session, shield, view,
 };
 use crate::failure::UNUSABLE;
 use crate::terminal::layout_columns;
@@ -63,6 +63,7 @@ pub(crate) enum Command {
     Explain(explain::Options),
     Report(report::Options),
     Peak(peak::Options),
+    View(view::Options),
     Query(query::Options),
     Export(export::Options),
     Npt(npt::Options),

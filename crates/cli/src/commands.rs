@@ -9,7 +9,6 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod grant;
-pub(crate) mod guard;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod npt;
@@ -20,5 +19,15 @@ pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod session;
 pub(crate) mod shield;
+pub(crate) mod view;
 
 pub(crate) use crate::terminal::print;
+
+use crate::Failure;
+use std::process::ExitCode;
+
+/// Undoes the changes of the process that started this one, when that has ended.
+pub(crate) fn serve_as_guardian() -> Result<ExitCode, Failure> {
+    sordino_guard::serve()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,8 +1,8 @@
 //! Failures of commands: exit status and message.
 
 use crate::terminal::messages;
+use sordino_event::text::with_causes;
 use std::error::Error;
-use std::fmt::Write;
 use std::process::ExitCode;
 
 /// Exit status of a command whose answer is "no".
@@ -32,17 +32,7 @@ impl Failure {
 
     /// Returns the messages of an error and its causes.
     pub(crate) fn text_of(error: &dyn Error) -> String {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            // Some errors include the message of their cause.
-            if !text.contains(&cause_text) {
-                let _ = write!(text, ": {cause_text}");
-            }
-            source = cause.source();
-        }
-        text
+        with_causes(error)
     }
 
     /// Prints the message, and returns the exit status. Lines after the first begin with a mark, so that a newline in

@@ -6,8 +6,6 @@ mod terminal;
 mod arguments;
 mod commands;
 mod failure;
-mod locks;
-mod missing;
 mod names;
 mod output;
 mod privilege;
@@ -15,8 +13,6 @@ mod progress;
 mod quantities;
 mod record_options;
 mod signals;
-mod temporary;
-mod throttle;
 mod trace;
 mod words;
 
@@ -55,6 +51,7 @@ fn main() -> ExitCode {
         Command::Explain(options) => commands::explain::run(options),
         Command::Report(options) => commands::report::run(options),
         Command::Peak(options) => commands::peak::run(options),
+        Command::View(options) => commands::view::run(options),
         Command::Query(options) => commands::query::run(options),
         Command::Npt(options) => commands::npt::run(options),
         Command::Shield(options) => commands::shield::run(options),
@@ -68,7 +65,7 @@ fn main() -> ExitCode {
         Command::Completion(options) => commands::manual::completion(options, &Arguments::command()),
         Command::ManPage(options) => commands::manual::page(options, Arguments::command()),
         Command::DemoLoad(options) => commands::demo::run_load(options),
-        Command::UndoGuard => commands::guard::run(),
+        Command::UndoGuard => commands::serve_as_guardian(),
         Command::Keep(options) => commands::check::keep(options),
         Command::JoinShield(options) => commands::shield::join(options),
         Command::Become(options) => commands::become_user::run(options),

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use nix::unistd::{Gid, Uid, User, geteuid};
+use sordino_sched::is_root;
 use std::ffi::OsString;
 
 /// A user as whom a command runs.
@@ -11,11 +12,6 @@ pub(crate) struct Target {
     pub(crate) uid: Uid,
     pub(crate) gid: Gid,
     name: String,
-}
-
-/// Returns true if this process runs as root.
-pub(crate) fn is_root() -> bool {
-    geteuid().is_root()
 }
 
 /// Returns the user as whom to run a command: the named one, or else the user who called sudo; `None` for the current

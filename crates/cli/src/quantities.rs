@@ -1,4 +1,4 @@
-//! Quantities: durations, sizes and process ids as people type them, and sizes as messages show them.
+//! Quantities: durations, sizes and process ids as people type them.
 
 use crate::words::quoted;
 use std::time::Duration;
@@ -40,15 +40,6 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         _ => return Err(bad()),
     };
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(bad)
-}
-
-/// Returns a size in the unit that fits.
-pub(crate) fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
-    }
 }
 
 #[cfg(test)]

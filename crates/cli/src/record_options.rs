@@ -3,12 +3,13 @@
 use crate::Failure;
 use crate::commands::shield;
 use crate::failure::{NOT_FOUND, UNUSABLE};
-use crate::privilege::{Target, is_root, target};
+use crate::privilege::{Target, target};
 use crate::quantities::{duration, pid, size};
 use clap::Args;
 use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
+use sordino_sched::is_root;
 use sordino_tracefs::Selection;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -246,7 +247,7 @@ fn programs(what: &RecordOptions, owner: Option<&Target>) -> Result<Programs, Fa
         return Ok(if what.pid.is_empty() { Programs::All } else { Programs::Pids(what.pid.clone()) });
     };
     let program = PathBuf::from(program);
-    if let Err(error) = sordino_session::command::find(&program) {
+    if let Err(error) = sordino_sched::find_program(&program) {
         return Err(Failure::new(NOT_FOUND, format!("{}: {error}", program.display())));
     }
     let prefix = owner.map(Target::prefix).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::low_level::pipe::register;
@@ -17,6 +18,22 @@ pub(crate) fn stop() -> io::Result<OwnedFd> {
         register(signal, write.try_clone()?)?;
     }
     Ok(read)
+}
+
+/// A request to stop, which [`stop`] receives.
+pub(crate) struct Stop(OwnedFd);
+
+impl Stop {
+    /// Receives requests from now on.
+    pub(crate) fn new() -> io::Result<Self> {
+        stop().map(Self)
+    }
+
+    /// Returns true after the first request.
+    pub(crate) fn is_requested(&self) -> bool {
+        let mut stop = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
 }
 
 /// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default, SIGXFSZ ends the

@@ -43,6 +43,11 @@ pub(crate) fn message(line: &str) {
     messages(&format!("{}\n", printable(line)));
 }
 
+/// Writes a remark of sordino's own to standard error: one line, which its name begins.
+pub(crate) fn remark(text: &str) {
+    message(&format!("sordino: {text}"));
+}
+
 /// Writes whole lines to standard error. If that is closed, they are lost, without a failure.
 pub(crate) fn messages(lines: &str) {
     let _ = io::stderr().lock().write_all(&harmless(lines.as_bytes(), false, is_utf8()));

@@ -27,6 +27,7 @@ mod id;
 mod level;
 mod loss;
 mod numbering;
+pub mod quantity;
 mod record;
 mod schema;
 pub mod text;

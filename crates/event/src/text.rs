@@ -12,6 +12,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
 
 /// Returns true if a terminal shows the character in its place and does nothing else.
@@ -78,6 +79,22 @@ pub fn count(number: impl fmt::Display, noun: &str) -> String {
         _ => "s",
     };
     format!("{number} {noun}{ending}")
+}
+
+/// Returns the messages of an error and its causes, one behind the other.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors include the message of their cause.
+        if !text.contains(&cause_text) {
+            text += ": ";
+            text += &cause_text;
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// A character that prints itself if it is printable, or else its escape: `\n`, `\t`, `\x1b`, `\u{202e}`.

@@ -229,7 +229,7 @@ fn pattern(name: &str) -> Result<String, Invalid> {
     if let Some((at, letter)) = name.char_indices().find(|(_, letter)| strange(*letter)) {
         let message = match letter {
             '[' | ']' | '{' | '}' => {
-                "only * and ? stand for other characters; write one rule for each name".to_owned()
+                format!("{}; write one rule for each name", glob::DIALECT)
             }
             other => format!("{other:?} is in no tracepoint's name"),
         };

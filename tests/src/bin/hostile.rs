@@ -6,6 +6,7 @@ use rustix::net::{
 use sordino_percpu::primitive::{Relaxed, Release};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Header, POINTS, RingHeader};
+use sordino_ring::number::{RingOffset, Seqno, SlotIndex};
 use sordino_ring::position::Head;
 use std::ffi::CString;
 use std::fs::File;
@@ -79,12 +80,12 @@ fn run_ahead(area: &Area, end: Instant) {
     while Instant::now() < end {
         for index in 0..=header.cpus.load(Relaxed) {
             // SAFETY: the rings of slot 0; the shared one is the last.
-            let ring: &RingHeader = unsafe { &*area.rings(0).at(index) };
+            let ring: &RingHeader = unsafe { &*area.rings(SlotIndex::FIRST).at(index) };
             let count = ring.count.load(Relaxed);
             if count > 0 {
                 let turn = ring.consumed.load(Relaxed).wrapping_add(count - 1);
                 let place = (turn & (count - 1)) << ring.bits.load(Relaxed);
-                ring.head.store(Head::entering(turn, place).0, Release);
+                ring.head.store(Head::entering(Seqno(turn), RingOffset(place)).0, Release);
             }
         }
     }

@@ -26,8 +26,15 @@ const RECORDER: &[&str] = &[
     "crates/recorder/collect/src",
     "crates/recorder/inspect/src",
     "crates/recorder/intake/src",
+    "crates/recorder/grant/src",
+    "crates/recorder/manager/src",
     "crates/recorder/session/src",
+    "crates/recorder/stream/src",
     "crates/cli/src",
+    "crates/machine/check/src",
+    "crates/machine/disturb/src",
+    "crates/machine/guard/src",
+    "crates/machine/npt/src",
     "crates/machine/undo/src",
 ];
 /// Calls that write, make or remove by path.
@@ -46,10 +53,11 @@ const BY_PATH: &[&str] = &[
 ];
 /// Files that write by path nevertheless, each with the reason why no program can interfere.
 const BY_FIXED_PATH: &[(&str, &str)] = &[
-    ("crates/cli/src/commands/disturb/packets.rs", "files of /sys"),
-    ("crates/cli/src/commands/check/hold.rs", "a device in /dev"),
-    ("crates/cli/src/commands/grant.rs", "files of the kernel's tracer, and /run/sordino"),
-    ("crates/cli/src/commands/npt/marker.rs", "a file of the kernel's tracer"),
+    ("crates/machine/disturb/src/packets.rs", "files of /sys"),
+    ("crates/machine/check/src/steps/hold.rs", "a device in /dev"),
+    ("crates/recorder/grant/src/lib.rs", "files of the kernel's tracer, and /run/sordino"),
+    ("crates/machine/npt/src/marker.rs", "a file of the kernel's tracer"),
+    ("crates/machine/npt/src/interrupts_off.rs", "the device of npt's kernel module"),
     ("crates/machine/undo/src/guard.rs", "a file of /proc"),
     ("crates/machine/undo/src/step.rs", "files of /proc, /sys and control groups"),
 ];

@@ -1,9 +1,8 @@
 //! Changing to another user, then to another program.
 
-mod typing;
-
 use crate::Failure;
 use crate::failure::{NOT_FOUND, UNUSABLE};
+use crate::terminal::remark;
 use clap::Args;
 use nix::unistd::{Gid, Uid, initgroups, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -48,7 +47,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     allow_rings_to_be_locked();
     if !uid.is_root() {
-        typing::forbid();
+        let forbidden = sordino_sched::forbid_typing_where_shared();
+        forbidden.unwrap_or_else(|error| remark(&error.to_string()));
     }
     setgid(gid)?;
     setuid(uid)?;

@@ -1,11 +1,10 @@
 //! The command `sordino compare`.
 
 use crate::Failure;
-use crate::commands::check::read_report;
 use crate::failure::NO;
 use crate::terminal::answer;
 use clap::Args;
-use sordino_check::compare;
+use sordino_check::{compare, read_report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

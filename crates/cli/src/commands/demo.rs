@@ -8,14 +8,15 @@ use crate::commands::explain::{self, Extent};
 use crate::commands::{record, report, shield};
 use crate::failure::{NO, UNUSABLE};
 use crate::output::Output;
-use crate::privilege::is_root;
-use crate::terminal::show;
+use crate::terminal::{remark, show};
 use crate::trace::Recording;
 use crate::words::quoted;
 use clap::{Args, FromArgMatches};
 use planted::Planted;
 use sordino_analyze::{ExplainOptions as Wanted, Findings, IntervalRule};
+use sordino_disturb::{DemoCpus, LENGTH};
 use sordino_report::{headline, tied, write_findings};
+use sordino_sched::is_root;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,9 +63,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             ),
         ));
     }
-    let place = load::Place::choose()?;
+    let place = DemoCpus::choose(&remark)?;
     let output = options.output.clone().unwrap_or_else(record::default_output);
-    show(&format!("recording {place} for {} s\n\n", load::LENGTH.as_secs()))?;
+    show(&format!("recording {place} for {} s\n\n", LENGTH.as_secs()))?;
     let status = record::run(&record_options(&output, &place)?)?;
     if status != ExitCode::SUCCESS {
         return Ok(status);
@@ -100,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the options of `sordino record` with the load as its command.
-fn record_options(output: &Path, place: &load::Place) -> Result<record::Options, Failure> {
+fn record_options(output: &Path, place: &DemoCpus) -> Result<record::Options, Failure> {
     let mut words: Vec<OsString> = ["record", "--as", "root", "-o"].map(OsString::from).to_vec();
     words.push(output.into());
     if is_root() {

@@ -1,20 +1,11 @@
 //! The command `sordino disturb`.
 
-mod packets;
-
 use crate::Failure;
-use crate::failure::UNUSABLE;
 use crate::quantities::duration;
 use clap::{Args, ValueEnum};
-use packets::Network;
-use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
-};
-use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_policy};
-use std::os::fd::OwnedFd;
+use sordino_disturb::{Disturbance, DisturbanceKind, disturb};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Disturb a CPU at known times, to test whether your tools find the cause
 ///
@@ -53,100 +44,17 @@ enum Kind {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let start = Instant::now();
-    let everywhere = sordino_sched::affinity()?;
-    let name = match options.kind {
-        Kind::Hog => c"hog",
-        Kind::Timers => c"timers",
-        Kind::Packets => c"packets",
-    };
-    rustix::thread::set_name(name)?;
-    let (there, elsewhere) = (CpuList::new([options.cpu]), everywhere.without(&CpuList::new([options.cpu])));
-    let network = match options.kind {
-        Kind::Packets if elsewhere.is_empty() => {
-            return Err(Failure::new(UNUSABLE, "packets are sent from another CPU, and there is none"));
-        }
-        Kind::Packets => Some(Network::make(options.cpu)?),
-        Kind::Hog | Kind::Timers => None,
-    };
-    // The policy is set first: on that CPU, an ordinary thread would wait behind the one that it is to disturb.
-    set_policy(Policy::Fifo(options.prio))?;
-    set_affinity(if network.is_some() { &elsewhere } else { &there })
-        .map_err(|error| Failure::new(UNUSABLE, format!("can't run on CPU {}: {error}", options.cpu)))?;
-    allow_prompt_sleep();
-    let mut times = options.at.clone();
-    times.sort_unstable();
-    for at in times {
-        std::thread::sleep(at.saturating_sub(start.elapsed()));
-        match &network {
-            Some(network) => packets(network, options.length)?,
-            None if options.kind == Kind::Timers => timers(options)?,
-            None => hog(options.length),
-        }
-    }
-    // The end of this process must not disturb that CPU: it moves to another one, if there is one.
-    set_affinity(if elsewhere.is_empty() { &everywhere } else { &elsewhere })?;
-    set_policy(Policy::Other)?;
+    disturb(&Disturbance {
+        kind: match options.kind {
+            Kind::Hog => DisturbanceKind::Hog,
+            Kind::Timers => DisturbanceKind::Timers,
+            Kind::Packets => DisturbanceKind::Packets,
+        },
+        cpu: options.cpu,
+        priority: options.prio,
+        at: options.at.clone(),
+        length: options.length,
+        timers: options.timers,
+    })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn hog(length: Duration) {
-    sordino::tracepoint!(disturb:begin, kind: &str = "hog");
-    let begin = Instant::now();
-    while begin.elapsed() < length {
-        std::hint::spin_loop();
-    }
-    sordino::tracepoint!(disturb:end, kind: &str = "hog");
-}
-
-fn packets(network: &Network, length: Duration) -> Result<(), Failure> {
-    sordino::tracepoint!(disturb:begin, kind: &str = "packets");
-    let flooded = network.flood(length);
-    sordino::tracepoint!(disturb:end, kind: &str = "packets");
-    flooded
-}
-
-/// Time from the setting of the timers to the first expiry: by then this thread has left the CPU.
-const LEAD: Duration = Duration::from_micros(300);
-
-/// Most attempts to set the timers early enough.
-const SETTINGS: u32 = 5;
-
-fn now() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// Sets `timers` to expire one `step` after the other.
-fn set(timers: &[OwnedFd], first: Duration, step: Duration) -> Result<(), Failure> {
-    for (number, timer) in (0..).zip(timers) {
-        let at = first + step * number;
-        let value = Timespec { tv_sec: at.as_secs() as i64, tv_nsec: at.subsec_nanos().into() };
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let spec = Itimerspec { it_interval: zero, it_value: value };
-        timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec)?;
-    }
-    Ok(())
-}
-
-/// Sets timers on this CPU that expire in quick succession, and leaves the CPU to the disturbed thread.
-fn timers(options: &Options) -> Result<(), Failure> {
-    let timers: Vec<OwnedFd> = (0..options.timers)
-        .map(|_| timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Failure::new(UNUSABLE, format!("can't make {} timers: {error}", options.timers)))?;
-    // Setting a timer takes about a microsecond; the lead starts when all are set.
-    let setting = Duration::from_micros(2) * options.timers;
-    for _ in 0..SETTINGS {
-        let first = now() + setting + LEAD;
-        set(&timers, first, options.length / options.timers)?;
-        // Otherwise this thread was delayed, and the timers would expire while it is still here.
-        if now() + LEAD / 2 < first {
-            break;
-        }
-    }
-    sordino::tracepoint!(disturb:begin, kind: &str = "timers");
-    std::thread::sleep(options.length + setting + 2 * LEAD);
-    sordino::tracepoint!(disturb:end, kind: &str = "timers");
-    Ok(())
 }

@@ -1,6 +1,5 @@
 //! The command `sordino events`.
 
-mod last;
 mod wanted;
 
 use crate::Failure;
@@ -8,9 +7,8 @@ use crate::commands::session;
 use crate::terminal::{Output, has_colors, is_terminal};
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
-use last::Last;
 use sordino_event::Time;
-use sordino_report::{Listing, ListingFormat, TimeFormat};
+use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
 use sordino_timeline::Item;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -120,7 +118,7 @@ fn list(
 ) -> Result<bool, Failure> {
     let what = (!is_terminal() || options.last.is_some()).then_some("listing");
     let mut listing = Listing::new(&recording.classes, format);
-    let mut last = options.last.map(|most| Last::new(most as usize));
+    let mut last = options.last.map(|most| LastLines::new(most as usize));
     let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;
     recording.pass(what, |item| {

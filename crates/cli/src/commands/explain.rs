@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::commands::events::Times;
+use crate::commands::query::refused;
 use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
 use crate::quantities::duration;
@@ -11,12 +12,13 @@ use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
     Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
-    Lanes, LengthDistribution, Other, Painter, Point, Thread, Why, Window,
+    LengthDistribution, Other, Point, Survey, SurveyBuilder, Why,
 };
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
-use sordino_query::SpanCondition;
-use sordino_report::{FindingsFormat, rule_arguments, write_findings, write_findings_json};
+use sordino_lanes::{Lanes, Painter, Window};
+use sordino_query::{Measure, Query, SpanCondition};
+use sordino_report::{FindingsFormat, nothing_to_choose, write_findings, write_findings_json};
 use sordino_timeline::Moment;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,6 +53,8 @@ Examples:
   sordino explain
   sordino explain --event motor:period --over 50us
   sordino explain --thread irq/36-eth0
+  sordino explain --syscalls --where '$comm == \"motor\"'
+  sordino explain --deadline sched_waking=1ms --thread motor
   sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --until 20s
   sordino explain --begin net:request --end net:answer --by id --top 3 --json")]
 pub(crate) struct Options {
@@ -90,6 +94,19 @@ pub(crate) struct Intervals {
     /// tracepoint, but kernel events (sordino record --kernel rt)
     #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<String>,
+    /// Explain system calls, from entry to exit (sordino record --kernel syscalls)
+    #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
+    syscalls: bool,
+    /// Explain handlers of interrupts that come while threads have the CPU (sordino record --kernel irq)
+    #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
+    irqs: bool,
+    /// Explain the waits of this fiber, given by name or number: from when it can continue until a thread executes it
+    #[arg(long, value_name = "NAME", group = "measured", conflicts_with_all = ["event", "begin", "end", "thread"])]
+    fiber: Option<String>,
+    /// Explain all jobs longer than this, of --thread or all threads: from an event in the thread, or from a wake-up
+    /// such as sched_waking, until the thread sleeps; exit with status 1 if there are any
+    #[arg(long, value_name = "EVENT=TIME", group = "measured", conflicts_with_all = ["event", "begin", "end", "top", "over"], value_parser = deadline)]
+    deadline: Option<(String, Duration)>,
     /// Explain only intervals that meet this condition: bare names are fields of the event that ends an interval, and
     /// $tid, $comm, $prio, $cpu, $time and the others are about its thread at that time
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
@@ -120,13 +137,11 @@ impl From<Wanted> for Extent {
     }
 }
 
-/// The intervals from a thread's wake-up until it has a CPU.
-const WAKE_UPS: [&str; 2] =
-    ["sched_waking@tid..sched_switch@next_tid", "sched_wakeup@tid..sched_switch@next_tid"];
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
-    let wanted = match options.over {
+    let deadline = options.intervals.deadline.as_ref().map(|(_, time)| *time);
+    let over = options.over.or(deadline);
+    let wanted = match over {
         Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
@@ -140,7 +155,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         show(&String::from_utf8_lossy(&text))?;
     }
     recording.close()?;
-    let exceeded = options.over.is_some() && findings.ranked > 0;
+    let exceeded = over.is_some() && findings.ranked > 0;
     Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
@@ -169,8 +184,8 @@ impl Intervals {
         recording.limit(&self.within)?;
         let condition = self.condition(recording)?;
         let only = condition.clone().map(wanted_by);
-        let explained = match (&self.thread, self.rule()) {
-            (Some(thread), _) => explain_wake_ups(recording, thread, extent, only),
+        let explained = match (self.measure(), self.rule()) {
+            (Some(measure), _) => self.explain_measured(recording, measure, extent, condition.as_ref()),
             (None, Some(rule)) => pass_twice(recording, rule, extent, only),
             (None, None) => explain_chosen(recording, extent, condition.as_ref()),
         }?;
@@ -181,7 +196,7 @@ impl Intervals {
     /// Returns the condition on the events that end intervals, if there is one.
     fn condition(&self, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
         let end = self.event.as_deref().or(self.end.as_deref());
-        let end = end.or(self.thread.as_ref().map(|_| "sched_switch"));
+        let end = end.or(self.thread.as_ref().filter(|_| self.deadline.is_none()).map(|_| "sched_switch"));
         self.condition.as_deref().map(|text| recording.condition(text, end.as_slice())).transpose()
     }
 
@@ -197,37 +212,79 @@ impl Intervals {
     }
 }
 
-/// Explains the intervals from each wake-up of a thread until it has a CPU.
-fn explain_wake_ups(
-    recording: &mut Recording,
-    thread: &str,
-    extent: Extent,
-    only: Option<IsWanted>,
-) -> Result<Explained, Failure> {
-    let has = |event: &str| recording.classes.iter().any(|(_, class)| class.name == event);
-    let rule = WAKE_UPS.into_iter().find(|rule| rule.split('@').next().is_some_and(has));
-    let Some(rule) = rule.filter(|_| has("sched_switch")) else {
-        let text = format!(
-            "{}: the wake-ups of threads are not recorded; record them: sudo sordino record --kernel rt",
-            recording.path.display()
-        );
-        return Err(Failure::new(UNUSABLE, text));
-    };
-    let (name, tid) = (thread.to_owned(), thread.parse().ok().map(Tid));
-    let is_it = move |moment: &Moment<'_>, thread: &Thread| {
-        (Some(thread.tid) == tid || thread.comm.as_deref() == Some(&*name))
-            && only.as_ref().is_none_or(|only| only(moment, thread))
-    };
-    let rule = rule.parse().map_err(|error| Failure::new(UNUSABLE, Failure::text_of(&error)))?;
-    let explained = pass_twice(recording, rule, extent, Some(Box::new(is_it)))?;
-    if explained.findings.statistics.count == 0 {
-        let path = recording.path.display();
-        let text = format!(
-            "{path}: no thread '{thread}' was woken and then ran; 'sordino events {path} --event sched_switch' lists the threads that ran"
-        );
-        return Err(Failure::new(UNUSABLE, text));
+impl Intervals {
+    /// Returns the measure whose spans the options name; `None` if they name none.
+    fn measure(&self) -> Option<Measure> {
+        match self {
+            Self { syscalls: true, .. } => Some(Measure::Syscalls),
+            Self { irqs: true, .. } => Some(Measure::Irqs),
+            Self { fiber: Some(_), .. } => Some(Measure::FiberWaits),
+            Self { deadline: Some((event, _)), .. } => Some(Measure::Jobs(event.clone())),
+            Self { thread: Some(_), .. } => Some(Measure::Latency),
+            _ => None,
+        }
     }
-    Ok(explained)
+
+    /// Explains the longest spans of a measure, of the thread or the fiber that the options name.
+    fn explain_measured(
+        &self,
+        recording: &mut Recording,
+        measure: Measure,
+        extent: Extent,
+        condition: Option<&Rc<SpanCondition>>,
+    ) -> Result<Explained, Failure> {
+        let (thread, fiber, condition) = (self.thread.clone(), self.fiber.clone(), condition.cloned());
+        let is_wanted = move |moment: &Moment<'_>, tid: Option<Tid>| {
+            let is_thread = |wanted: &String| tid.is_some_and(|tid| is_named(wanted, tid, moment));
+            thread.as_ref().is_none_or(is_thread)
+                && fiber.as_ref().is_none_or(|wanted| has_fiber(wanted, moment))
+                && condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
+        };
+        let recorded = recording.super_trace().recorded();
+        let query = Query::new(&recording.classes, recorded, measure, &[]);
+        let query = query.map_err(|error| refused(&error, recording))?;
+        let mut query = query.since(recording.begin()).only(Box::new(is_wanted)).surveying();
+        recording.pass_with_lead(Some("looking for intervals"), |item| {
+            query.take(item);
+            Ok(true)
+        })?;
+        let explained = explain_survey(recording, query.finish_with_survey().1, extent)?;
+        match self
+            .thread
+            .as_ref()
+            .map(|name| ("thread", name))
+            .or(self.fiber.as_ref().map(|name| ("fiber", name)))
+        {
+            Some((kind, name)) if explained.findings.statistics.count == 0 => {
+                let path = recording.path.display();
+                let text = format!(
+                    "{path}: no {kind} '{name}' was woken and then ran; 'sordino query {path} count --per {kind}' lists those that have events"
+                );
+                Err(Failure::new(UNUSABLE, text))
+            }
+            _ => Ok(explained),
+        }
+    }
+}
+
+/// Returns true if this is the thread's id or its name.
+fn is_named(wanted: &str, tid: Tid, moment: &Moment<'_>) -> bool {
+    wanted.parse() == Ok(tid.0) || moment.system.comm(tid).is_some_and(|comm| **comm == *wanted)
+}
+
+/// Returns true if the event's thread executes the fiber of this name or number after it.
+fn has_fiber(wanted: &str, moment: &Moment<'_>) -> bool {
+    let fibers = moment.system.fibers();
+    let mounted = moment.pid().zip(moment.tid).and_then(|(pid, tid)| fibers.mounted(pid, tid).fiber());
+    mounted.is_some_and(|fiber| {
+        wanted.parse() == Ok(fiber.number) || fibers.name(fiber).is_some_and(|name| **name == *wanted)
+    })
+}
+
+/// Parses a deadline, `EVENT=TIME`.
+fn deadline(text: &str) -> Result<(String, Duration), String> {
+    let (event, time) = text.split_once('=').ok_or("expected EVENT=TIME, for example sched_waking=1ms")?;
+    Ok((event.to_owned(), duration(time)?))
 }
 
 /// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
@@ -250,34 +307,16 @@ fn explain_chosen(
         census.take(item);
         Ok(true)
     })?;
-    let (rule, choice) = census.choose().map_err(|kernel| nothing_to_choose(recording, &kernel))?;
+    let (rule, choice) = census.choose().map_err(|kernel| refuse_to_choose(recording, &kernel))?;
     let mut explained = pass_twice(recording, rule, extent, only())?;
     explained.findings.choice = Some(choice);
     Ok(explained)
 }
 
-fn nothing_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
+fn refuse_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
     let path = quoted([&*recording.path.to_string_lossy()]);
-    let has = |wanted| recording.classes.iter().any(|(_, class)| class.domain == wanted);
-    let pairs: Vec<String> =
-        kernel.iter().map(|other| format!("  {}", rule_arguments(&other.rule))).collect();
-    let text = match (has(Domain::User), pairs.is_empty()) {
-        (true, _) => format!(
-            "{path}: nothing to choose: no event of a program happens twice in a thread whose id is recorded (LTTng records it \
-             with: lttng add-context -u -t vtid); name the intervals with --event, or with --begin and --end ('sordino events \
-             {path}' lists the events)"
-        ),
-        (false, true) => format!(
-            "{path}: nothing to choose: no event of a program is recorded; record a program that is linked with sordino: \
-             sordino record -- PROGRAM"
-        ),
-        (false, false) => format!(
-            "{path}: nothing to choose: the kernel's events only; record a program's tracepoints with them (sudo sordino \
-             record --kernel ... -- PROGRAM), or name the kernel's own intervals:\n{}",
-            pairs.join("\n")
-        ),
-    };
-    Failure::new(UNUSABLE, text)
+    let has_programs = recording.classes.iter().any(|(_, class)| class.domain == Domain::User);
+    Failure::new(UNUSABLE, nothing_to_choose(&path, has_programs, kernel))
 }
 
 /// Explains the longest intervals of a rule, `only` these if given.
@@ -298,17 +337,24 @@ pub(crate) fn pass_twice(
     extent: Extent,
     only: Option<IsWanted>,
 ) -> Result<Explained, Failure> {
-    let finder = Finder::new(&recording.classes, rule);
-    let mut finder = finder.map_err(|error| unknown(&error, &recording.classes))?;
-    if let Some(only) = only {
-        finder = finder.only(only);
-    }
+    let finder =
+        Finder::new(&recording.classes, rule).map_err(|error| unknown(&error, &recording.classes))?;
+    let mut finder = only.into_iter().fold(finder, Finder::only);
     recording.pass(Some("looking for intervals"), |item| {
         finder.take(item);
         Ok(true)
     })?;
+    explain_survey(recording, Some(finder.finish()), extent)
+}
+
+/// Makes the second pass: explains the longest intervals that were found, and collects their lanes.
+pub(crate) fn explain_survey(
+    recording: &mut Recording,
+    survey: Option<Survey>,
+    extent: Extent,
+) -> Result<Explained, Failure> {
     let recorded = recording.super_trace().recorded();
-    let survey = finder.finish();
+    let survey = survey.unwrap_or_else(|| SurveyBuilder::new("nothing").finish());
     let distribution = survey.distribution.clone();
     let drawn = survey.longest.iter().take(extent.pictures);
     let mut painter = Painter::new(&recording.classes, recorded, drawn.map(Window::around));

@@ -5,19 +5,20 @@ mod output;
 use crate::Failure;
 use crate::commands::events::{Selection, Sieve};
 use crate::failure::UNUSABLE;
-use crate::quantities;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
 use output::{Destination, Parts};
 use serde_json::json;
+use sordino_event::Domain;
 use sordino_event::text::{count, printable};
-use sordino_event::{Classes, Domain};
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
 };
 use sordino_otf2::Otf2;
 use sordino_timeline::Item;
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,7 +61,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// Protobuf for Perfetto: scheduling, interrupts, events, wake-ups
     Perfetto,
     /// JSON of trace events for chrome://tracing and others: runs, interrupts, events
@@ -90,7 +91,11 @@ enum Writer {
 }
 
 impl Format {
-    fn writer(self, classes: &Classes, origin: Origin) -> Writer {
+    fn writer(self, recording: &Recording) -> Writer {
+        let [kernel_release, machine] = recording.kernel.clone();
+        let (host, priorities) = (recording.host.clone(), recording.priorities);
+        let origin = Origin { begin: recording.span().0, kernel_release, machine, host, priorities };
+        let classes = &recording.classes;
         let ctf = |version, origin| Writer::Directory(Box::new(Ctf::new(version, classes, origin)));
         Writer::File(match self {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
@@ -137,34 +142,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
     let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
-    let writer = options.format.writer(&recording.classes, origin(&recording));
     let mut exported = Exported::default();
-    let written = match writer {
+    let parts = |is_file| Parts::create(options.output.as_deref(), options.force, is_file);
+    let written = match options.format.writer(&recording) {
         Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
         Writer::Directory(exporter) => {
-            let out = Parts::create(options.output.as_deref(), options.force, false)?;
-            Some(to_parts(out, exporter, &mut recording, &mut sieve, &mut exported)?)
+            Some(to_parts(parts(false)?, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
         Writer::Parts(exporter) => {
-            let out = Parts::create(options.output.as_deref(), options.force, true)?;
-            Some(to_parts(out, exporter, &mut recording, &mut sieve, &mut exported)?)
+            Some(to_parts(parts(true)?, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
-        Writer::Otf2 => {
-            let out = Parts::create(options.output.as_deref(), options.force, false)?;
-            Some(to_otf2(out, &mut recording, &mut sieve, &mut exported)?)
-        }
+        Writer::Otf2 => Some(to_otf2(parts(false)?, &mut recording, &mut sieve, &mut exported)?),
     };
     recording.close()?;
     if let Some((path, bytes)) = written {
         answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn origin(recording: &Recording) -> Origin {
-    let [kernel_release, machine] = recording.kernel.clone();
-    let (host, priorities) = (recording.host.clone(), recording.priorities);
-    Origin { begin: recording.span().0, kernel_release, machine, host, priorities }
 }
 
 /// Writes a file or standard output. Returns the path and the bytes of the file.
@@ -177,29 +171,68 @@ fn to_file(
 ) -> Result<Option<(PathBuf, u64)>, Failure> {
     let is_text = options.format != Format::Perfetto;
     let mut out = Destination::open(options.output.as_deref(), options.force, is_text)?;
-    let (mut buffer, mut bytes, mut is_read) = (Vec::new(), 0, true);
+    let mut bytes = 0;
+    let wanted = |item: &Item<'_>| {
+        let passes = sieve.passes(item);
+        if passes {
+            exported.add(item);
+        }
+        passes
+    };
+    let is_read = convert(recording, &mut *exporter, wanted, |portion| {
+        bytes += portion.len() as u64;
+        out.write(portion)
+    })?;
+    let written = out.close()?;
+    if is_read {
+        sieve.report();
+    }
+    Ok(written.map(|path| (path, bytes)))
+}
+
+/// Passes wanted items of the recording to the exporter, and its output to `write`, which returns false to end it.
+/// Returns false if it was ended.
+fn convert(
+    recording: &mut Recording,
+    exporter: &mut dyn Exporter,
+    mut is_wanted: impl FnMut(&Item<'_>) -> bool,
+    mut write: impl FnMut(Vec<u8>) -> Result<bool, Failure>,
+) -> Result<bool, Failure> {
+    let (mut buffer, mut is_read) = (Vec::new(), true);
     exporter.begin(&mut buffer);
     recording.pass(Some("exporting"), |item| {
-        if sieve.passes(item) {
-            exported.add(item);
+        if is_wanted(item) {
             exporter.take(item, &mut buffer);
             if buffer.len() >= PORTION {
-                bytes += buffer.len() as u64;
-                is_read = out.write(std::mem::replace(&mut buffer, Vec::with_capacity(2 * PORTION)))?;
+                is_read = write(std::mem::replace(&mut buffer, Vec::with_capacity(2 * PORTION)))?;
             }
         }
         Ok(is_read)
     })?;
     if is_read {
         exporter.end(&mut buffer);
-        bytes += buffer.len() as u64;
-        is_read = out.write(buffer)?;
+        is_read = write(buffer)?;
     }
-    let written = out.close()?;
-    if is_read {
-        sieve.report();
-    }
-    Ok(written.map(|path| (path, bytes)))
+    Ok(is_read)
+}
+
+/// Writes the recording in a format to a file, and returns the number of bytes.
+pub(crate) fn write_to(file: &mut File, format: Format, recording: &mut Recording) -> Result<u64, Failure> {
+    let Writer::File(mut exporter) = format.writer(recording) else {
+        return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
+    };
+    let mut bytes = 0;
+    convert(
+        recording,
+        &mut *exporter,
+        |_| true,
+        |portion| {
+            bytes += portion.len() as u64;
+            file.write_all(&portion)?;
+            Ok(true)
+        },
+    )?;
+    Ok(bytes)
 }
 
 /// Writes a directory or a file in parts. Returns its path and bytes.
@@ -276,6 +309,6 @@ fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String
         0 => "nothing lost".to_owned(),
         losses => format!("{} lost in {}", count(*lost, "record"), count(*losses, "place")),
     };
-    let size = quantities::bytes(bytes);
+    let size = sordino_event::quantity::bytes(bytes);
     format!("exported {user} user + {kernel} kernel events, {missing}: {}, {size}\n", printable(path))
 }

@@ -1,13 +1,14 @@
 //! The command `sordino list`.
 
 use crate::Failure;
-use crate::commands::session::{as_json as as_json_of, line, sessions};
 use crate::terminal::{columns as terminal_columns, print, show};
 use clap::Args;
 use serde_json::{Value, json};
 use sordino_event::Schema;
 use sordino_event::text::{count, printable};
 use sordino_intake::{Listed, ProgramList};
+use sordino_manager::text::line;
+use sordino_manager::{as_json as as_json_of, sessions};
 use sordino_report::{columns, tied};
 use sordino_sched::Right;
 use sordino_tracefs::{EventName, Tracefs};

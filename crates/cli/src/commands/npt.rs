@@ -2,27 +2,24 @@
 
 mod arguments;
 mod compare;
-mod marker;
-mod report;
-mod run;
-mod scratch;
 mod trigger;
-
-pub(crate) use run::lift_throttle;
 
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::quantities::duration;
-use crate::terminal::answer;
-use arguments::{Part, Sink, body, frequency, sink};
+use crate::signals;
+use crate::terminal::{answer, has_terminal_for_errors, layout_columns, remark};
+use arguments::{Part, body, frequency};
 use clap::Args;
-use report::Report;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use sordino_contest::{ComparedTracer, tracer};
-use sordino_npt::Unit;
-use sordino_sched::CpuList;
+use sordino_npt::{LoopObserver, NptReport, Plan, ROW_TITLES, Sink, Trial, Unit, lift_throttle_for};
+use sordino_report::table;
+use sordino_sched::{CpuList, Policy};
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -91,7 +88,7 @@ pub(crate) struct Options {
     no_tracepoint: bool,
     /// Tracer whose tracepoint each loop hits: sordino, lttng, usdt (for bpftrace and others), or trace_marker[=FILE]
     /// (ftrace's)
-    #[arg(long, value_name = "TRACER", value_parser = sink, default_value = "sordino")]
+    #[arg(long, value_name = "TRACER", default_value = "sordino")]
     sink: Sink,
     /// Hit the tracepoint at most this often, in hits per second, such as 1000 or 2.5e6; other loops skip it [default:
     /// hit it in each loop]
@@ -212,16 +209,47 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut output = Output::of("--output", options.output.as_ref())?;
     let (cpus, plan) = arguments::plan(options)?;
-    let report = run::measure(options, &cpus, &plan)?;
-    let text = if options.json { report.json() } else { report.text(options.unit()) };
+    let report = measure(options, &cpus, &plan)?;
+    let table = |rows: &[_]| table(&ROW_TITLES, rows, layout_columns());
+    let text = if options.json { report.json() } else { report.text(options.unit(), &table) };
     answer(&text, options.json)?;
     if let Some(output) = &mut output {
-        output.write_copy(&if options.json { text } else { report.file(options.unit()) })?;
+        output.write_copy(&if options.json { text } else { report.file(options.unit(), &table) })?;
     }
     Ok(verdict(options, &report))
 }
 
-fn verdict(options: &Options, report: &Report) -> ExitCode {
+/// Measures `cpus` as planned, until the end or Ctrl-C.
+fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<NptReport, Failure> {
+    let stop = signals::stop()?;
+    let held = if plan.policy == Policy::Other { None } else { lift_throttle_for(cpus, &remark)? };
+    for &cpu in cpus.as_slice() {
+        sordino_shield::go_to(Some(cpu), &remark)?;
+    }
+    let trial = Trial { cpus, plan, sink: &options.sink, interrupts_off: options.interrupts_off };
+    if options.verbose {
+        trial.settings(held.is_some()).iter().for_each(|line| remark(line));
+    }
+    let report = trial.run(stop.as_fd(), &mut Progress::new(!has_terminal_for_errors()))?;
+    drop(held);
+    Ok(report)
+}
+
+impl LoopObserver for Progress {
+    fn doing(&mut self, what: String) {
+        Self::doing(self, what);
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
+    }
+
+    fn remark(&self, text: &str) {
+        remark(text);
+    }
+}
+
+fn verdict(options: &Options, report: &NptReport) -> ExitCode {
     let Some(limit) = options.max_gap else { return ExitCode::SUCCESS };
     let mut code = ExitCode::SUCCESS;
     for (cpu, longest) in report.longest().filter(|(_, longest)| *longest > limit.as_nanos() as f64) {

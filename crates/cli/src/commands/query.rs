@@ -1,21 +1,29 @@
 //! The command `sordino query`.
 
 use crate::Failure;
-use crate::commands::explain::format;
+use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::names::meant;
+use crate::quantities::duration;
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
-use clap::{Args, ValueEnum};
-use sordino_analyze::{IntervalRule, Key, Point};
-use sordino_event::Tid;
-use sordino_query::{Error, IsSpanWanted, Measure, Per, Query, SpanCondition, StatisticsTable};
-use sordino_report::{TableFormat, write_statistics, write_statistics_json};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
+use sordino_event::{Nanos, Tid};
+use sordino_query::{
+    Error, IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
+    StatisticsTable,
+};
+use sordino_report::{
+    TableFormat, write_findings, write_findings_json, write_statistics, write_statistics_json,
+};
 use sordino_timeline::{Moment, Priority};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Measure a recording: how often and how long, by thread, CPU, interrupt, system call or field
 ///
@@ -34,19 +42,21 @@ Examples:
   sordino query active --per comm,cpu --from 10s --until 20s
   sordino query syscalls --where '$comm == \"motor\"' --top 5
   sordino query duration --begin net:request --end net:answer --by id
+  sordino query jitter --event motor:period --every 1ms
+  sordino query locks --per holder,address --explain 3
   sordino query period --event motor:period --json")]
 pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
     directory: Option<PathBuf>,
     /// The measure [default: a page with several]
-    #[arg(value_enum)]
-    measure: Option<Name>,
+    #[arg(value_parser = measures())]
+    measure: Option<String>,
     /// Take only spans that end with an event that meets this condition: bare names are its fields; $tid, $comm, $prio,
     /// $cpu, $time and the others are about the span's thread at that time
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Print a line for each thread, process, comm (all threads of a name), cpu, priority, event, irq, softirq, syscall,
-    /// or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
+    /// fiber, holder and address (of a lock), link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
     /// Number of lines, the greatest first, 1 to 10000
@@ -61,9 +71,16 @@ pub(crate) struct Options {
     /// Pair begin and end events by this field, across threads [default: pair them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Name of the event whose 'period' is measured, from each in a thread to the next one there
+    /// Name of the event whose 'period' or 'jitter' is measured, from each in a thread to the next one there, or that
+    /// begins 'jobs'
     #[arg(long, value_name = "EVENT", conflicts_with = "begin")]
     event: Option<String>,
+    /// Period from which 'jitter' is the deviation, such as 1ms [default: the median of each thread's]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    every: Option<Duration>,
+    /// Explain the N longest spans as 'sordino explain' does, 1 to 1000; with --json, a second line has the findings
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    explain: Option<u32>,
     #[command(flatten)]
     within: TimeOptions,
     /// Print the tables as JSON, with all of their rows
@@ -71,45 +88,25 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// The measures, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Name {
-    /// Events, and their rate
-    #[value(alias = "rate")]
-    Count,
-    /// Time for which threads have a CPU, and its share of the recording's
-    Active,
-    /// Stretches for which threads have a CPU
-    Slices,
-    /// Waits from a wake-up until the thread has a CPU
-    Latency,
-    /// Waits from a preemption until the thread has a CPU again
-    Preemption,
-    /// Sleeps until a wake-up
-    Sleep,
-    /// Intervals from --begin to --end
-    Duration,
-    /// Intervals from each --event to the next one in the same thread
-    Period,
-    /// System calls, from entry to exit
-    Syscalls,
-    /// Handlers of interrupts, from entry to exit
-    Irqs,
-    /// Handlers of softirqs, from entry to exit
-    Softirqs,
+/// Returns the parser of a measure's name, which lists them all.
+fn measures() -> PossibleValuesParser {
+    PossibleValuesParser::new(MEASURES.map(|(name, help)| PossibleValue::new(name).help(help)))
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (directory, name) = operands(options);
     let mut recording = Recording::open(directory)?;
-    let tables = tables(&mut recording, name, options).map_err(|failure| recording.failing(failure))?;
+    let measured = tables(&mut recording, name, options)
+        .and_then(|(tables, survey)| Ok((tables, explained(&mut recording, survey, options)?)));
+    let (tables, findings) = measured.map_err(|failure| recording.failing(failure))?;
     let mut text = Vec::new();
     if options.json {
         write_statistics_json(&tables, &mut text)?;
+        findings.iter().try_for_each(|findings| write_findings_json(findings, &mut text))?;
         print(&text)?;
     } else {
         let format = TableFormat {
-            time: format(&recording).time,
+            time: self::format(&recording).time,
             top: if name.is_some() { options.top as usize } else { options.top.min(5) as usize },
             brief: name.is_none(),
             histogram: name.is_some() && is_terminal(),
@@ -119,33 +116,53 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             text.extend_from_slice(if number > 0 { b"\n" } else { b"" });
             write_statistics(table, format, &mut text)?;
         }
+        if let Some(findings) = &findings {
+            text.push(b'\n');
+            write_findings(findings, self::format(&recording), &mut text)?;
+        }
         show(&String::from_utf8_lossy(&text))?;
     }
     recording.close()?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Explains the longest spans, if they were collected.
+fn explained(
+    recording: &mut Recording,
+    survey: Option<Survey>,
+    options: &Options,
+) -> Result<Option<Findings>, Failure> {
+    let Some((survey, longest)) = survey.zip(options.explain) else { return Ok(None) };
+    let wanted = ExplainOptions { longest: longest as usize, ..ExplainOptions::default() };
+    Ok(Some(explain_survey(recording, Some(survey), wanted.into())?.findings))
+}
+
 /// Returns the directory and the measure. A single word that names a measure is one, unless it is a directory.
-fn operands(options: &Options) -> (Option<&Path>, Option<Name>) {
+fn operands(options: &Options) -> (Option<&Path>, Option<&str>) {
     let directory = options.directory.as_deref();
     let word = directory.filter(|path| options.measure.is_none() && !path.exists());
-    match word.and_then(|path| Name::from_str(path.to_str()?, false).ok()) {
+    let name = word.and_then(Path::to_str).filter(|word| MEASURES.iter().any(|(name, _)| name == word));
+    match name {
         Some(name) => (None, Some(name)),
-        None => (directory, options.measure),
+        None => (directory, options.measure.as_deref()),
     }
 }
 
 fn tables(
     recording: &mut Recording,
-    name: Option<Name>,
+    name: Option<&str>,
     options: &Options,
-) -> Result<Vec<StatisticsTable>, Failure> {
+) -> Result<(Vec<StatisticsTable>, Option<Survey>), Failure> {
     recording.limit(&options.within)?;
     let ends = options.end.as_deref().or(options.event.as_deref());
     let condition = options.condition.as_deref().map(|text| recording.condition(text, ends.as_slice()));
     let condition = condition.transpose()?;
     let mut queries = match name {
-        Some(name) => vec![query(recording, measure(name, options)?, options, condition.as_ref(), None)?],
+        Some(name) => {
+            let measure = measure(recording, name, options)?;
+            let query = query(recording, measure, options, condition.as_ref(), None)?;
+            vec![if options.explain.is_some() { query.surveying() } else { query }]
+        }
         None => page(recording, options, condition.as_ref())?,
     };
     recording.pass_with_lead(Some("measuring"), |item| {
@@ -153,7 +170,8 @@ fn tables(
         Ok(true)
     })?;
     condition.iter().for_each(|condition| report_misfits(condition));
-    Ok(queries.into_iter().map(Query::finish).collect())
+    let (tables, surveys): (Vec<_>, Vec<_>) = queries.into_iter().map(Query::finish_with_survey).unzip();
+    Ok((tables, surveys.into_iter().flatten().next()))
 }
 
 /// Returns the queries of the page: those for which the recording has events.
@@ -216,34 +234,31 @@ fn query(
     })
 }
 
-fn measure(name: Name, options: &Options) -> Result<Measure, Failure> {
-    let needs = |what: &str| Failure::new(UNUSABLE, format!("the measure needs {what}"));
-    Ok(match name {
-        Name::Count => Measure::Count,
-        Name::Active => Measure::Active,
-        Name::Slices => Measure::Slices,
-        Name::Latency => Measure::Latency,
-        Name::Preemption => Measure::Preemption,
-        Name::Sleep => Measure::Sleep,
-        Name::Syscalls => Measure::Syscalls,
-        Name::Irqs => Measure::Irqs,
-        Name::Softirqs => Measure::Softirqs,
-        Name::Period => {
-            let event = options.event.as_deref().ok_or_else(|| needs("--event"))?;
-            Measure::Duration(IntervalRule::between(event))
+fn measure(recording: &mut Recording, name: &str, options: &Options) -> Result<Measure, Failure> {
+    let ends = options.begin.as_deref().zip(options.end.as_deref()).map(|(begin, end)| [begin, end]);
+    let events = MeasureEvents { event: options.event.as_deref(), ends, by: options.by.as_deref() };
+    Measure::named(name, events, |event| periods(recording, event, options))
+}
+
+/// Returns the usual periods of an event: the option's, or those that a pass over the recording finds.
+fn periods(recording: &mut Recording, event: &str, options: &Options) -> Result<Periods, Failure> {
+    if let Some(every) = options.every {
+        return Ok(Periods::every(Nanos(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX))));
+    }
+    let finder = Finder::new(&recording.classes, IntervalRule::between(event));
+    let mut finder = finder.map_err(|error| refused(&error.into(), recording))?;
+    let mut sample = PeriodSample::default();
+    recording.pass(Some("looking for periods"), |item| {
+        if let Some(FoundInterval::Whole(interval)) = finder.take(item) {
+            sample.add(interval.tid, interval.length());
         }
-        Name::Duration => {
-            let both = options.begin.as_ref().zip(options.end.as_ref());
-            let (begin, end) = both.ok_or_else(|| needs("--begin and --end"))?;
-            let key = || options.by.as_ref().map_or(Key::Thread, |field| Key::Field(field.clone()));
-            let point = |event: &String| Point { event: event.clone(), key: key() };
-            Measure::Duration(IntervalRule { begin: point(begin), end: point(end) })
-        }
-    })
+        Ok(true)
+    })?;
+    Ok(sample.finish())
 }
 
 /// Returns the failure with the nearest names, or with the way to record what is missing.
-fn refused(error: &Error, recording: &Recording) -> Failure {
+pub(crate) fn refused(error: &Error, recording: &Recording) -> Failure {
     let classes = || recording.classes.iter().map(|(_, class)| class);
     let near = match error {
         Error::Rule(sordino_analyze::Error::Event { event }) => {

@@ -1,24 +1,18 @@
 //! The command `sordino record`.
 
-mod programs;
 mod stream;
 
-pub(crate) use programs::unwritten;
-
 use crate::Failure;
-use crate::commands::{guard, shield};
 use crate::failure::{NO, UNUSABLE};
-use crate::missing;
 use crate::privilege::target;
 use crate::progress::Progress;
-use crate::quantities::bytes;
 use crate::record_options::RecordOptions;
 use crate::signals;
-use crate::terminal::{is_terminal, show_as_message};
+use crate::terminal::{is_terminal, remark, show_as_message};
 use crate::words::quoted;
 use clap::Args;
-use sordino_collect::{Directory, PREFIX, Programs, Summary, unanswered_lines};
-use sordino_event::text::{count, printable};
+use sordino_collect::text::{missing, summary as summary_text};
+use sordino_collect::{Directory, PREFIX, Programs, Summary};
 use sordino_report::tied;
 use sordino_session::{FinishedRecording, record};
 use std::os::fd::AsFd;
@@ -73,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(from) = &options.from {
         return stream::receive(from, &output);
     }
-    guard::expect_own_program()?;
+    sordino_guard::expect_own_program()?;
     sordino_inspect::rights::keep_needed_rights();
     if output == Path::new("-") {
         return stream::send(options);
@@ -81,12 +75,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let what = &options.what;
     let owner = target(what.as_user.as_deref())?;
     let mut recording = what.options(output, &options.name, owner.as_ref())?;
-    let back = shield::keep_off(what.collector_cpu)?;
+    let back = sordino_shield::keep_off(what.collector_cpu, &remark)?;
     if let Programs::Command(command) = &mut recording.programs {
         command.prefix.splice(0..0, back);
     }
     let stop = signals::stop()?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
+    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let shares_terminal = !what.command.is_empty() && is_terminal();
     let result = {
         let mut progress = Progress::new(shares_terminal);
@@ -94,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let recorded = result?;
     if options.json {
-        show_as_message(&missing::line(&recorded.summary.missing()));
+        show_as_message(&missing(&recorded.summary.missing()));
         crate::commands::print(&summary_json(&recorded.directory, &recorded.summary)?)?;
     } else {
         show_as_message(&report(&recorded.directory, &recorded.summary));
@@ -142,63 +136,9 @@ pub(crate) fn summary_json(directory: &Directory, summary: &Summary) -> Result<S
     Ok(value.to_string() + "\n")
 }
 
-/// Returns the summary as text.
+/// Returns the summary as text, with the commands that read the recording.
 pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
-    let mut text = missing::line(&summary.missing());
-    text += &programs::lines(&summary.programs);
-    let unanswered = summary.programs.iter().map(|program| (program.name.as_str(), program.unanswered));
-    let unanswered = unanswered_lines(unanswered).into_iter();
-    for line in unanswered.chain(summary.unrecorded.lines()) {
-        text += &format!("  {}\n", printable(&line));
-    }
-    for stream in &summary.kernel {
-        let events = count(stream.events, "event");
-        text += &format!("  kernel cpu{}: {events}, {}", stream.cpu, bytes(stream.bytes));
-        text += &programs::loss(stream.lost, &[("kernel buffer overrun", stream.lost)]);
-        if stream.overwritten > 0 {
-            text += &format!(", before that {} overwritten", count(stream.overwritten, "event"));
-        }
-        if stream.uncounted {
-            text += " and more, not counted";
-        }
-        for (count, what) in
-            [(stream.unwritten, "could not be written"), (stream.unreceived, "were not received")]
-        {
-            if count > 0 {
-                text += &format!(", {count} {what}");
-            }
-        }
-        if stream.unconverted > 0 {
-            let (kept, path) = (bytes(stream.unconverted), directory.path().display().to_string());
-            text += &format!(
-                "\n    {kept} of its pages are not converted: make room, then run: sordino recover {}",
-                printable(&path)
-            );
-        }
-        if let Some(damage) = &stream.damage {
-            text += &format!("\n    {}", printable(damage));
-        }
-        text.push('\n');
-    }
-    for note in summary.recorder_cpus.line().iter().chain(&summary.notes).chain(&summary.shortfall.lines()) {
-        text += &format!("  {}\n", printable(note));
-    }
-    let user = summary.user_events().map_or("?".to_owned(), |events| events.to_string());
-    text += &format!(
-        "recorded {user} user + {} kernel events{}, lost {}\n",
-        summary.kernel_events(),
-        duration(summary.duration_ns),
-        lost(summary.lost(), summary.has_uncounted_loss()),
-    );
-    let path = directory.path().to_string_lossy();
-    let path = printable(&path);
-    let (size, next) = (bytes(summary.bytes()), next_steps(&directory.path().to_string_lossy()));
-    text + &format!("{path}: {size}; {next}\n")
-}
-
-/// Returns the recording's duration; nothing if it is not known because the recorder was killed.
-fn duration(ns: u64) -> String {
-    if ns == 0 { String::new() } else { format!(" in {:.1} s", ns as f64 / 1e9) }
+    summary_text(directory.path(), summary, &next_steps(&directory.path().to_string_lossy()))
 }
 
 /// Returns the commands that read a recording, as they can be typed.
@@ -207,13 +147,4 @@ fn next_steps(path: &str) -> String {
     let commands = ["sordino events", "sordino explain", "babeltrace2"];
     let [events, explain, other] = commands.map(|command| tied(&format!("{command} {path}")));
     format!("look at it with: {events}, {explain} (or {other})")
-}
-
-/// Returns the number of lost records as text, which says if there may be more than were counted.
-pub(crate) fn lost(counted: u64, has_uncounted: bool) -> String {
-    match (counted, has_uncounted) {
-        (0, true) => "some, not counted".to_owned(),
-        (counted, true) => format!("{counted} and more"),
-        (counted, false) => counted.to_string(),
-    }
 }

@@ -1,14 +1,10 @@
 //! The commands for sessions: recordings that outlive the shell.
 
 mod ask;
-mod files;
 mod follow;
-mod known;
-mod place;
 mod recorder;
 mod start;
 mod status;
-mod text;
 
 pub(crate) use ask::{
     AttachOptions, DestroyOptions, EventsOptions, RotateOptions, SnapshotOptions, StopOptions, attach,
@@ -17,5 +13,4 @@ pub(crate) use ask::{
 pub(crate) use follow::follow;
 pub(crate) use recorder::run as run_recorder;
 pub(crate) use start::{Options as StartOptions, run as start};
-pub(crate) use status::{Options as StatusOptions, as_json, run as status, sessions};
-pub(crate) use text::line;
+pub(crate) use status::{Options as StatusOptions, run as status};

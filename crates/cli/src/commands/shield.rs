@@ -1,30 +1,25 @@
 //! The command `sordino shield`.
 
-mod around;
-mod measure;
+mod join;
 mod run;
-mod switches;
-mod text;
 
-pub(crate) use around::{JoinOptions, go_to, join, keep_off, measured_cpu};
-pub(crate) use switches::Switches;
+pub(crate) use join::{JoinOptions, join};
+pub(crate) use sordino_shield::current;
 
 use crate::Failure;
 use crate::failure::NO;
 use crate::progress::Progress;
 use crate::quantities::duration;
-use crate::signals;
-use crate::terminal::{answer, show_as_message};
+use crate::signals::{self, Stop};
+use crate::terminal::{answer, remark, show_as_message};
 use clap::{Args, Subcommand};
-use measure::Measurement;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::json;
+use sordino_npt::Interruptions;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    ChangeObserver, Knob, Level, Lowered, Machine, Raised, Shield, ShieldRequest, ShieldStatus, Store,
-    advice, boot, plan,
+    ChangeObserver, Knob, Level, Machine, Shield, ShieldRequest, Store,
+    advice::{self, Advice},
+    boot, json, plan, text,
 };
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -136,11 +131,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns the shield that is up; `None` if there is none, or if that can't be read.
-pub(crate) fn current() -> Option<Shield> {
-    Store::default().shield().ok().flatten()
-}
-
 /// Returns the CPUs of the shield that is up; an empty list if there is none.
 pub(crate) fn shielded() -> CpuList {
     current().map_or_else(CpuList::default, |shield| shield.request.cpus)
@@ -155,37 +145,12 @@ fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
     let parameters = boot::parameters(&boot::KernelConfig::read(&machine), &machine, &request);
     let advice = Advice::of(&machine, &request);
     let text = if wanted.format.json {
-        json!({
-            "schema": 1,
-            "request": request,
-            "rest": request.rest(&machine).to_string(),
-            "knobs": planned,
-            "boot": parameters,
-            "notes": advice.notes,
-            "rcu_threads": advice.rcu_threads,
-        })
-        .to_string()
-            + "\n"
+        json::plan(&machine, &request, &planned, &parameters, &advice).to_string() + "\n"
     } else {
         text::plan(&machine, &request, &planned, &parameters, &advice, wanted.format.verbose)
     };
     answer(&text, wanted.format.json)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Facts that a shield does not change and that its user should know.
-struct Advice {
-    /// Services that would undo the shield, CPUs that share a core with others, settings that can't be reached.
-    notes: Vec<String>,
-    rcu_threads: Vec<String>,
-}
-
-impl Advice {
-    fn of(machine: &Machine, request: &ShieldRequest) -> Self {
-        let unseen = advice::unseen(machine).into_iter().collect();
-        let notes = [unseen, advice::rivals(machine, request), advice::siblings(machine, request)].concat();
-        Self { notes, rcu_threads: advice::rcu_threads(machine, request) }
-    }
 }
 
 fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
@@ -200,13 +165,13 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     for note in &advice.notes {
         message!("sordino: {note}");
     }
-    let mut watch = Raising { progress: Progress::new(false), stop: signals::stop()? };
-    let measure = |watch: &mut Raising, what| -> Result<Option<Measurement>, Failure> {
+    let mut watch = Raising { progress: Progress::new(false), stop: Stop::new()? };
+    let measure = |watch: &mut Raising, what| -> Result<Option<Interruptions>, Failure> {
         if options.measure.is_zero() {
             return Ok(None);
         }
         watch.progress.doing(what);
-        measure::measure(&request.cpus, options.measure).map(Some)
+        Ok(Some(Interruptions::measure(&request.cpus, options.measure, &remark)?))
     };
     let before = measure(&mut watch, "measuring without the shield")?;
     let raised = store.up(&request, &mut watch)?;
@@ -220,9 +185,13 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
     let stays = store.status().map(|status| status.stays).unwrap_or_default();
     let effect = before.zip(after);
     let text = if format.json {
-        raised_json(&raised, &stays, &advice, effect.as_ref())
+        let [before, after] = [effect.as_ref().map(|of| &of.0), effect.as_ref().map(|of| &of.1)];
+        json::raised(&raised, &stays, &advice, serde_json::to_value(before)?, serde_json::to_value(after)?)
+            .to_string()
+            + "\n"
     } else {
-        text::raised(&raised, &stays, &advice, effect.as_ref(), format.verbose)
+        let effect = effect.map(|(before, after)| before.compared(&after)).unwrap_or_default();
+        text::raised(&raised, &stays, &advice, &effect, format.verbose)
     };
     answer(&text, format.json)?;
     Ok(if raised.differing().next().is_none() { ExitCode::SUCCESS } else { ExitCode::from(NO) })
@@ -231,32 +200,13 @@ fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
 /// Measures from within the shield: its CPUs are not available outside of it.
 fn measure_inside(
     shield: &Shield,
-    measure: impl FnOnce() -> Result<Option<Measurement>, Failure>,
-) -> Result<Option<Measurement>, Failure> {
+    measure: impl FnOnce() -> Result<Option<Interruptions>, Failure>,
+) -> Result<Option<Interruptions>, Failure> {
     let own = std::process::id();
     shield.take_in(own)?;
     let measured = measure();
     shield.send_out(own)?;
     measured
-}
-
-fn raised_json(
-    raised: &Raised,
-    stays: &[String],
-    advice: &Advice,
-    effect: Option<&(Measurement, Measurement)>,
-) -> String {
-    let value = json!({
-        "schema": 1,
-        "shield": raised.shield,
-        "changes": raised.done,
-        "stays": stays,
-        "notes": advice.notes,
-        "rcu_threads": advice.rcu_threads,
-        "before": effect.map(|(before, _)| before),
-        "after": effect.map(|(_, after)| after),
-    });
-    value.to_string() + "\n"
 }
 
 fn status(format: Format) -> Result<ExitCode, Failure> {
@@ -267,7 +217,7 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
         _ => Vec::new(),
     };
     let text = if format.json {
-        status_json(&status, &rivals)
+        json::status(&status, &rivals).to_string() + "\n"
     } else {
         text::status(&status, &rivals, format.verbose)
     };
@@ -279,44 +229,20 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
     })
 }
 
-fn status_json(status: &ShieldStatus, rivals: &[String]) -> String {
-    let value = json!({
-        "schema": 1,
-        "shield": status.shield,
-        "drift": status.drift,
-        "rivals": rivals,
-        "stays": status.stays,
-        "threads": status.members,
-        "unfinished": status.unfinished,
-    });
-    value.to_string() + "\n"
-}
-
 fn down(format: Format) -> Result<ExitCode, Failure> {
     // Ctrl-C must not leave the shield half lowered.
     let _stop = signals::stop()?;
     let lowered = Store::default().down()?;
-    let text = if format.json { lowered_json(&lowered).to_string() + "\n" } else { text::lowered(&lowered) };
+    let text = if format.json { json::lowered(&lowered).to_string() + "\n" } else { text::lowered(&lowered) };
     answer(&text, format.json)?;
     let is_whole = lowered.failures.is_empty() && lowered.remaining.is_empty();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(NO) })
 }
 
-fn lowered_json(lowered: &Lowered) -> serde_json::Value {
-    json!({
-        "schema": 1,
-        "steps": lowered.steps,
-        "failures": lowered.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "remaining": lowered.remaining,
-        "landed": lowered.landed,
-        "threads": lowered.members,
-    })
-}
-
 /// Shows the change that is being made, and receives Ctrl-C.
 struct Raising {
     progress: Progress,
-    stop: OwnedFd,
+    stop: Stop,
 }
 
 impl ChangeObserver for Raising {
@@ -325,7 +251,6 @@ impl ChangeObserver for Raising {
     }
 
     fn is_interrupted(&self) -> bool {
-        let mut stop = [PollFd::new(&self.stop, PollFlags::IN)];
-        poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        self.stop.is_requested()
     }
 }

@@ -5,21 +5,26 @@
 //! whether a thread preempts one of a lower priority. Each step has a [`Verdict`] with its reason and the next thing to
 //! do. [`Limits`] are the user's requirements; without them, a measurement neither passes nor fails.
 //!
-//! Steps, limits, tables, reports, and the parsers of the output of other programs and of the kernel's tracers are
-//! pure: text to data, data to text. Only [`preemption`] measures by itself, and only [`Sources`] reads the kernel's
-//! files.
+//! A [`Check`] makes the steps: it holds settings of the machine meanwhile, runs the load and other programs, each with a
+//! [`Keeper`] beside it, and writes the report after each step to its [`ReportDirectory`]. All else is pure: limits,
+//! tables, reports, and the parsers of the output of other programs and of the kernel's tracers. Only [`preemption`]
+//! measures by itself, and only [`Sources`] reads the kernel's files.
 
 #![forbid(unsafe_code)]
 
 mod compare;
 mod conditions;
 mod distribution;
+mod error;
+mod keep;
 mod limits;
 pub mod loads;
+mod output;
 pub mod peers;
 pub mod preemption;
 mod report;
 mod sources;
+mod steps;
 pub mod table;
 pub mod tracers;
 pub mod write;
@@ -27,8 +32,12 @@ pub mod write;
 pub use compare::{Comparison, Row, Trend, compare};
 pub use conditions::{Held, MachineInfo, Settings};
 pub use distribution::{Bin, Distribution, DistributionPercentile, Samples};
+pub use error::Error;
+pub use keep::{Keeper, become_bound, keep};
 pub use limits::{BadLimits, Limits, TimeLimit, duration, time};
+pub use output::{ReportDirectory, read_report};
 pub use report::{
     CheckStep, Command, Explained, InterruptionSource, Line, Measurement, Report, SCHEMA, Verdict,
 };
 pub use sources::Sources;
+pub use steps::{Check, CheckObserver, CheckRequest, is_source, step_names};

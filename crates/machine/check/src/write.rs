@@ -2,7 +2,6 @@
 
 mod html;
 mod junit;
-mod plot;
 mod text;
 
 use sordino_event::text::escape_markup as escape;

@@ -22,19 +22,4 @@ impl Error {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self::Unusable(text.into())
     }
-
-    /// Returns the messages of the error and its causes.
-    pub(crate) fn text(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            // Some errors include the message of their cause.
-            if !text.contains(&cause_text) {
-                text += &format!(": {cause_text}");
-            }
-            source = cause.source();
-        }
-        text
-    }
 }

@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::tracers::{ComparedTracer, LoopStage};
 use serde_json::{Value, json};
-use sordino_event::text::count;
+use sordino_event::text::{count, with_causes};
 use sordino_peers::rate::{RateResult, Search, ceiling};
 use sordino_peers::{CollectorPolling, KernelEvents};
 use std::fmt::Write;
@@ -80,7 +80,7 @@ fn search(
             _ => Err(Error::new("interrupted")),
         }
     });
-    highest.map_err(|error| error.text())
+    highest.map_err(|error| with_causes(&error))
 }
 
 /// Measures one rate. Hits that a tracer does not report as lost must be in its trace.

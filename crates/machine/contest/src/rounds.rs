@@ -5,7 +5,7 @@ use crate::contender::{Contender, figures};
 use crate::plot;
 use crate::tracers::{ComparedTracer, LoopStage};
 use serde_json::{Value, json};
-use sordino_event::text::count;
+use sordino_event::text::{count, with_causes};
 use sordino_npt::Unit;
 use sordino_peers::KernelEvents;
 use std::fmt::Write;
@@ -66,7 +66,7 @@ pub fn compare(
             }
             match traced {
                 Ok(traced) => contender.rounds.push(traced),
-                Err(error) => contender.missing = Some(error.text()),
+                Err(error) => contender.missing = Some(with_causes(&error)),
             }
         }
         if is_stopped() {

@@ -3,7 +3,7 @@
 //! is fit for real time, that is always the time of one loop; whatever stops the thread appears as a gap.
 //!
 //! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`GapStatistics`] is
-//! computed from its results, and [`Counts`] has the sources of interruptions. The loop can hit a tracepoint each time
+//! computed from its results, and [`Counts`] and [`Switches`] have the sources of interruptions. The loop can hit a tracepoint each time
 //! (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the overhead of a tracer;
 //! [`run_on`] measures several CPUs at once.
 
@@ -13,22 +13,33 @@ mod bursts;
 mod frequency;
 mod histogram;
 mod interrupters;
+mod interruptions;
 mod interrupts_off;
+mod marker;
 mod measure;
 mod monitor;
 mod notes;
 mod plan;
+mod report;
+mod sink;
 mod statistics;
+mod switches;
 mod text;
+mod trial;
 mod turn;
 
 pub use frequency::Frequency;
 pub use histogram::{Bucket, Histogram};
 pub use interrupters::{Counts, Interrupter};
+pub use interruptions::{CpuInterruptions, Interruptions};
 pub use interrupts_off::{DEVICE, run_without_interrupts};
 pub use measure::{Measured, hit, run, run_on, run_watched};
 pub use monitor::Monitor;
 pub use notes::Gap;
 pub use plan::{Body, Error, Plan};
+pub use report::{CpuReport, NptReport};
+pub use sink::Sink;
 pub use statistics::{GapStatistics, Percentile};
-pub use text::{ROW_TITLES, Unit, histogram as histogram_text, row, statistics as statistics_text};
+pub use switches::Switches;
+pub use text::{ROW_TITLES, Unit, row};
+pub use trial::{LoopObserver, Trial, lift_throttle_for, may_lock_memory, permitted_policy};

@@ -105,6 +105,21 @@ pub enum Error {
         as_root = sordino_sched::as_root()
     )]
     Module(io::Error),
+    /// The machine lacks something; the text has the remedy.
+    #[error("{0}")]
+    Unusable(String),
+    /// A change to the machine could not be guarded.
+    #[error(transparent)]
+    Guarded(#[from] sordino_guard::Error),
+    /// The guardian has ended.
+    #[error(transparent)]
+    Guardian(#[from] sordino_undo::Error),
+    /// The tracepoint of another tracer could not be built or loaded.
+    #[error(transparent)]
+    Provider(#[from] sordino_peers::Error),
+    /// A request to the kernel failed.
+    #[error(transparent)]
+    System(#[from] io::Error),
     /// No time passed during the measurement.
     #[error("no time passed while measuring: more loops or a longer duration are needed")]
     Nothing,

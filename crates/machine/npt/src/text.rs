@@ -35,7 +35,7 @@ impl Unit {
 }
 
 /// Formats the figures, one a line.
-pub fn statistics(statistics: &GapStatistics, unit: Unit) -> String {
+pub(crate) fn statistics(statistics: &GapStatistics, unit: Unit) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<22}{value:>16}");
@@ -78,7 +78,7 @@ const WIDTH: f64 = 47.0;
 
 /// Formats the number of loops by duration: three rows for a factor of ten in time, and bars that grow with the
 /// logarithm of the count, so that one gap among millions is visible.
-pub fn histogram(measured: &Measured, unit: Unit) -> String {
+pub(crate) fn histogram(measured: &Measured, unit: Unit) -> String {
     let rows = rows(measured.histogram.buckets(), |cycles| measured.rate.nanoseconds(cycles));
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
     let mut text = String::from("  loop took at most       loops  (each # a factor in the count)\n");

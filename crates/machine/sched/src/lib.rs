@@ -1,4 +1,4 @@
-//! Scheduling of threads: affinity, policy, locked memory and prompt sleep; the exit status of processes.
+//! Scheduling of threads: affinity, policy, locked memory and prompt sleep; programs and the exit status of processes.
 //! [`forbid_typing`] gives up the right to insert input into a terminal. [`Right::remedy`] is the advice for an
 //! operation that the kernel has denied.
 //!
@@ -12,15 +12,19 @@
 mod affinity;
 mod cpus;
 mod exit;
+mod program;
 mod rights;
 mod terminal;
 mod thread;
+mod typing;
 
 pub use affinity::{BadThread, ThreadIdentity, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
 pub use exit::exit_status;
-pub use rights::{Right, as_root};
+pub use program::find_program;
+pub use rights::{Right, as_root, is_root};
 pub use terminal::forbid_typing;
 pub use thread::{
     BadPolicy, MemoryLock, Policy, allow_prompt_sleep, lock_memory, policy, set_policy, set_turn,
 };
+pub use typing::forbid_typing_where_shared;

@@ -32,7 +32,7 @@ impl Right {
     /// Returns the advice for a thread to which the kernel has denied the operation.
     pub fn remedy(self) -> String {
         let has = capabilities(None).is_ok_and(|sets| sets.effective.contains(self.capability().1));
-        self.remedy_for(geteuid().is_root(), has)
+        self.remedy_for(is_root(), has)
     }
 
     fn remedy_for(self, is_root: bool, has: bool) -> String {
@@ -49,9 +49,14 @@ impl Right {
     }
 }
 
+/// Returns true if this process runs as root.
+pub fn is_root() -> bool {
+    geteuid().is_root()
+}
+
 /// Prefix of a command that only root can run: empty for root.
 pub fn as_root() -> &'static str {
-    if geteuid().is_root() { "" } else { "as root, " }
+    if is_root() { "" } else { "as root, " }
 }
 
 #[cfg(test)]

@@ -4,6 +4,24 @@ use crate::{Cpusets, Machine, RunningThread, ShieldRequest};
 use sordino_sched::CpuList;
 use std::fs;
 
+/// Facts that a shield does not change and that its user should know.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// Services that would undo the shield, CPUs that share a core with others, settings that can't be reached.
+    pub notes: Vec<String>,
+    /// Lines about the threads of RCU.
+    pub rcu_threads: Vec<String>,
+}
+
+impl Advice {
+    /// Collects the facts about this machine.
+    pub fn of(machine: &Machine, request: &ShieldRequest) -> Self {
+        let unseen = unseen(machine).into_iter().collect();
+        let notes = [unseen, rivals(machine, request), siblings(machine, request)].concat();
+        Self { notes, rcu_threads: rcu_threads(machine, request) }
+    }
+}
+
 /// Returns notes on programs that would undo the shield's settings, and on threads that are hidden from it.
 pub fn rivals(machine: &Machine, request: &ShieldRequest) -> Vec<String> {
     let runs = |name: &str| machine.tasks.iter().any(|task| task.name == name);

@@ -32,6 +32,12 @@ pub enum Error {
     /// There is no shield to lower.
     #[error("no shield is up")]
     NotUp,
+    /// A process can't be where it is to be; the text has the remedy.
+    #[error("{0}")]
+    Unusable(String),
+    /// A request to the kernel about this process failed.
+    #[error(transparent)]
+    System(#[from] io::Error),
     /// Another process is raising or lowering a shield.
     #[error("another sordino is raising or lowering a shield now ({} is locked)", path.display())]
     Busy {

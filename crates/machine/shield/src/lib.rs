@@ -6,7 +6,8 @@
 //!   [`Change`]s of [`Place`]s that a machine needs; applying, reading back and restoring are the same for all.
 //! * [`plan()`] computes what would be changed; [`boot`] has the settings that only the kernel's command line can make.
 //! * A [`Store`] keeps the data to undo a shield as long as it is up, which is longer than any process: [`Store::up`],
-//!   [`Store::down`], [`Store::status`].
+//!   [`Store::down`], [`Store::status`]. [`text`] and [`json`] are the reports on all of them.
+//! * Other work leaves the shield's CPUs or moves to them: [`keep_off`], [`go_to`].
 //!
 //! ```no_run
 //! use sordino_shield::{Level, Machine, ShieldRequest, Silent, Store};
@@ -25,8 +26,10 @@
 
 pub mod advice;
 mod apply;
+mod around;
 pub mod boot;
 mod error;
+pub mod json;
 mod knob;
 mod knobs;
 mod machine;
@@ -37,8 +40,10 @@ mod restore;
 mod shield;
 mod status;
 mod store;
+pub mod text;
 
 pub use apply::{ChangeObserver, ChangeOutcome, Done, Silent};
+pub use around::{go_to, keep_off, measured_cpu};
 pub use error::Error;
 pub use knob::{Asked, Change, KNOBS, Knob, Wants};
 pub use machine::{Cpusets, Machine, RunningThread};
@@ -48,4 +53,4 @@ pub use request::{Level, ShieldRequest};
 pub use restore::{Lowered, Remaining, restore};
 pub use shield::{Refused, Shield};
 pub use status::{Drift, ShieldStatus, Unfinished};
-pub use store::{Raised, Store};
+pub use store::{Raised, Store, current};

@@ -59,6 +59,11 @@ impl Default for Store {
     }
 }
 
+/// Returns the shield that is up; `None` if there is none, or if that can't be read.
+pub fn current() -> Option<Shield> {
+    Store::default().shield().ok().flatten()
+}
+
 impl Store {
     /// Reads the shield that is up. One that is just being raised or lowered is not up.
     ///

@@ -1,10 +1,10 @@
 //! One recording while it is put together: all of `sordino record`'s, one chunk of a session that rotates, or a
 //! snapshot.
 
-use crate::Error;
 use crate::convert::{End, KernelTrace, Purpose, raw_bytes, unconverted};
 use crate::count::count_events;
 use crate::directory::Directory;
+use crate::error::Error;
 use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;
@@ -187,7 +187,7 @@ impl Chunk {
             done += bytes;
             watch.working("converting the kernel's events", done, total);
         };
-        let end = End { ticks: clock.ticks(&rest.end), kernel: &emptied };
+        let end = End { ticks: clock.ticks(&rest.end).0, kernel: &emptied };
         let kernel = &mut self.summary.kernel;
         let converted = self.kernel.convert(&self.directory, clock, &end, kernel, &mut advance);
         if let Some(failure) = emptied.iter().find_map(|emptied| emptied.failure.clone()) {

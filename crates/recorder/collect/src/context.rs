@@ -17,6 +17,7 @@ use history::History;
 use sordino_clock::Sample;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::{Observation, ThreadIds};
+use sordino_ring::number::Ticks;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use visit::{ThreadAttributes, Visit};
@@ -121,7 +122,7 @@ impl Watcher {
     ) -> ThreadIds {
         let at = clock.ticks(when);
         for (attribute, age_ns) in attributes {
-            let at = at.saturating_sub(clock.ticks_in(Duration::from_nanos(age_ns)));
+            let at = at.before(clock.ticks_in(Duration::from_nanos(age_ns)));
             self.history.take(Observation { at, thread, attribute });
         }
         thread
@@ -133,7 +134,7 @@ impl Watcher {
     }
 
     /// Returns the attributes that were current at `timestamp`, and all later observations.
-    pub fn since(&self, timestamp: u64) -> Vec<Observation> {
+    pub fn since(&self, timestamp: Ticks) -> Vec<Observation> {
         self.history.since(timestamp)
     }
 }

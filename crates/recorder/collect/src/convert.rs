@@ -1,10 +1,13 @@
 //! Converts the kernel's pages into a CTF trace after recording has ended.
 
 mod beside;
+mod trace;
 
-use crate::Error;
+pub(crate) use trace::KernelTrace;
+
 use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, RAW, names};
+use crate::error::Error;
 use crate::kernel::{Emptied, FORMATS, PAGE_SIZE};
 use crate::summary::{KernelStream, PendingConversion};
 use beside::write_whole;
@@ -20,22 +23,6 @@ use sordino_inspect::threads;
 use sordino_tracefs::{Converter, EventConversion, Format, Missed, PRIORITIES, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
-use std::thread::JoinHandle;
-
-/// The kernel's trace while it is put together.
-#[derive(Debug)]
-pub(crate) struct KernelTrace {
-    uuid: Uuid,
-    events: Vec<(Format, EventConversion)>,
-    /// True if kernel functions are to be named: the running kernel is the recorded one, and the recording is kept.
-    names: bool,
-    /// The timestamp of the records that are written once, such as the state dump.
-    begin_ticks: u64,
-    /// True if records missing before a CPU's first event were overwritten, not lost.
-    overwrite: bool,
-    /// The thread that takes the state dump; it returns notes on missing parts.
-    dump: Option<JoinHandle<Result<Vec<String>, Error>>>,
-}
 
 /// The purpose of a recording, which decides how much is added to its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +59,7 @@ impl KernelTrace {
         overwrite: bool,
         purpose: Purpose,
     ) -> Result<Self, Error> {
-        let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
+        let (begin_ticks, names) = (clock.ticks(&begin).0, purpose == Purpose::Keeping);
         let (uuid, events) = (sordino_inspect::uuid::random(), Vec::new());
         let mut trace = Self { uuid, events, names, begin_ticks, overwrite, dump: None };
         trace.write_metadata(directory, clock)?;

@@ -1,7 +1,7 @@
 //! Cuts incomplete ends off the files of a trace.
 
-use crate::Error;
 use crate::directory::names;
+use crate::error::Error;
 use crate::program::{METADATA, MOST_METADATA};
 use sordino_ctf::write::PacketHeader;
 use sordino_dirfd::Dir;

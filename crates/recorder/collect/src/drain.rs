@@ -2,15 +2,17 @@
 
 mod stream;
 
+pub use stream::{Now, StreamCopy, StreamEnd, StreamFill, unwritable};
 pub(crate) use stream::{Stream, StreamState};
-pub use stream::{StreamCopy, StreamEnd, StreamFill, unwritable};
 
 use crate::options::Polling;
 use crate::output::Output;
 use rustix::thread::futex;
+use sordino_event::Cpu;
 use sordino_intake::SupplyWaker;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
+use sordino_ring::number::{PointId, SlotIndex, Ticks};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -23,7 +25,7 @@ pub struct Streams {
     /// The program's number in the session.
     pub(crate) number: usize,
     pub(crate) program: Arc<Program>,
-    pub(crate) slot: usize,
+    pub(crate) slot: SlotIndex,
     pub(crate) streams: Vec<Stream>,
     /// Wakes the supplier of memory, unless all pages of the rings are present.
     pub(crate) waker: Option<SupplyWaker>,
@@ -42,17 +44,17 @@ pub enum Order {
     /// Write all published records of this program and continue in these files, in the order of its streams.
     Rotate { number: usize, outputs: Vec<Output>, answer: Sender<Vec<StreamEnd>> },
     /// Copy the newest sub-buffers of all rings, back to this timestamp.
-    Copy { since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Copy { since: Ticks, answer: Sender<Vec<ProgramCopy>> },
     /// Copy the remaining records of a program that has ended.
-    Take { number: usize, since: u64, answer: Sender<Option<ProgramCopy>> },
+    Take { number: usize, since: Ticks, answer: Sender<Option<ProgramCopy>> },
     /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
     /// Return the kept copies, and copies of the rings' records from this timestamp on.
-    Live { owner: Addressees, since: u64, answer: Sender<Vec<ProgramCopy>> },
+    Live { owner: Addressees, since: Ticks, answer: Sender<Vec<ProgramCopy>> },
     /// Drop this value once all programs have been checked for snapshot requests.
     Sync(Sender<()>),
     /// Return the CPUs whose rings have advanced since the last such order.
-    Moved { answer: Sender<Vec<u32>> },
+    Moved { answer: Sender<Vec<Cpu>> },
     /// Return the fill level of all rings.
     Fill { answer: Sender<Vec<ProgramFill>> },
 }
@@ -73,10 +75,10 @@ pub enum DrainReport {
     /// A file cannot be written to.
     OutputFailed,
     /// Programs use the rings of these CPUs faster than pages are supplied.
-    Used { cpus: Vec<u32> },
+    Used { cpus: Vec<Cpu> },
     /// A program has requested a snapshot: its number, the tracepoint, the time, and copies of all rings from the
     /// requested time before it on.
-    Triggered { number: usize, point: u16, at: u64, copies: Vec<ProgramCopy> },
+    Triggered { number: usize, point: PointId, at: Ticks, copies: Vec<ProgramCopy> },
 }
 
 /// The settings for snapshots requested by programs.
@@ -163,9 +165,6 @@ impl ProgramFill {
     }
 }
 
-/// Returns the present timestamp in the recording's clock.
-pub type Now = fn() -> u64;
-
 /// Runs the thread until all senders of orders are gone. `reported` is called after each report.
 pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, reported: impl Fn()) {
     let mut drain = Drain { programs: Vec::new(), now, room: None };
@@ -202,7 +201,7 @@ impl Drain {
             let seen = self.wake_words(polling, orders);
             let (mut has_failed, mut taken) = (false, false);
             // Pages come before anything that waits for a disk.
-            let used: Vec<u32> = self.programs.iter().flat_map(Streams::call_pagers).collect();
+            let used: Vec<Cpu> = self.programs.iter().flat_map(Streams::call_pagers).collect();
             if !used.is_empty() && !report(DrainReport::Used { cpus: used }) {
                 return;
             }
@@ -293,7 +292,7 @@ impl Drain {
                 continue;
             }
             let at = (self.now)();
-            let copies = self.copy(at.saturating_sub(triggers.last));
+            let copies = self.copy(at.before(triggers.last));
             last = Some(Instant::now());
             if !report(DrainReport::Triggered { number, point, at, copies }) {
                 return;
@@ -303,7 +302,7 @@ impl Drain {
 
     /// Returns the program that has requested a snapshot since the last check, and the tracepoint that did; the last
     /// one of several.
-    fn asks(&mut self) -> Option<(usize, u16)> {
+    fn asks(&mut self) -> Option<(usize, PointId)> {
         let asks = |program: &mut Streams| {
             let now = program.program.triggers(program.slot);
             let is_new = std::mem::replace(&mut program.triggered, now.count) != now.count;
@@ -363,25 +362,25 @@ impl Drain {
         Some(self.programs.swap_remove(index))
     }
 
-    fn copy(&self, since: u64) -> Vec<ProgramCopy> {
+    fn copy(&self, since: Ticks) -> Vec<ProgramCopy> {
         self.programs.iter().map(|program| program.copy(since, self.now)).collect()
     }
 }
 
 impl Streams {
     /// Wakes the supplier of memory if writers approach the end of the present pages. Returns the CPUs of these rings.
-    fn call_pagers(&self) -> impl Iterator<Item = u32> {
+    fn call_pagers(&self) -> impl Iterator<Item = Cpu> {
         let called = self.streams.iter().filter(|stream| self.waker.is_some() && stream.calls_pager());
         let called = called.inspect(|_| self.waker.iter().for_each(SupplyWaker::wake));
         called.filter_map(Stream::cpu)
     }
 
-    fn copy(&self, since: u64, now: Now) -> ProgramCopy {
+    fn copy(&self, since: Ticks, now: Now) -> ProgramCopy {
         let streams = self.streams.iter().map(|stream| stream.copy(since, now)).collect();
         ProgramCopy { number: self.number, streams }
     }
 
-    fn live(&mut self, since: u64, now: Now) -> ProgramCopy {
+    fn live(&mut self, since: Ticks, now: Now) -> ProgramCopy {
         let streams = self.streams.iter_mut().map(|stream| stream.live(since, now)).collect();
         ProgramCopy { number: self.number, streams }
     }

@@ -1,6 +1,7 @@
 //! The errors of starting and finishing recordings.
 
-use sordino_dirfd::remedy;
+use sordino_dirfd::WriteError;
+use sordino_inspect::system::SystemError;
 use sordino_tracefs as tracefs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,13 +24,8 @@ pub enum Error {
         next: &'static str,
     },
     /// The output directory can't be created or written to.
-    #[error("can't write to {}: {source}{}", path.display(), remedy(source))]
-    Output {
-        /// Path of the directory or a file in it.
-        path: PathBuf,
-        /// The error that the kernel returned.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Output(#[from] WriteError),
     /// The directory is not a recording.
     #[error("{} is no recording of sordino: {reason}", path.display())]
     NoRecording {
@@ -98,23 +94,18 @@ pub enum Error {
         source: io::Error,
     },
     /// An operation that the recorder itself needs failed.
-    #[error("{what}: {source}")]
-    System {
-        /// A description of the operation.
-        what: &'static str,
-        /// The error that the kernel returned.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 impl Error {
     /// Returns a function that wraps an error in writing to `path`.
     pub fn output(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Output { path: path.as_ref().to_owned(), source }
+        move |source| Self::Output(WriteError { path: path.as_ref().to_owned(), source })
     }
 
     /// Returns a function that wraps an error of an operation that the recorder needs.
     pub fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::System { what, source: source.into() }
+        move |source| Self::System(SystemError { what, source: source.into() })
     }
 }

@@ -1,11 +1,12 @@
 //! The kernel's newest pages, kept by a flight recorder: pages that one snapshot has read from the kernel belong to the
 //! next one, too.
 
-use crate::Error;
 use crate::directory::page_file;
+use crate::error::Error;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
+use sordino_ring::number::Ticks;
 use sordino_tracefs::{Missed, Page, PageLayout};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -79,7 +80,7 @@ impl History {
     }
 
     /// Returns the pages with events from `since` on.
-    pub fn pages(&self, since: u64, layout: &PageLayout) -> Vec<Pages> {
+    pub fn pages(&self, since: Ticks, layout: &PageLayout) -> Vec<Pages> {
         let pages = |of_cpu: &OfCpu| {
             let first = of_cpu.first(since, layout);
             (of_cpu.cpu, of_cpu.pages.iter().skip(first).cloned().collect())
@@ -98,8 +99,9 @@ pub fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> {
 
 impl OfCpu {
     /// Returns the index of the first page with an event from `since` on: the last one that begins before it.
-    fn first(&self, since: u64, layout: &PageLayout) -> usize {
-        let begins_later = |page: &[u8]| Page::parse(page, layout).is_ok_and(|page| page.ticks > since);
+    fn first(&self, since: Ticks, layout: &PageLayout) -> usize {
+        let begins_later =
+            |page: &[u8]| Page::parse(page, layout).is_ok_and(|page| Ticks(page.ticks) > since);
         let later = self.pages.iter().position(|page| begins_later(page)).unwrap_or(self.pages.len());
         later.saturating_sub(1)
     }

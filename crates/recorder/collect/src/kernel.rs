@@ -1,7 +1,7 @@
 //! The kernel's part of a recording: an instance of its tracer, emptied into files.
 
-use crate::Error;
 use crate::directory::{Directory, RAW};
+use crate::error::Error;
 use crate::history::PageFiles;
 use crate::options::Options;
 use crate::place::CollectorPlace;

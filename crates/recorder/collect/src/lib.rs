@@ -19,6 +19,7 @@
 //! | `place`, `placement` | the CPUs of the recorder's own threads |
 //! | `missing` | data that could not be written |
 //! | `recover`, `received`, `cut` | finishes a recording whose recorder was killed, or of which a part did not arrive |
+//! | `text` | summaries as text |
 //! | `watch` | the progress of a recording, as its caller sees it |
 #![forbid(unsafe_code)]
 
@@ -45,6 +46,7 @@ pub mod series;
 pub mod shortfall;
 pub mod similar;
 pub mod summary;
+pub mod text;
 pub mod unanswered;
 pub mod watch;
 pub mod why;

@@ -1,6 +1,6 @@
 //! The options of a recording.
 
-use crate::Contexts;
+use crate::context::kinds::Contexts;
 use sordino_event::Schema;
 use sordino_filter::condition::{Condition, Context};
 use sordino_filter::rule::{Ranking, Rule, Rules};

@@ -8,6 +8,7 @@ use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
 use sordino_event::Cpu;
 use sordino_ring::layout::{PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use sordino_ring::number::Ticks;
 use sordino_ring::read::{self, Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,7 +31,7 @@ pub struct Output {
     file: Option<OwnedFd>,
     uuid: Uuid,
     class: StreamClass,
-    cpu: Option<u32>,
+    cpu: Option<Cpu>,
     /// The file offset of the next packet.
     offset: u64,
     sequence: u64,
@@ -47,7 +48,7 @@ pub struct Output {
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// The first record's timestamp.
-    begin: u64,
+    begin: Ticks,
     /// The contents of the last packet that was left out.
     last: Content,
 }
@@ -63,7 +64,7 @@ pub struct UnwrittenData {
 
 impl Output {
     /// Describes the file `name` in `dir`, which is created with its first packet.
-    pub fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
+    pub fn new(dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<Cpu>) -> Self {
         let class = if cpu.is_some() { StreamClass::Cpu } else { StreamClass::Shared };
         Self::of(class, dir, name, uuid, cpu)
     }
@@ -82,7 +83,7 @@ impl Output {
         output.write_packet(&mut Packet { bytes: vec![0; FIRST_EVENT], content })
     }
 
-    fn of(class: StreamClass, dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<u32>) -> Self {
+    fn of(class: StreamClass, dir: Arc<Dir>, name: String, uuid: Uuid, cpu: Option<Cpu>) -> Self {
         Self {
             dir,
             name,
@@ -235,14 +236,14 @@ impl Output {
         PacketHeader {
             uuid: self.uuid,
             stream_id: self.class.id(),
-            begin: content.first_timestamp,
-            end: content.last_timestamp,
+            begin: content.first_timestamp.0,
+            end: content.last_timestamp.0,
             content_bytes: content.end.into(),
             packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
             discarded: lost.total,
             too_large: lost.too_large as u32,
             sequence: self.sequence,
-            cpu: self.cpu.map(Cpu),
+            cpu: self.cpu,
         }
     }
 
@@ -320,7 +321,7 @@ fn cut_short(file: &OwnedFd, end: u64) -> io::Error {
 }
 
 /// Returns a packet without records.
-fn empty(timestamp: u64, lost: Lost) -> Packet {
+fn empty(timestamp: Ticks, lost: Lost) -> Packet {
     let content =
         Content { end: FIRST_EVENT as u32, first_timestamp: timestamp, last_timestamp: timestamp, lost };
     Packet { bytes: vec![0; FIRST_EVENT], content }
@@ -349,8 +350,8 @@ mod tests {
     fn content(end: u32, timestamp: u64, lost: u64) -> Content {
         Content {
             end,
-            first_timestamp: timestamp,
-            last_timestamp: timestamp + 1,
+            first_timestamp: Ticks(timestamp),
+            last_timestamp: Ticks(timestamp + 1),
             lost: Lost { total: lost, too_large: 0 },
         }
     }
@@ -365,7 +366,7 @@ mod tests {
     fn packets_that_were_left_out_are_a_gap_in_the_numbers_wherever_they_were() {
         let place = tempfile::tempdir().unwrap();
         let dir = Arc::new(Dir::open(place.path()).unwrap());
-        let output = |name: &str| Output::new(Arc::clone(&dir), name.into(), Uuid([1; 16]), Some(0));
+        let output = |name: &str| Output::new(Arc::clone(&dir), name.into(), Uuid([1; 16]), Some(Cpu(0)));
         let bytes = |name: &str| std::fs::read(place.path().join(name)).unwrap();
         let packet = |timestamp| Packet { bytes: vec![0; 96], content: content(96, timestamp, 0) };
 

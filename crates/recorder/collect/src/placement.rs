@@ -4,6 +4,7 @@
 //! uses the remaining CPUs of those with which it was started, or all of those if none remains.
 
 use serde::{Deserialize, Serialize};
+use sordino_event::Cpu;
 use sordino_inspect::threads;
 use sordino_sched::{CpuList, affinity};
 use std::collections::BTreeMap;
@@ -64,8 +65,8 @@ impl CpuPlacement {
     }
 
     /// Notes that programs have recorded events on these CPUs.
-    pub fn note(&mut self, cpus: impl IntoIterator<Item = u32>, now: Instant) {
-        self.used.extend(cpus.into_iter().map(|cpu| (cpu, now)));
+    pub fn note(&mut self, cpus: impl IntoIterator<Item = Cpu>, now: Instant) {
+        self.used.extend(cpus.into_iter().map(|cpu| (cpu.0, now)));
     }
 
     /// Moves the recorder's threads if other CPUs are better than their present ones.
@@ -182,11 +183,11 @@ mod tests {
         std::thread::spawn(move || {
             let begin = Instant::now();
             let mut placement = CpuPlacement::here(None, last);
-            placement.note(last().as_slice().iter().copied(), begin);
+            placement.note(last().as_slice().iter().copied().map(Cpu), begin);
             placement.update(begin);
             assert_eq!(affinity().unwrap(), others);
             // Without the shield, all CPUs would be used.
-            placement.note(all.as_slice().iter().copied(), begin);
+            placement.note(all.as_slice().iter().copied().map(Cpu), begin);
             placement.update(begin);
             assert_eq!((affinity().unwrap(), placement.cpus().apart), (others, false));
         })
@@ -208,17 +209,17 @@ mod tests {
             let mut placement = CpuPlacement::here(None, CpuList::default);
             placement.update(begin);
             assert_eq!((affinity().unwrap(), placement.cpus().line()), (all.clone(), None));
-            placement.note([last], begin);
+            placement.note([Cpu(last)], begin);
             placement.update(begin);
             assert_eq!(affinity().unwrap(), others);
             let line = format!("recorder on CPU {others}, kept off CPU {last}, where programs run");
             assert_eq!(placement.cpus().line(), Some(line));
             // Programs run on all CPUs.
-            placement.note(all.as_slice().iter().copied(), begin + USED / 2);
+            placement.note(all.as_slice().iter().copied().map(Cpu), begin + USED / 2);
             placement.update(begin + USED / 2);
             assert_eq!((affinity().unwrap(), placement.cpus().apart), (all.clone(), false));
             // Programs have left all CPUs but one.
-            placement.note([last], begin + USED);
+            placement.note([Cpu(last)], begin + USED);
             placement.update(begin + 3 * USED / 2);
             assert_eq!(affinity().unwrap(), others);
             // Somebody else sets the affinity.

@@ -4,17 +4,19 @@ mod trace;
 
 use sordino_intake::first_tracepoints;
 use sordino_intake::{CatalogueReader, Declared, Learned};
+use sordino_ring::number::PointId;
 pub use trace::ProgramTrace;
 pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
 use crate::context::kinds::Contexts;
+use crate::directory::Directory;
 use crate::drain::{Order, Stream, StreamState, Streams};
+use crate::error::Error;
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
-use crate::{Error, directory::Directory};
 use sordino_clock::Sample;
-use sordino_event::{Pid, Schema};
+use sordino_event::{Cpu, Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
@@ -46,13 +48,13 @@ pub struct Traced {
     /// The session's attachment to it, without the readers, which belong to the collector's thread.
     attached: Attached,
     /// The CPUs of its rings, in the order of its streams.
-    rings: Vec<Option<u32>>,
+    rings: Vec<Option<Cpu>>,
     /// For each of its tracepoints, true if it is enabled.
     enabled: Vec<bool>,
     /// The index after the last tracepoint that the session has answered for.
     answered: usize,
     /// Tracepoints that are enabled with an inline filter.
-    filtered: Vec<(u16, EnableMode)>,
+    filtered: Vec<(PointId, EnableMode)>,
     reader: CatalogueReader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
@@ -108,7 +110,7 @@ impl Traced {
             program: Arc::new(program),
             notes,
             attached,
-            rings: readers.iter().map(read::Reader::cpu).collect(),
+            rings: readers.iter().map(|reader| reader.cpu().map(Cpu)).collect(),
             enabled: Vec::new(),
             answered: 0,
             filtered: Vec::new(),
@@ -150,7 +152,7 @@ impl Traced {
 
     fn streams(&self, readers: Vec<read::Reader>, persistent: bool) -> Order {
         let streams = readers.into_iter().map(|reader| {
-            let output = self.trace.output(reader.cpu());
+            let output = self.trace.output(reader.cpu().map(Cpu));
             Stream::new(reader, output, StreamState::new(persistent))
         });
         let (number, program, slot) = (self.number(), Arc::clone(&self.program), self.attached.slot);
@@ -261,7 +263,7 @@ impl Traced {
         }
         // The value comes from the program and may be anything.
         let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
-        let from = clock.ticks(&clock.begin).saturating_add(after);
+        let from = clock.ticks(&clock.begin).after(after);
         let to = clock.ticks(&to);
         let reported = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
         self.notes.extend(reported.err().map(|error| error.to_string()));
@@ -367,7 +369,7 @@ fn when(condition: &Condition) -> When<&[u8]> {
 }
 
 /// Returns the way to enable a tracepoint whose `code` has been set: with an inline filter, if the code allows one.
-fn conditionally(conditions: &mut Conditions, id: u16, code: &Code<'_>, schema: &Schema) -> EnableMode {
+fn conditionally(conditions: &mut Conditions, id: PointId, code: &Code<'_>, schema: &Schema) -> EnableMode {
     let filter = match (code.filter, code.trigger) {
         (When::If(code), When::Never) => InlineComparison::of(code, schema),
         _ => None,

@@ -1,11 +1,11 @@
 //! Recordings that arrive as a stream: a summary at the start, and the parts that did not arrive.
 
-use crate::Error;
 use crate::convert::unconverted;
 use crate::count::whole_events_of;
 use crate::cut::cut_trace;
 use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, SUMMARY};
+use crate::error::Error;
 use crate::summary::{KernelStream, ProgramSummary, SCHEMA, State, StreamSummary, Summary};
 use sordino_ctf::read::Trace;
 use sordino_dirfd::Dir;

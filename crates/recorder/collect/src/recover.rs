@@ -1,11 +1,11 @@
 //! Completes a recording whose recorder was killed.
 
-use crate::Error;
 use crate::convert::{End, KernelTrace, raw_bytes, unconverted};
 use crate::count::{count_events, whole_events_of};
 use crate::cut::{Cut, cut, cut_trace};
 use crate::directory::page_name;
 use crate::directory::{Directory, KERNEL, RAW, USER, names};
+use crate::error::Error;
 use crate::program::UNANSWERED;
 use crate::received;
 use crate::summary::{KernelStream, ProgramSummary, State, StreamSummary, Summary};

@@ -5,8 +5,8 @@
 //! DIR/snapshot-0001/   of a flight recorder
 //! ```
 
-use crate::Error;
 use crate::directory::{ANOTHER, Directory};
+use crate::error::Error;
 use crate::options::Keep;
 use sordino_dirfd::{Dir, Made};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! The summary of a recording, `recording.json`: its contents and its losses.
 
-use crate::Error;
 use crate::directory::Directory;
+use crate::error::Error;
 use crate::kernel::{Emptied, KernelRecorder};
 use crate::missing::UnwrittenData;
 use crate::options::Options;

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use sordino_event::text::count;
 use sordino_filter::condition::Condition;
+use sordino_ring::number::Ticks;
 use std::collections::BTreeMap;
 
 /// Hits of enabled tracepoints before the recorder's answer.
@@ -24,9 +25,9 @@ pub struct Lack {
     /// The hits that nobody recorded.
     pub unanswered: Unanswered,
     /// The time of the program's registration.
-    pub from: u64,
+    pub from: Ticks,
     /// The time of the session's answer.
-    pub to: u64,
+    pub to: Ticks,
 }
 
 /// Programs that registered and were not recorded.

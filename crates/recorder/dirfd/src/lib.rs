@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `beneath` | opens a name below a descriptor: openat2(2), or one component at a time |
 //! | `make` | makes directories, and checks that an existing one may be used |
+//! | `remedy`, `write_error` | remedies for failed writes; the error of one |
 //! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
 //! | `whole` | writes a file that gets its name when it is whole |
 //! | `whole_dir` | the same for a directory |
@@ -27,17 +28,20 @@
 
 mod beneath;
 mod make;
+mod remedy;
 mod tree;
 mod whole;
 mod whole_dir;
+mod write_error;
 
 pub use make::Made;
+pub use remedy::remedy;
 pub use whole::WholeFile;
 pub use whole_dir::WholeDir;
+pub use write_error::WriteError;
 
 use beneath::Way;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fstat, renameat, statat, unlinkat};
-use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -224,21 +228,6 @@ impl Dir {
 impl AsFd for Dir {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-/// Returns advice to append to the error of a failed write; empty if there is none.
-pub fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            ": make room there, or name another place with -o"
-        }
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => ": name another place with -o",
-        io::ErrorKind::FileTooLarge => ": raise the limit of a file's size (ulimit -f)",
-        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
-            ": raise the limit of descriptors (ulimit -n)"
-        }
-        _ => "",
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::uuid;
 use sordino_clock::{Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds};
 use sordino_ctf::Uuid;
+use sordino_ring::number::Ticks;
 use std::fs;
 use std::time::Duration;
 
@@ -74,10 +75,10 @@ impl TraceClock {
     }
 
     /// Returns a function that reads the clock, ordered after preceding instructions.
-    pub fn now(&self) -> fn() -> u64 {
+    pub fn now(&self) -> fn() -> Ticks {
         match self.not_cycles {
-            None => cycles_in_order,
-            Some(_) => || nanoseconds(Clock::Monotonic),
+            None => || Ticks(cycles_in_order()),
+            Some(_) => || Ticks(nanoseconds(Clock::Monotonic)),
         }
     }
 
@@ -94,12 +95,12 @@ impl TraceClock {
 
     /// Computes the sample of an earlier `timestamp` from that of `later`. Its time of day is the trace's, even if the
     /// system's clock was set in between.
-    pub fn sample_at(&self, timestamp: u64, later: &Sample) -> Sample {
+    pub fn sample_at(&self, timestamp: Ticks, later: &Sample) -> Sample {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz } else { 1e9 };
-        let nanoseconds = |from: u64, to: u64| (to.saturating_sub(from) as f64 / hertz * 1e9) as u64;
+        let nanoseconds = |from: Ticks, to: Ticks| (to.0.saturating_sub(from.0) as f64 / hertz * 1e9) as u64;
         let since_begin = nanoseconds(self.ticks(&self.begin), timestamp);
         Sample {
-            cycles: if self.not_cycles.is_none() { timestamp } else { later.cycles },
+            cycles: if self.not_cycles.is_none() { timestamp.0 } else { later.cycles },
             monotonic: later.monotonic.saturating_sub(nanoseconds(timestamp, self.ticks(later))),
             realtime: self.begin.realtime.saturating_add(since_begin),
             ..*later
@@ -107,8 +108,8 @@ impl TraceClock {
     }
 
     /// Returns the clock's timestamp of `sample`.
-    pub fn ticks(&self, sample: &Sample) -> u64 {
-        if self.not_cycles.is_none() { sample.cycles } else { sample.monotonic }
+    pub fn ticks(&self, sample: &Sample) -> Ticks {
+        Ticks(if self.not_cycles.is_none() { sample.cycles } else { sample.monotonic })
     }
 
     /// Returns the machine's name at the start of the recording.
@@ -119,7 +120,7 @@ impl TraceClock {
     /// Returns the clock's description for the traces' metadata.
     pub fn ctf(&self) -> sordino_ctf::ClockDescription {
         let hertz = if self.not_cycles.is_none() { self.rate.hertz.round() as u64 } else { 1_000_000_000 };
-        let (seconds, rest) = offset(self.ticks(&self.begin), hertz, self.begin.realtime);
+        let (seconds, rest) = offset(self.ticks(&self.begin).0, hertz, self.begin.realtime);
         let mut clock =
             sordino_ctf::ClockDescription::new(if self.not_cycles.is_none() { CYCLES } else { "monotonic" });
         clock.uuid = Some(self.uuid);

@@ -1,10 +1,12 @@
 //! Observed attributes of threads: the contents of the stream that a recorder writes beside the events.
 
+use sordino_ring::number::Ticks;
+
 /// An observed attribute of a thread, with its time in the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Time of the observation, in ticks of the recording's clock.
-    pub at: u64,
+    pub at: Ticks,
     /// The thread that has the attribute.
     pub thread: ThreadIds,
     /// The attribute and its value.

@@ -125,7 +125,7 @@ pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Resul
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     for &StolenTime { at, cpu, time_ns, window_ns } in stolen {
-        writer.ticks = at;
+        writer.ticks = at.0;
         writer.event("sordino_steal", 0, &[cpu.into(), time_ns.into(), window_ns.into()])?;
     }
     writer.stream.finish().map(drop)
@@ -136,7 +136,7 @@ pub fn write_gaps(gaps: &[InterruptedTime], tick_ns: f64, out: impl Write, uuid:
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     for &InterruptedTime { at, cpu, ticks } in gaps {
-        writer.ticks = at;
+        writer.ticks = at.0;
         let time_ns = (ticks as f64 * tick_ns) as u64;
         writer.event("sordino_statedump_interrupted", 0, &[cpu.into(), time_ns.into()])?;
     }
@@ -175,7 +175,7 @@ pub fn write_contexts(
     let mut observations: Vec<_> = observations.iter().collect();
     observations.sort_by_key(|observation| observation.at);
     for Observation { at, thread, attribute } in observations {
-        writer.ticks = begin.max(*at);
+        writer.ticks = begin.max(at.0);
         let (name, says) = context(attribute);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
         let arguments: Vec<_> = ids.into_iter().chain(says).collect();

@@ -10,13 +10,14 @@
 use perf_event::Builder;
 use perf_event::events::Software;
 use rustix::thread::sched_getcpu;
+use sordino_ring::number::Ticks;
 use std::time::{Duration, Instant};
 
 /// A time during which a loop did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptedTime {
     /// The end of the gap, in the recording's clock.
-    pub at: u64,
+    pub at: Ticks,
     /// The CPU that was interrupted.
     pub cpu: u32,
     /// The length in the clock's ticks.
@@ -39,7 +40,7 @@ const SAMPLE: usize = 128;
 
 /// Returns the gaps of a loop on this thread's CPU, made by some interrupts of a timer. It usually takes 2 ms, and
 /// a bounded time at most. Returns nothing where the kernel has no such timer or does not permit it.
-pub fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
+pub fn measure(now: fn() -> Ticks, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
     let mut timer = Builder::new(Software::CPU_CLOCK);
     timer.sample_period(PERIOD.as_nanos() as u64).observe_self().any_cpu();
     let Ok(mut timer) = timer.build() else { return Vec::new() };
@@ -51,10 +52,10 @@ pub fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<Inte
     let gap = || {
         let (cpu, first) = (sched_getcpu(), now());
         let mut last = first;
-        while last.wrapping_sub(first) < patience {
+        while last.0.wrapping_sub(first.0) < patience {
             let at = now();
             // A clock that steps back ends the attempt.
-            let ticks = at.checked_sub(std::mem::replace(&mut last, at))?;
+            let ticks = at.0.checked_sub(std::mem::replace(&mut last, at).0)?;
             if ticks >= shortest {
                 return (sched_getcpu() == cpu).then_some(InterruptedTime { at, cpu: cpu as u32, ticks });
             }
@@ -65,11 +66,11 @@ pub fn measure(now: fn() -> u64, ticks_in: impl Fn(Duration) -> u64) -> Vec<Inte
 }
 
 /// Returns the median time between two readings of the clock, in its ticks.
-fn usual_step(now: fn() -> u64) -> u64 {
+fn usual_step(now: fn() -> Ticks) -> u64 {
     let mut last = now();
     let mut steps = [(); SAMPLE].map(|()| {
         let at = now();
-        at.saturating_sub(std::mem::replace(&mut last, at))
+        at.0.saturating_sub(std::mem::replace(&mut last, at).0)
     });
     *steps.select_nth_unstable(SAMPLE / 2).1
 }
@@ -81,9 +82,9 @@ mod tests {
 
     #[test]
     fn timers_interrupt_the_loop() {
-        let gaps = measure(|| nanoseconds(Clock::Monotonic), |time| time.as_nanos() as u64);
+        let gaps = measure(|| Ticks(nanoseconds(Clock::Monotonic)), |time| time.as_nanos() as u64);
         assert!(!gaps.is_empty() && gaps.len() <= GAPS, "{gaps:?}");
-        assert!(gaps.windows(2).all(|pair| pair[0].at + pair[1].ticks <= pair[1].at), "{gaps:?}");
+        assert!(gaps.windows(2).all(|pair| pair[0].at.after(pair[1].ticks) <= pair[1].at), "{gaps:?}");
         assert!(gaps.iter().all(|gap| gap.ticks >= SHORTEST.as_nanos() as u64), "{gaps:?}");
     }
 }

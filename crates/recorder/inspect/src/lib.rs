@@ -8,11 +8,13 @@
 //! | [`clock`] | the clock of a recording, and its relation to the time of day |
 //! | [`context`] | observed attributes of threads, as the trace contains them |
 //! | [`discover`], [`proc`] | programs and their areas in `/proc`; its files |
+//! | [`locks`] | holders of locks and of open files |
 //! | [`process_events`] | new processes, so that `/proc` is not read needlessly |
 //! | [`dump`], [`symbols`] | the state dump, kernel functions |
 //! | [`quota`], [`steal`], [`interrupted`] | the CPU time that a cgroup allows, stolen time, cost of interrupts |
 //! | [`uuid`] | random identifiers of traces and clocks |
 //! | [`threads`], [`rights`] | the recorder's own threads, and their rights |
+//! | [`system`] | the error of an operation that the recorder needs |
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -20,11 +22,13 @@ pub mod context;
 pub mod discover;
 pub mod dump;
 pub mod interrupted;
+pub mod locks;
 pub mod proc;
 pub mod process_events;
 pub mod quota;
 pub mod rights;
 pub mod steal;
 pub mod symbols;
+pub mod system;
 pub mod threads;
 pub mod uuid;

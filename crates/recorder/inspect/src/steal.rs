@@ -4,6 +4,7 @@
 //! count never changes.
 
 use crate::proc;
+use sordino_ring::number::Ticks;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StolenTime {
     /// The end of the window, in the recording's clock.
-    pub at: u64,
+    pub at: Ticks,
     /// The number of the CPU.
     pub cpu: u32,
     /// The stolen time in nanoseconds.
@@ -64,7 +65,7 @@ impl Steal {
     }
 
     /// Reads the counts, at the time `at` in the recording's clock and `window_ns` after the last reading.
-    pub fn look(&mut self, at: u64, window_ns: u64) {
+    pub fn look(&mut self, at: Ticks, window_ns: u64) {
         let begin = Instant::now();
         let Some(stat) = &self.stat else { return };
         // The kernel generates the whole text for each read, so that a single one must suffice.
@@ -78,7 +79,7 @@ impl Steal {
         self.cost = begin.elapsed();
     }
 
-    fn take(&mut self, stat: &str, at: u64, window_ns: u64) {
+    fn take(&mut self, stat: &str, at: Ticks, window_ns: u64) {
         let cpus = stat.lines().take_while(|line| line.starts_with("cpu"));
         let now: Vec<(u32, u64)> = cpus.filter_map(line).collect();
         for &(cpu, ticks) in &now {
@@ -101,7 +102,7 @@ impl Steal {
     }
 
     /// Returns the entries since `timestamp`.
-    pub fn stolen_since(&self, timestamp: u64) -> Vec<StolenTime> {
+    pub fn stolen_since(&self, timestamp: Ticks) -> Vec<StolenTime> {
         self.stolen.iter().filter(|stolen| stolen.at >= timestamp).copied().collect()
     }
 }
@@ -128,16 +129,19 @@ mod tests {
         let mut steal = Steal::default();
         steal.take(
             "cpu  9 9 9 9 9 9 9 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 1 2 3 4 5 6 7 50 0 0\nintr 1",
-            5,
+            Ticks(5),
             0,
         );
         steal.take(
             "cpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 1 2 3 4 5 6 7 53 0 0\ncpu2 1 2 3 4 5 6 7 53 0 0\n",
-            7,
+            Ticks(7),
             100,
         );
-        steal.take("cpu1 1\ncpux 1 2 3 4 5 6 7 8\nnonsense", 9, 100);
-        assert_eq!(steal.take_stolen(), [StolenTime { at: 7, cpu: 1, time_ns: 30_000_000, window_ns: 100 }]);
+        steal.take("cpu1 1\ncpux 1 2 3 4 5 6 7 8\nnonsense", Ticks(9), 100);
+        assert_eq!(
+            steal.take_stolen(),
+            [StolenTime { at: Ticks(7), cpu: 1, time_ns: 30_000_000, window_ns: 100 }]
+        );
     }
 
     #[test]
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn all_cpus_of_this_machine_are_seen_however_little_room_there_is() {
         let mut steal = Steal { stat: File::open("/proc/stat").ok(), text: vec![0; 8], ..Steal::default() };
-        steal.look(1, 1);
+        steal.look(Ticks(1), 1);
         let online = sordino_sched::CpuList::online().unwrap();
         assert_eq!(steal.last.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), online.as_slice());
         let shortest = Duration::from_millis(100);

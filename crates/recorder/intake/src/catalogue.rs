@@ -5,6 +5,7 @@ use sordino_event::Schema;
 use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, RejectedTracepoint, read};
 use sordino_event::text::count;
 use sordino_ring::control::Program;
+use sordino_ring::number::PointId;
 use std::fmt;
 
 /// Size of a piece of a catalogue that is parsed at once, in bytes.
@@ -21,7 +22,7 @@ const MOST_NAMED: u64 = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// The tracepoint's id in records. The ids of a program ascend; a refused tracepoint leaves a gap.
-    pub id: u16,
+    pub id: PointId,
     /// The tracepoint's name, level and fields.
     pub schema: Schema,
 }
@@ -33,8 +34,8 @@ impl Declared {
     /// CTF has no form for the schema.
     pub fn declaration(&self) -> Result<String, sordino_ctf::Error> {
         let name = self.schema.full_name();
-        let mut text = event_class(StreamClass::Cpu, self.id, &name, &self.schema)?;
-        text += &event_class(StreamClass::Shared, self.id, &name, &self.schema)?;
+        let mut text = event_class(StreamClass::Cpu, self.id.0, &name, &self.schema)?;
+        text += &event_class(StreamClass::Shared, self.id.0, &name, &self.schema)?;
         Ok(text)
     }
 }
@@ -119,7 +120,7 @@ impl CatalogueReader {
             let Read { tracepoints, refused, consumed } = read(&text);
             refused.iter().for_each(|refused| self.refuse(refused, &mut learned));
             for (id, schema) in tracepoints {
-                self.declare(catalogue.capacity(), Declared { id, schema }, &mut learned);
+                self.declare(catalogue.capacity(), Declared { id: PointId(id), schema }, &mut learned);
             }
             self.read += consumed;
             if consumed == 0 || text.is_empty() {
@@ -136,7 +137,7 @@ impl CatalogueReader {
 
     fn declare(&mut self, capacity: u32, new: Declared, learned: &mut Learned) {
         let name = || new.schema.full_name();
-        if u32::from(new.id) < self.next || u32::from(new.id) >= capacity {
+        if u32::from(new.id.0) < self.next || u32::from(new.id.0) >= capacity {
             return self.note(name(), &format!("its number {} is out of turn", new.id), learned);
         }
         let full = || format!("the program's declarations take more than {} MiB", MOST_DECLARATIONS >> 20);
@@ -150,7 +151,7 @@ impl CatalogueReader {
             }
             Ok(text) => {
                 self.declared += text.len();
-                self.next = u32::from(new.id) + 1;
+                self.next = u32::from(new.id.0) + 1;
                 learned.declarations += &text;
                 learned.tracepoints.push(new);
             }
@@ -222,7 +223,10 @@ pub fn first_tracepoints(catalogue: &impl Catalogue) -> (Vec<Declared>, bool) {
         next = if is_in_turn { u32::from(id) + 1 } else { next };
         is_in_turn
     });
-    (in_turn.map(|(id, schema)| Declared { id, schema }).collect(), consumed == catalogue.length())
+    (
+        in_turn.map(|(id, schema)| Declared { id: PointId(id), schema }).collect(),
+        consumed == catalogue.length(),
+    )
 }
 
 #[cfg(test)]
@@ -257,7 +261,7 @@ mod tests {
     }
 
     fn ids(learned: &Learned) -> Vec<u16> {
-        learned.tracepoints.iter().map(|new| new.id).collect()
+        learned.tracepoints.iter().map(|new| new.id.0).collect()
     }
 
     #[test]
@@ -308,7 +312,7 @@ mod tests {
     fn of_a_program_that_is_not_recorded_the_first_piece_is_read_and_the_rest_is_unknown() {
         let first = |text: &str| {
             let (tracepoints, are_all) = first_tracepoints(&text.to_owned());
-            (tracepoints.iter().map(|new| new.id).collect::<Vec<_>>(), are_all)
+            (tracepoints.iter().map(|new| new.id.0).collect::<Vec<_>>(), are_all)
         };
         let few = [event(0, ""), event(2, ""), event(2, ""), event(1, ""), event(40_000, "")].concat();
         assert_eq!(first(&few), (vec![0, 2], true));

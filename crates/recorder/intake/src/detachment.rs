@@ -1,6 +1,6 @@
 //! The work that remains when a program is detached from.
 
-use crate::is_trusted;
+use crate::accounts::is_trusted;
 use crate::ledger::Claim;
 use crate::supply::Supplied;
 use sordino_ring::control::{Hold, Program};

@@ -1,6 +1,7 @@
 //! Errors of finding programs.
 
-use sordino_dirfd::remedy;
+use sordino_dirfd::WriteError;
+use sordino_inspect::system::SystemError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,29 +23,19 @@ pub enum Error {
         reason: String,
     },
     /// A session's directory can't be made or removed.
-    #[error("can't write to {}: {source}{}", path.display(), remedy(source))]
-    Output {
-        /// Path of the directory.
-        path: PathBuf,
-        /// The error that the kernel returned.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Output(#[from] WriteError),
     /// The socket where programs register can't be opened.
-    #[error("{what}: {source}")]
-    System {
-        /// A description of the operation.
-        what: &'static str,
-        /// The error that the kernel returned.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 impl Error {
     pub(crate) fn output(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Output { path: path.as_ref().to_owned(), source }
+        move |source| Self::Output(WriteError { path: path.as_ref().to_owned(), source })
     }
 
     pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::System { what, source: source.into() }
+        move |source| Self::System(SystemError { what, source: source.into() })
     }
 }

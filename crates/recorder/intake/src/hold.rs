@@ -1,6 +1,6 @@
 //! Attaches to one area: checks its owner, gets a slot, creates the rings.
 
-use super::is_trusted;
+use super::accounts::is_trusted;
 use super::ledger::{Claim, Memory};
 use super::pages::Pages;
 use super::portion::portion;
@@ -12,6 +12,7 @@ use sordino_inspect::quota::CpuQuota;
 use sordino_registration::environment::RESERVE;
 use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::Seqno;
 use sordino_ring::write::TimestampClock;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -258,11 +259,11 @@ impl Taken {
 
 /// Returns a different first sub-buffer sequence number each time, so that a writer that slept through a detach never
 /// finds the head that it saw before.
-fn first_seqno() -> u32 {
+fn first_seqno() -> Seqno {
     let mut random = [0; 4];
     // Without random numbers: the clock also differs each time.
     match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {
-        Ok(4) => u32::from_ne_bytes(random),
-        _ => sordino_clock::cycles() as u32,
+        Ok(4) => Seqno(u32::from_ne_bytes(random)),
+        _ => Seqno(sordino_clock::cycles() as u32),
     }
 }

@@ -7,9 +7,9 @@
 //! tracepoints, the answer to the program.
 
 use crate::accounts::Accounts;
+use crate::accounts::is_trusted;
 use crate::detachment::Detachment;
 use crate::hold::{Taken, Wishes};
-use crate::is_trusted;
 use crate::job::{Job, JobSource};
 use crate::lane::{Lane, Shared};
 use crate::ledger::{IntakeLimits, Ledger, Memory};

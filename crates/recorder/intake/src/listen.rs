@@ -5,8 +5,8 @@
 //! is for programs with the token that the command inherits: every user can read the name of a private socket in
 //! `/proc/net/unix`, but not the token.
 
-use crate::Error;
 use crate::backlog::{self, Backlog};
+use crate::error::Error;
 use crate::refused::{Offence, RefusedPrograms};
 use crate::runtime;
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};

@@ -4,7 +4,7 @@
 //! `sordino_registration` defines the paths and the rules of trust; the programs' side is
 //! `crates/recording/probe/src/discovery.rs`. The caller that makes a session's directory also removes it.
 
-use crate::Error;
+use crate::error::Error;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdir, rmdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;

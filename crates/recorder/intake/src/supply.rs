@@ -7,7 +7,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `supplier` | one user's thread |
+//! | `supplier`, `waker` | one user's thread, and its handle |
 //! | `supplied`, `recipient` | one program's rings, and that program |
 //! | `ring` | one ring: the times at which it gets pages and gives them back |
 
@@ -15,11 +15,12 @@ mod recipient;
 mod ring;
 mod supplied;
 mod supplier;
+mod waker;
 
 pub use supplied::Supplied;
-pub use supplier::SupplyWaker;
+pub use waker::SupplyWaker;
 
-use crate::is_trusted;
+use crate::accounts::is_trusted;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The steps of attaching to one process's areas.
 
+use super::accounts::is_trusted;
 use super::hold::{Attach, Candidate, Taken};
-use super::is_trusted;
 use super::job::{Job, JobSource, Progress};
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;

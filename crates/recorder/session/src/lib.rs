@@ -7,12 +7,12 @@
 //! | module | contents |
 //! |---|---|
 //! | `session` | the loop, and everything that it does in turn |
-//! | [`command`] | the command that a recording starts |
+//! | `command` | the command that a recording starts |
 //! | `coverage` | matches of rules |
 //! | `exit` | how programs ended |
 #![forbid(unsafe_code)]
 
-pub mod command;
+mod command;
 mod coverage;
 mod exit;
 mod session;

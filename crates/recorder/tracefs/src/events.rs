@@ -1,7 +1,7 @@
 //! Names of the kernel's events, and selections of them.
 
 use crate::{Error, Instance, Tracefs};
-use globset::{Glob, GlobMatcher};
+use sordino_filter_vm::glob;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -124,9 +124,10 @@ impl Selection {
     }
 
     fn matcher(&self) -> Result<Matcher, Error> {
-        let glob = |text: &str| match text {
-            "" => Err(self.malformed("a name is empty")),
-            _ => Ok(Glob::new(text).map_err(|error| self.malformed(error.kind()))?.compile_matcher()),
+        let glob = |text: &str| match text.find(['[', ']', '{', '}', '\\']) {
+            _ if text.is_empty() => Err(self.malformed("a name is empty")),
+            Some(_) => Err(self.malformed(format!("{}; write one for each name", glob::DIALECT))),
+            None => Ok(Pattern(text.to_owned())),
         };
         let both = |text: &str| -> Result<_, Error> {
             text.split_once(':').map(|(system, name)| Ok((glob(system)?, glob(name)?))).transpose()
@@ -142,13 +143,22 @@ impl Selection {
     }
 }
 
+/// A pattern for a name, in the one dialect of patterns ([`glob`]).
+struct Pattern(String);
+
+impl Pattern {
+    fn is_match(&self, name: &str) -> bool {
+        glob::matches(self.0.as_bytes(), name.as_bytes())
+    }
+}
+
 enum Matcher {
     /// The group matches the first pattern and the name the second.
-    Both(GlobMatcher, GlobMatcher),
+    Both(Pattern, Pattern),
     /// The group or the name matches the pattern.
-    Either(GlobMatcher),
+    Either(Pattern),
     /// The group and the name match one of these pairs.
-    Set(Vec<(GlobMatcher, GlobMatcher)>),
+    Set(Vec<(Pattern, Pattern)>),
 }
 
 impl Matcher {
@@ -362,6 +372,14 @@ mod tests {
     }
 
     #[test]
+    fn a_star_stands_for_any_characters_and_a_question_mark_for_one() {
+        assert_eq!(chosen(&["s?hed"]), ["sched:sched_switch", "sched:sched_waking"]);
+        assert_eq!(chosen(&["*:*_s????"]), ["timer:hrtimer_start"]);
+        let error = "sched:{sched_switch,sched_waking}".parse::<Selection>().unwrap_err();
+        assert!(error.to_string().contains("only * and ? stand for other characters"), "{error}");
+    }
+
+    #[test]
     fn filters_of_one_event_are_joined() {
         assert_eq!(
             chosen(&["sched_switch if a < 1", "sched_switch if b == 2"]),
@@ -391,7 +409,7 @@ mod tests {
 
     #[test]
     fn malformed_patterns_are_refused() {
-        for text in ["", ":", "sched:", ":x", "[", "sched if ", "a if  "] {
+        for text in ["", ":", "sched:", ":x", "[", "sched:{a,b}", "a[12]", r"\*", "sched if ", "a if  "] {
             assert!(matches!(text.parse::<Selection>(), Err(Error::Pattern { .. })), "{text}");
         }
     }

@@ -1,5 +1,8 @@
 //! Patterns with `*` and `?`.
 
+/// The dialect in words, for errors about patterns that have more.
+pub const DIALECT: &str = "only * and ? stand for other characters";
+
 /// Returns true if all of `text` matches `pattern`. In the pattern, `*` stands for any number of characters and `?` for
 /// one; a backslash makes the character behind it literal. A character is a byte with the UTF-8 continuation bytes
 /// behind it, so any bytes are text.

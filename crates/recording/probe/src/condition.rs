@@ -2,6 +2,7 @@
 
 use sordino_filter_vm::{self as machine, Sole, ValueInterval};
 use sordino_ring::condition::When;
+use sordino_ring::number::PointId;
 use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -26,7 +27,7 @@ pub(crate) struct Decision {
 ///
 /// Real-time: bounded by the code's and the payload's length.
 #[inline(always)]
-pub(crate) fn decide(conditions: Table, id: u16, hit: Hit<'_>) -> Decision {
+pub(crate) fn decide(conditions: Table, id: PointId, hit: Hit<'_>) -> Decision {
     let range = conditions.code_range(id);
     let says = |when| match when {
         When::Always => true,

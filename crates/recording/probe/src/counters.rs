@@ -27,6 +27,7 @@ use kind::{MOST, parse};
 use record::{POINT, Payload};
 use sordino_percpu::thread;
 use sordino_ring::enable::EnableMask;
+use sordino_ring::number::{PointId, SlotIndex};
 use sordino_ring::slots::Slots;
 
 /// Threads of a program that may have counters at the same time.
@@ -126,9 +127,9 @@ pub(crate) fn after_fork() {
 /// thread has no counters, the session in `slot` has not enabled such records yet, or no counter can be read.
 ///
 /// Real-time: see [`counters()`].
-pub(crate) fn payload(slots: Slots, slot: u32, event: u16) -> Option<(u64, Payload)> {
+pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(u64, Payload)> {
     let events = own()?;
-    let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).all >> slot & 1 != 0;
+    let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).has(slot);
     // The child of a vfork has its parent's words, and no counters of its own.
     if !is_known || thread::borrowed() != 0 {
         return None;

@@ -7,6 +7,7 @@ use crate::{counters, program, system};
 use sordino_percpu::thread;
 use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::layout::RingHeader;
+use sordino_ring::number::{PointId, SlotIndex};
 use sordino_ring::slots::Slots;
 use sordino_ring::write::{self, Attempt, Full, IfFull, Record};
 
@@ -24,10 +25,10 @@ pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
     let Sessions { all, conditional, .. } = mask.sessions(slots.cpus());
     let mut left = all;
     while left != 0 {
-        let slot = left.trailing_zeros();
+        let slot = SlotIndex::first_of(left);
         left &= left - 1;
         let mut decision = Decision { record: true, trigger: false };
-        if conditional >> slot & 1 != 0 {
+        if slot.is_in(conditional) {
             // SAFETY: the caller guarantees a readable payload of the tracepoint (this function's # Safety).
             decision = unsafe { decide(slots, slot, staged, record.tag) };
         }
@@ -37,7 +38,7 @@ pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
             unsafe { emit_in(slots, slot, cpu, &record, staged) };
         }
         if decision.trigger {
-            slots.trigger(slot, id_of(event));
+            slots.trigger(slot, PointId::of_tag(event));
         }
     }
 }
@@ -48,7 +49,7 @@ pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
 /// `staged` is laid out as the tracepoint's fields are declared, and readable; `record` has it as payload; a collector
 /// set `slot` up.
 #[inline(always)]
-unsafe fn emit_in(slots: Slots, slot: u32, cpu: Option<u32>, record: &Record, staged: Staged) {
+unsafe fn emit_in(slots: Slots, slot: SlotIndex, cpu: Option<u32>, record: &Record, staged: Staged) {
     match cpu {
         // SAFETY: a collector enabled the event after it had made the slot's rings, which stay mapped; `cpu` is below
         // their number; the caller guarantees a readable payload.
@@ -101,13 +102,8 @@ fn remember_cpu(slots: Slots) -> Option<u32> {
     if cpu >= slots.cpus() || thread::borrowed() != 0 {
         return None;
     }
-    thread::set_base(EnableMask::base(slots.rings(0).at(cpu) as usize));
+    thread::set_base(EnableMask::base(slots.rings(SlotIndex::FIRST).at(cpu) as usize));
     Some(cpu)
-}
-
-/// The number of the tracepoint in a record's tag.
-fn id_of(tag: u64) -> u16 {
-    (tag >> 16) as u16
 }
 
 /// Decides about a hit for the session in `slot`. If the hit is recorded and the session records counters, writes their
@@ -116,15 +112,16 @@ fn id_of(tag: u64) -> u16 {
 /// # Safety
 /// `staged` is readable, and unchanged, during the call.
 #[inline(never)]
-unsafe fn decide(slots: Slots, slot: u32, staged: Staged, tag: u64) -> Decision {
+unsafe fn decide(slots: Slots, slot: SlotIndex, staged: Staged, tag: u64) -> Decision {
     // SAFETY: the caller guarantees that the payload stays readable during this call (this function's # Safety).
     let (conditions, payload) = (slots.conditions(slot), unsafe { staged.payload() });
     // A record that no ring has room for is counted as lost.
     let (Some(conditions), Some(payload)) = (conditions, payload) else {
         return Decision { record: true, trigger: false };
     };
-    let decision = condition::decide(conditions, id_of(tag), Hit { payload, tid: (tag >> 32) as u32 });
-    if decision.record && slots.enable_mask(id_of(tag)).sessions(slots.cpus()).counted >> slot & 1 != 0 {
+    let decision =
+        condition::decide(conditions, PointId::of_tag(tag), Hit { payload, tid: (tag >> 32) as u32 });
+    if decision.record && slot.is_in(slots.enable_mask(PointId::of_tag(tag)).sessions(slots.cpus()).counted) {
         emit_counters(slots, slot, tag);
     }
     decision
@@ -134,8 +131,8 @@ unsafe fn decide(slots: Slots, slot: u32, staged: Staged, tag: u64) -> Decision 
 /// with this tag.
 #[cold]
 #[inline(never)]
-fn emit_counters(slots: Slots, slot: u32, tag: u64) {
-    let Some((event, payload)) = counters::payload(slots, slot, id_of(tag)) else { return };
+fn emit_counters(slots: Slots, slot: SlotIndex, tag: u64) {
+    let Some((event, payload)) = counters::payload(slots, slot, PointId::of_tag(tag)) else { return };
     let staged = payload.staged();
     let record = staged.record(tag & !0xffff_ffff | event);
     // SAFETY: laid out as the fields of the tracepoint `event` are declared, and as long as its encoded length;
@@ -160,7 +157,7 @@ unsafe fn emit_by_short_way(ring: *const RingHeader, tag: u64, staged: Staged) {
 /// The record's payload is laid out as the tracepoint's fields are declared, and readable; a collector set `slot` up.
 #[cold]
 #[inline(never)]
-unsafe fn emit_shared(slots: Slots, slot: u32, record: &Record) {
+unsafe fn emit_shared(slots: Slots, slot: SlotIndex, record: &Record) {
     // The child of a vfork does not wait for room: its parent would wait, too.
     let if_full = if thread::borrowed() == 0 { IfFull::Tell } else { IfFull::Lose };
     // SAFETY: the caller guarantees a slot whose rings a collector made, which stay mapped, and a readable payload.
@@ -177,7 +174,7 @@ unsafe fn emit_shared(slots: Slots, slot: u32, record: &Record) {
 /// The record's payload is laid out as the tracepoint's fields are declared, and readable; a collector set `slot` up.
 #[cold]
 #[inline(never)]
-unsafe fn emit_waiting(slots: Slots, slot: u32, record: &Record, attempt: &Attempt, full: Full) {
+unsafe fn emit_waiting(slots: Slots, slot: SlotIndex, record: &Record, attempt: &Attempt, full: Full) {
     let (mut waiting, mut written) = (Waiting::default(), Err(full));
     while let Err(full) = written {
         let if_full = if waiting.sleep(slots, slot, full) { IfFull::Tell } else { IfFull::Lose };

@@ -8,6 +8,7 @@ use sordino_event::Level;
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU64, Relaxed};
 use sordino_ring::layout::EnableWord;
+use sordino_ring::number::PointId;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
@@ -138,8 +139,8 @@ impl Tracepoint {
     }
 
     /// The tracepoint's number in its program; 0 until it is registered.
-    pub(crate) fn id(&self) -> u16 {
-        (self.tag() >> 16) as u16
+    pub(crate) fn id(&self) -> PointId {
+        PointId::of_tag(self.tag())
     }
 
     /// The tracepoint's number, shifted as in a record's tag.
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
                 return program.refuse(reason, provider, name);
             }
         };
-        point.id.store(u64::from(id) << 16, Relaxed);
+        point.id.store(id.in_tag(), Relaxed);
         let word: *const EnableWord = program.area.point(id);
         point.enabled.store(word.cast_mut(), Relaxed);
     });
@@ -180,7 +181,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
 ///
 /// # Safety
 /// The caller guarantees what [`register`] requires.
-unsafe fn describe(point: &Tracepoint, id: u16, text: &mut Text) -> Result<(), Unregistered> {
+unsafe fn describe(point: &Tracepoint, id: PointId, text: &mut Text) -> Result<(), Unregistered> {
     // SAFETY: the caller guarantees that the description is a constant of a loaded module.
     let description = unsafe { &*point.description };
     let level = u8::try_from(description.level).ok().and_then(Level::from_number);
@@ -193,12 +194,12 @@ unsafe fn describe(point: &Tracepoint, id: u16, text: &mut Text) -> Result<(), U
 
 /// # Safety
 /// The caller guarantees what [`register`] requires.
-unsafe fn write(description: &Description, id: u16, level: Level, text: &mut Text) -> fmt::Result {
+unsafe fn write(description: &Description, id: PointId, level: Level, text: &mut Text) -> fmt::Result {
     // SAFETY: the caller guarantees that the texts are constants that end with a zero byte.
     let [provider, name, file] =
         [description.provider, description.name, description.file].map(|text| unsafe { str_of(text) });
     let mut writer = Writer::new(text);
-    writer.event(id, level, provider?, name?, file?, description.line)?;
+    writer.event(id.0, level, provider?, name?, file?, description.line)?;
     // SAFETY: the caller guarantees `field_count` constant fields.
     for field in unsafe { slice_of(description.fields, description.field_count) } {
         // SAFETY: the caller guarantees that the texts are constants that end with a zero byte.

@@ -14,6 +14,7 @@ use sordino_percpu::{process, thread};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{PAGE, RingHeader};
 use sordino_ring::map;
+use sordino_ring::number::{PointId, SlotIndex};
 use sordino_ring::slots::Slots;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -43,15 +44,15 @@ static FILE: AreaFile = AreaFile::new();
 /// through which this finds out.
 ///
 /// Makes system calls, none of which waits.
-pub(crate) fn is_recorded(slot: u32) -> bool {
-    FILE.get().is_some_and(|file| map::is_locked(&file, slot.into()).unwrap_or(false))
+pub(crate) fn is_recorded(slot: SlotIndex) -> bool {
+    FILE.get().is_some_and(|file| map::is_locked(&file, slot.index().into()).unwrap_or(false))
 }
 
 /// The program's area and its registered tracepoints. Only for the holder of the lock.
 pub(crate) struct Program {
     pub(crate) area: Area,
     /// The numbers of the registered tracepoints, by the hashes of their texts.
-    ids: HashMap<u64, u16, BuildHasherDefault<Hashed>>,
+    ids: HashMap<u64, PointId, BuildHasherDefault<Hashed>>,
     /// The text of the tracepoint that is being registered.
     text: Text,
     /// The number of refused tracepoints that the catalogue names.
@@ -166,7 +167,7 @@ fn start() -> Option<Program> {
 
 /// Makes the area known to tracepoints, which may write from here on.
 fn publish(area: &Area) {
-    process::set_word(area.rings(0).first as usize);
+    process::set_word(area.rings(SlotIndex::FIRST).first as usize);
 }
 
 impl Program {
@@ -177,10 +178,10 @@ impl Program {
     /// The errors of `write`; [`Unregistered::NoRoom`] if the area has no room for another tracepoint.
     pub(crate) fn find_or_add(
         &mut self,
-        write: impl FnOnce(u16, &mut Text) -> Result<(), Unregistered>,
-    ) -> Result<u16, Unregistered> {
+        write: impl FnOnce(PointId, &mut Text) -> Result<(), Unregistered>,
+    ) -> Result<PointId, Unregistered> {
         let count = self.area.header().points.load(Relaxed);
-        let id = u16::try_from(count).or(Err(Unregistered::NoRoom))?;
+        let id = u16::try_from(count).map(PointId).or(Err(Unregistered::NoRoom))?;
         write(id, self.text.begin())?;
         let hash = self.text.hash();
         if let Some(id) = self.ids.get(&hash) {

@@ -7,6 +7,7 @@
 
 use crate::program;
 use sordino_clock::{Clock, nanoseconds};
+use sordino_ring::number::SlotIndex;
 use sordino_ring::slots::Slots;
 use sordino_ring::write::Full;
 
@@ -43,7 +44,7 @@ impl Waiting {
     ///
     /// One system call; a second one once a second.
     #[cold]
-    pub(crate) fn sleep(&mut self, slots: Slots, slot: u32, full: Full) -> bool {
+    pub(crate) fn sleep(&mut self, slots: Slots, slot: SlotIndex, full: Full) -> bool {
         if !slots.allows_blocking() {
             return false;
         }

@@ -1,7 +1,8 @@
 //! The program's side of an area, which is made when the program starts, and made anew in the child of a fork.
 
-use crate::layout::{Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, SLOTS, VERSION};
+use crate::layout::{Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, VERSION};
 use crate::map::{self, Mapping};
+use crate::number::{PointId, SlotIndex};
 use crate::slots::Slots;
 use crate::write::Rings;
 use sordino_percpu::primitive::{Relaxed, Release, plain};
@@ -157,24 +158,20 @@ impl Area {
     }
 
     /// The rings of slot `slot`.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn rings(&self, slot: usize) -> Rings {
-        assert!(slot < SLOTS);
-        self.slots().rings(slot as u32)
+    pub fn rings(&self, slot: SlotIndex) -> Rings {
+        self.slots().rings(slot)
     }
 
     /// The [enable word](crate::enable::EnableMask) of tracepoint `id`.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
-    pub fn point(&self, id: u16) -> &'static EnableWord {
-        assert!(u32::from(id) < self.capacity.points);
+    pub fn point(&self, id: PointId) -> &'static EnableWord {
+        assert!(u32::from(id.0) < self.capacity.points);
         let first = self.start.as_ptr().wrapping_add(self.capacity.points_offset()).cast::<EnableWord>();
         // SAFETY: `id` is below the capacity (asserted above), and the words are mapped as long as the program lives;
         // an atomic.
-        unsafe { &*first.wrapping_add(usize::from(id)) }
+        unsafe { &*first.wrapping_add(id.index()) }
     }
 
     /// Reads the words of a new tracepoint, so that no hit is the first to touch their pages: its enable word, and its
@@ -182,9 +179,9 @@ impl Area {
     ///
     /// # Panics
     /// Panics if tracepoint `id` is not registered.
-    pub fn touch(&self, id: u16) {
+    pub fn touch(&self, id: PointId) {
         std::hint::black_box(self.point(id).load(Relaxed));
-        for (number, slot) in (0..).zip(&self.header().slots) {
+        for (number, slot) in SlotIndex::all().zip(&self.header().slots) {
             if slot.region[1].load(Relaxed) != 0 {
                 std::hint::black_box(self.slots().conditions(number).map(|table| table.code_range(id)));
             }

@@ -17,6 +17,7 @@
 //! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
+use crate::number::Seqno;
 use crate::position::{Head, Placement, RecordSize, plan};
 use crate::view::{NoSwitch, Ring};
 use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
@@ -152,7 +153,7 @@ unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
     // The end is never empty: no record ends with a sub-buffer's last byte. So the sub-buffer is not complete before
     // these words are written.
     let size = ring.geometry.size() as u32;
-    let unused = size - (head.start() & (size - 1));
+    let unused = size - head.start().within(size);
     // SAFETY: the caller guarantees a mapped shared ring (this function's # Safety); the head's start is an offset in
     // it.
     let (commits, _) = unsafe { ring.commits(head.start()) };
@@ -186,7 +187,7 @@ unsafe fn fill(ring: &Ring<'_>, start: Head, words: [u64; 2], record: &Record) {
 unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
     // SAFETY: the caller guarantees a mapped shared ring, and an offset in it (this function's # Safety).
     let (commits, marks) = unsafe { ring.commits(start.start()) };
-    let offset = start.start() as usize & (ring.geometry.size() - 1);
+    let offset = start.start().within(ring.geometry.size() as u32) as usize;
     if let Some(word) = marks.get(offset / MARKED) {
         mark(word, start.seqno(), 1 << (offset % MARKED / 8));
     }
@@ -196,11 +197,11 @@ unsafe fn commit(ring: &Ring<'_>, start: Head, size: u32) {
 
 /// Marks a record's begin, and clears the marks of an earlier sub-buffer sequence number. Bounded: it tries again only
 /// when another of the 32 marks in the same word was set.
-fn mark(word: &MarkWord, seqno: u32, bit: u32) {
+fn mark(word: &MarkWord, seqno: Seqno, bit: u32) {
     let mut before = word.load(Relaxed);
     loop {
-        let marks = if (before >> 32) as u32 == seqno { before as u32 } else { 0 };
-        let after = u64::from(seqno) << 32 | u64::from(marks | bit);
+        let marks = if (before >> 32) as u32 == seqno.0 { before as u32 } else { 0 };
+        let after = u64::from(seqno.0) << 32 | u64::from(marks | bit);
         // ORDER(commit:A) pairs with read:D: if the load sees the mark, then it sees the record. The marks before it
         // keep their orders: each change continues their release.
         match word.compare_exchange(before, after, Release, Relaxed) {

@@ -36,9 +36,10 @@ pub use vet::FileId;
 
 use crate::enable::EnableMask;
 use crate::layout::{
-    Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, SLOTS, Slot, VALUES, VERSION,
+    Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, Slot, VALUES, VERSION,
 };
 use crate::map::{self, Mapping};
+use crate::number::{PointId, SlotIndex};
 use crate::pending::Pending;
 use crate::read::HeaderRef;
 use crate::value::Values;
@@ -63,7 +64,7 @@ pub struct Triggers {
     /// Their number, modulo 2^32, since the session began.
     pub count: u32,
     /// The tracepoint of the newest, or of one about as new.
-    pub point: u16,
+    pub point: PointId,
 }
 
 /// A program's area as a collector has it mapped.
@@ -260,10 +261,10 @@ impl Program {
     /// answer for a [pending](crate::pending) tracepoint; all ones stand for that many or more.
     ///
     /// # Panics
-    /// If there is no such tracepoint or slot.
-    pub fn enable(&self, slot: usize, id: u16, mode: EnableMode) -> u32 {
-        assert!(slot < SLOTS && u32::from(id) < self.capacity.points);
-        let word = self.point(usize::from(id));
+    /// If there is no such tracepoint.
+    pub fn enable(&self, slot: SlotIndex, id: PointId, mode: EnableMode) -> u32 {
+        assert!(u32::from(id.0) < self.capacity.points);
+        let word = self.point(id);
         let mut before = word.load(Relaxed);
         loop {
             let after = EnableMask(before).with(slot, mode, self.cpus()).0;
@@ -273,7 +274,7 @@ impl Program {
             // thread sees that hits were not counted.
             match word.compare_exchange(before, after, AcqRel, Relaxed) {
                 Ok(_) => {
-                    let answered = EnableMask(before).sessions(self.cpus()).all >> slot & 1 != 0;
+                    let answered = EnableMask(before).sessions(self.cpus()).has(slot);
                     return if answered { 0 } else { EnableMask(before).hits() };
                 }
                 Err(now) => before = now,
@@ -286,45 +287,40 @@ impl Program {
     /// tracepoint keeps the word's cache line.
     ///
     /// # Panics
-    /// If there is no such tracepoint or slot.
-    pub fn renew(&self, slot: usize, id: u16, mode: EnableMode) {
-        let now = EnableMask(self.point(usize::from(id)).load(Relaxed));
-        if now.one_if() == Some(slot as u32) {
+    /// If there is no such tracepoint.
+    pub fn renew(&self, slot: SlotIndex, id: PointId, mode: EnableMode) {
+        let now = EnableMask(self.point(id).load(Relaxed));
+        if now.one_if() == Some(slot) {
             self.enable(slot, id, mode);
         }
     }
 
     /// The hits that requested a snapshot from the session in `slot`.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn triggers(&self, slot: usize) -> Triggers {
-        let words = &self.header().slots[slot];
+    pub fn triggers(&self, slot: SlotIndex) -> Triggers {
+        let words = self.slot(slot);
         // ORDER(control:I) pairs with slots:A: if the load sees the count, then it sees the record that was written
         // before.
         let count = words.triggered.load(Acquire);
-        Triggers { count, point: words.trigger_point.load(Relaxed) as u16 }
+        Triggers { count, point: PointId(words.trigger_point.load(Relaxed) as u16) }
     }
 
     /// The address in the program's own memory of the futex of `slot`, by which its writers wake the collector.
-    ///
-    /// # Panics
-    /// If `slot` is not below [`SLOTS`].
-    pub fn wake_address(&self, slot: usize) -> u64 {
-        let word = (&raw const self.header().slots[slot].wake).addr();
+    pub fn wake_address(&self, slot: SlotIndex) -> u64 {
+        let word = (&raw const self.slot(slot).wake).addr();
         self.address + (word - self.control.start().addr().get()) as u64
     }
 
     /// The futex that writers count up at a sub-buffer switch.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn wake_word(&self, slot: usize) -> &AtomicU32 {
-        &self.header().slots[slot].wake
+    pub fn wake_word(&self, slot: SlotIndex) -> &AtomicU32 {
+        &self.slot(slot).wake
     }
 
-    fn ring(&self, slot: usize, index: u32) -> HeaderRef {
-        let number = slot * (self.cpus() as usize + 1) + index as usize;
+    fn slot(&self, slot: SlotIndex) -> &Slot {
+        &self.header().slots[slot.index() as usize]
+    }
+
+    fn ring(&self, slot: SlotIndex, index: u32) -> HeaderRef {
+        let number = slot.index() as usize * (self.cpus() as usize + 1) + index as usize;
         HeaderRef {
             control: Arc::clone(&self.control),
             offset: RINGS_OFFSET + number * size_of::<RingHeader>(),
@@ -345,8 +341,8 @@ impl Program {
 
     /// # Panics
     /// If there is no such tracepoint.
-    fn point(&self, id: usize) -> &EnableWord {
-        &self.points()[id]
+    fn point(&self, id: PointId) -> &EnableWord {
+        &self.points()[id.index()]
     }
 }
 

@@ -4,6 +4,7 @@
 //! tracepoint has to search for them, and none has to multiply.
 
 use crate::layout::{RingHeader, SLOTS};
+use crate::number::SlotIndex;
 
 /// The way in which a session enables a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,14 @@ pub struct Sessions {
     pub counted: u8,
 }
 
+impl Sessions {
+    /// Returns true if the session in `slot` enabled the tracepoint.
+    #[inline(always)]
+    pub const fn has(self, slot: SlotIndex) -> bool {
+        slot.is_in(self.all)
+    }
+}
+
 /// Size in bytes of one slot's ring headers.
 pub(crate) const fn stride(cpus: u32) -> u32 {
     (cpus + 1) * size_of::<RingHeader>() as u32
@@ -60,8 +69,8 @@ impl EnableMask {
     const OFFSET: u64 = 0xffff_ff00;
 
     /// The word of one session without a condition, in `slot`, given the number of CPUs that have a ring in each slot.
-    pub const fn only(slot: u32, cpus: u32) -> Self {
-        Self((slot * stride(cpus)) as u64 | Self::ONE)
+    pub const fn only(slot: SlotIndex, cpus: u32) -> Self {
+        Self((slot.index() * stride(cpus)) as u64 | Self::ONE)
     }
 
     /// Returns true for one session without a condition.
@@ -71,8 +80,8 @@ impl EnableMask {
     }
 
     /// The word of one session, in `slot`, through the inline filter `distance` bytes behind the word.
-    const fn through(slot: u32, distance: u32) -> Self {
-        Self((distance << 8 | slot << 2) as u64 | Self::INLINE)
+    const fn through(slot: SlotIndex, distance: u32) -> Self {
+        Self((distance << 8 | slot.index() << 2) as u64 | Self::INLINE)
     }
 
     /// Returns true for one session through an inline filter.
@@ -128,15 +137,15 @@ impl EnableMask {
     }
 
     /// The slot of the session, if it is one session with code that decides.
-    pub const fn one_if(self) -> Option<u32> {
+    pub const fn one_if(self) -> Option<SlotIndex> {
         let slot = (self.0 >> 8).trailing_zeros() % SLOTS as u32;
-        if self.0 == 0x1_0100 << slot { Some(slot) } else { None }
+        if self.0 == 0x1_0100 << slot { SlotIndex::new(slot) } else { None }
     }
 
     /// The word of the same session without a condition, for one session [with code](Self::one_if) or
     /// [filtered](Self::has_inline_filter).
     pub const fn always(self, cpus: u32) -> Self {
-        Self::only(self.sessions(cpus).all.trailing_zeros(), cpus)
+        Self::only(SlotIndex::first_of(self.sessions(cpus).all), cpus)
     }
 
     /// The sessions, given the number of CPUs that have a ring in each slot.
@@ -158,8 +167,8 @@ impl EnableMask {
     }
 
     /// The word after the session in `slot` has enabled the tracepoint by `mode`.
-    pub const fn with(self, slot: usize, mode: EnableMode, cpus: u32) -> Self {
-        let (Sessions { all, conditional, counted }, bit) = (self.sessions(cpus), 1 << slot);
+    pub const fn with(self, slot: SlotIndex, mode: EnableMode, cpus: u32) -> Self {
+        let (Sessions { all, conditional, counted }, bit) = (self.sessions(cpus), slot.bit());
         if matches!(mode, EnableMode::No) && all & bit == 0 {
             return self;
         }
@@ -180,7 +189,7 @@ impl EnableMask {
             _ if self.is_pending() => {
                 Self(Self::all_of(sessions).0 | self.0 & (!(Self::HIT - 1) | Self::PENDING))
             }
-            EnableMode::Through(distance) if all == 0 => Self::through(slot as u32, distance),
+            EnableMode::Through(distance) if all == 0 => Self::through(slot, distance),
             _ => Self::naming(sessions, cpus),
         }
     }
@@ -188,7 +197,7 @@ impl EnableMask {
     const fn naming(sessions: Sessions, cpus: u32) -> Self {
         let Sessions { all, conditional, .. } = sessions;
         if all.is_power_of_two() && conditional == 0 {
-            return Self::only(all.trailing_zeros(), cpus);
+            return Self::only(SlotIndex::first_of(all), cpus);
         }
         Self::all_of(sessions)
     }
@@ -207,13 +216,17 @@ mod tests {
 
     const NOBODY: EnableMask = EnableMask(0);
 
+    fn slot(index: u32) -> SlotIndex {
+        SlotIndex::new(index).unwrap()
+    }
+
     #[test]
     fn one_session_s_word_leads_to_its_rings_in_every_slot() {
         for cpus in [1, 2, 3, 255, MAX_CPUS] {
-            for slot in 0..SLOTS {
+            for slot in SlotIndex::all() {
                 let word = NOBODY.with(slot, EnableMode::Always, cpus);
                 assert!(word.is_one());
-                let offset = slot * (cpus as usize + 1) * size_of::<RingHeader>();
+                let offset = slot.index() as usize * (cpus as usize + 1) * size_of::<RingHeader>();
                 assert_eq!(word.ring(EnableMask::base(0x7fff_0000_0100)), 0x7fff_0000_0100 + offset);
             }
         }
@@ -229,15 +242,16 @@ mod tests {
             EnableMode::Through(0x8004),
         ];
         for state in 0..5usize.pow(SLOTS as u32) {
-            let mode = |slot: usize| MODES[state / 5usize.pow(slot as u32) % 5];
-            let join = |word: EnableMask, slot: usize| word.with(slot, mode(slot), 4);
-            let word = (0..SLOTS).fold(NOBODY, join);
-            let other = (0..SLOTS).rev().fold(EnableMask(0xffff_ff00), join);
+            let mode = |slot: SlotIndex| MODES[state / 5usize.pow(slot.index()) % 5];
+            let join = |word: EnableMask, slot: SlotIndex| word.with(slot, mode(slot), 4);
+            let slots: Vec<SlotIndex> = SlotIndex::all().collect();
+            let word = slots.iter().copied().fold(NOBODY, join);
+            let other = slots.iter().copied().rev().fold(EnableMask(0xffff_ff00), join);
             assert_eq!(other.sessions(4), word.sessions(4));
             let Sessions { all, conditional, counted } = word.sessions(4);
-            for slot in 0..SLOTS {
+            for &slot in &slots {
                 let [mask, has_condition, is_counted] =
-                    [all, conditional, counted].map(|slots| slots >> slot & 1 != 0);
+                    [all, conditional, counted].map(|slots| slot.is_in(slots));
                 let expected = match mode(slot) {
                     EnableMode::No => (false, false, false),
                     EnableMode::Always => (true, false, false),
@@ -250,16 +264,16 @@ mod tests {
             // The comparison of one integer decides alone only if nothing else is to be done.
             let one_if = all.is_power_of_two() && conditional == all && counted == 0;
             let through =
-                (0..SLOTS).filter(|slot| matches!(mode(*slot), EnableMode::Through(_))).count() == 1;
+                slots.iter().filter(|slot| matches!(mode(**slot), EnableMode::Through(_))).count() == 1;
             assert_eq!(word.has_inline_filter(), one_if && through);
-            assert_eq!(word.one_if(), (one_if && !through).then_some(all.trailing_zeros()));
+            assert_eq!(word.one_if(), (one_if && !through).then_some(SlotIndex::first_of(all)));
             if through {
                 assert!(!one_if || word.distance() == 0x8004);
             } else {
                 assert_eq!(other, word);
             }
             if one_if {
-                assert_eq!(word.always(4), NOBODY.with(all.trailing_zeros() as usize, EnableMode::Always, 4));
+                assert_eq!(word.always(4), NOBODY.with(SlotIndex::first_of(all), EnableMode::Always, 4));
             }
         }
     }
@@ -269,21 +283,21 @@ mod tests {
         const MODES: [EnableMode; 4] =
             [EnableMode::Always, EnableMode::If, EnableMode::Counted, EnableMode::Through(0x8004)];
         for first in MODES {
-            let known = NOBODY.with(3, first, 4);
+            let known = NOBODY.with(slot(3), first, 4);
             let pending = known.pending(4);
             assert!(pending.is_pending() && !pending.is_one() && !pending.has_inline_filter());
             assert_eq!((pending.sessions(4), pending.one_if()), (known.sessions(4), None));
             let hit = pending.hit().hit();
             assert_eq!((hit.hits(), hit.pending(4)), (2, hit));
             for second in MODES {
-                let joined = hit.with(5, second, 4);
+                let joined = hit.with(slot(5), second, 4);
                 assert_eq!((joined.hits(), joined.is_pending()), (2, true));
-                assert_eq!(joined.settled(4), known.with(5, second, 4));
-                assert_eq!(joined.with(5, EnableMode::No, 4), hit);
+                assert_eq!(joined.settled(4), known.with(slot(5), second, 4));
+                assert_eq!(joined.with(slot(5), EnableMode::No, 4), hit);
             }
             // An inline filter is restored by the collector's next `renew`.
             let alone = if let EnableMode::Through(_) = first { EnableMode::If } else { first };
-            assert_eq!(hit.settled(4), NOBODY.with(3, alone, 4));
+            assert_eq!(hit.settled(4), NOBODY.with(slot(3), alone, 4));
         }
         assert_eq!(NOBODY.pending(4).hit().settled(4), NOBODY);
         let full = EnableMask(NOBODY.pending(4).0 | 0xffff_fffe_0000_0000).hit();
@@ -292,17 +306,17 @@ mod tests {
 
     #[test]
     fn words_are_what_the_layout_s_page_says() {
-        let two = NOBODY.with(3, EnableMode::Always, 2).with(5, EnableMode::If, 2);
-        assert_eq!((NOBODY.with(3, EnableMode::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
-        assert_eq!(two.with(3, EnableMode::No, 2).0, 0x20_2000);
-        assert_eq!(two.with(5, EnableMode::No, 2), NOBODY.with(3, EnableMode::Always, 2));
-        assert_eq!(two.with(5, EnableMode::Counted, 2).0, 0x2020_2800);
-        assert_eq!(two.with(5, EnableMode::Always, 2).0, 0x2800);
-        assert_eq!(two.with(3, EnableMode::No, 2).with(5, EnableMode::No, 2), NOBODY);
+        let two = NOBODY.with(slot(3), EnableMode::Always, 2).with(slot(5), EnableMode::If, 2);
+        assert_eq!((NOBODY.with(slot(3), EnableMode::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
+        assert_eq!(two.with(slot(3), EnableMode::No, 2).0, 0x20_2000);
+        assert_eq!(two.with(slot(5), EnableMode::No, 2), NOBODY.with(slot(3), EnableMode::Always, 2));
+        assert_eq!(two.with(slot(5), EnableMode::Counted, 2).0, 0x2020_2800);
+        assert_eq!(two.with(slot(5), EnableMode::Always, 2).0, 0x2800);
+        assert_eq!(two.with(slot(3), EnableMode::No, 2).with(slot(5), EnableMode::No, 2), NOBODY);
         assert_eq!(two.pending(2).hit().hit().0, 0x2_0020_2804);
-        let filtered = NOBODY.with(5, EnableMode::Through(0x8040), 2);
-        assert_eq!((filtered.0, filtered.with(3, EnableMode::No, 2)), (0x80_4016, filtered));
-        assert_eq!(filtered.with(3, EnableMode::Always, 2), two);
+        let filtered = NOBODY.with(slot(5), EnableMode::Through(0x8040), 2);
+        assert_eq!((filtered.0, filtered.with(slot(3), EnableMode::No, 2)), (0x80_4016, filtered));
+        assert_eq!(filtered.with(slot(3), EnableMode::Always, 2), two);
     }
 
     #[test]
@@ -312,7 +326,11 @@ mod tests {
         {
             let Sessions { all, conditional, counted } = EnableMask(word).sessions(2);
             assert_eq!((conditional & !all, counted & !conditional), (0, 0), "{word:x}");
-            assert_eq!(EnableMask(word).with(2, EnableMode::Always, 2).sessions(2).all, all | 4, "{word:x}");
+            assert_eq!(
+                EnableMask(word).with(slot(2), EnableMode::Always, 2).sessions(2).all,
+                all | 4,
+                "{word:x}"
+            );
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `layout` | the contract: every shared word, its offset, the sizes |
 //! | `position` | pure arithmetic on the offsets of records |
 //! | `table` | pure: sub-buffers, their sequence numbers and owners |
+//! | `number` | slots, tracepoints, sequence numbers, offsets and timestamps as types of their own |
 //! | `enable` | pure: the enable word of a tracepoint |
 //! | `condition` | pure: the place of the code that decides about a hit |
 //! | `pending` | hits before the recorders' answers |
@@ -29,6 +30,7 @@ pub mod control;
 pub mod enable;
 pub mod layout;
 pub mod map;
+pub mod number;
 pub mod pending;
 pub mod position;
 pub mod read;

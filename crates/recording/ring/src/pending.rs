@@ -14,6 +14,7 @@
 
 use crate::enable::EnableMask;
 use crate::layout::{EnableWord, Header};
+use crate::number::PointId;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release};
 use std::ops::Range;
 use std::time::Duration;
@@ -91,8 +92,8 @@ impl<'a> Pending<'a> {
     ///
     /// Real-time: no system call, no lock, no allocation; lock-free, but not wait-free: another try for each hit that
     /// another thread counts, and each answer, in between.
-    pub fn count(self, id: u16, now: impl Fn() -> u64) -> EnableMask {
-        let Some(word) = self.words.get(usize::from(id)) else { return EnableMask(0) };
+    pub fn count(self, id: PointId, now: impl Fn() -> u64) -> EnableMask {
+        let Some(word) = self.words.get(id.index()) else { return EnableMask(0) };
         // ORDER(pending:B) pairs with pending:A and control:A: if the load sees it pending, then it sees until when; if
         // it sees a session, then it sees the session's rings.
         let mut seen = word.load(Acquire);
@@ -128,8 +129,8 @@ impl<'a> Pending<'a> {
 
     /// The hits of tracepoint `id` that were counted so far for recorders without an answer; all ones stand for that
     /// many or more.
-    pub fn hits(self, id: u16) -> u32 {
-        self.words.get(usize::from(id)).map_or(0, |word| EnableMask(word.load(Relaxed)).hits())
+    pub fn hits(self, id: PointId) -> u32 {
+        self.words.get(id.index()).map_or(0, |word| EnableMask(word.load(Relaxed)).hits())
     }
 }
 

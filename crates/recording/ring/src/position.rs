@@ -1,6 +1,7 @@
 //! Offset arithmetic, pure: the place of the next record, and the space that it takes.
 
 use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
+use crate::number::{RingOffset, Seqno};
 
 /// The offset of a ring's writers, in one word.
 ///
@@ -19,8 +20,8 @@ pub struct Head(pub u64);
 impl Head {
     /// The head at the start of the sub-buffer with sequence number `seqno`, which lies at offset `offset`.
     #[inline(always)]
-    pub const fn entering(seqno: u32, offset: u32) -> Self {
-        Self(((seqno as u64) << 32) + (offset + PACKET_HEADER as u32) as u64)
+    pub const fn entering(seqno: Seqno, offset: RingOffset) -> Self {
+        Self(((seqno.0 as u64) << 32) + offset.after(PACKET_HEADER as u32).0 as u64)
     }
 
     /// The head of a ring that no session uses. It equals no other head: a record never starts in a packet's header.
@@ -32,24 +33,24 @@ impl Head {
     }
 
     /// The sub-buffer sequence number.
-    pub const fn seqno(self) -> u32 {
-        (self.0 >> 32) as u32
+    pub const fn seqno(self) -> Seqno {
+        Seqno((self.0 >> 32) as u32)
     }
 
     /// The offset of the next record, in bytes from the ring's first sub-buffer.
-    pub const fn start(self) -> u32 {
-        self.0 as u32 & !7
+    pub const fn start(self) -> RingOffset {
+        RingOffset(self.0 as u32 & !7)
     }
 
     /// The offset of the sub-buffer that the head is in. `other_bits` are the geometry's.
     #[inline(always)]
-    pub const fn sub_buffer(self, other_bits: u64) -> u32 {
-        self.0 as u32 & other_bits as u32
+    pub const fn sub_buffer(self, other_bits: u64) -> RingOffset {
+        RingOffset(self.0 as u32 & other_bits as u32)
     }
 
     /// Bytes of content in the sub-buffer; any number for an impossible head.
     pub const fn content_end(self, geometry: Geometry) -> u32 {
-        (self.start() & (geometry.size() as u32 - 1)).wrapping_sub(self.0 as u32 & 7)
+        self.start().within(geometry.size() as u32).wrapping_sub(self.0 as u32 & 7)
     }
 
     /// The head behind a record of `record_size`, which fits here.
@@ -153,10 +154,10 @@ pub const fn plan(head: Head, record_size: RecordSize, other_bits: u64) -> Place
 /// Returns true if writers may not use the sub-buffer with sequence number `seqno`. They may use `count` of them from
 /// [`consumed`](crate::layout::RingHeader::consumed) on.
 #[inline(always)]
-pub const fn is_full(seqno: u32, consumed: u32, count: u32) -> bool {
+pub const fn is_full(seqno: Seqno, consumed: Seqno, count: u32) -> bool {
     // The difference is negative if the head is old and the reader is past it; publishing will refuse that head. It is
     // more than `count` if an open sub-buffer was revoked before the writer, which had not seen that, went on.
-    seqno.wrapping_sub(consumed) as i32 >= count as i32
+    seqno.since(consumed) as i32 >= count as i32
 }
 
 /// The largest payload for which a sub-buffer has room, in a record with `RECORD_HEADER` bytes of header.
@@ -172,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_head_tells_where_the_content_really_ends() {
-        let head = Head::entering(7, 3 << 14);
-        assert_eq!((head.seqno(), head.start()), (7, (3 << 14) + 80));
+        let head = Head::entering(Seqno(7), RingOffset(3 << 14));
+        assert_eq!((head.seqno().0, head.start().0), (7, (3 << 14) + 80));
         assert_eq!(head.content_end(SMALL), 80);
         let head = head.behind(RecordSize::of(16, 13));
-        assert_eq!((head.seqno(), head.start(), head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
+        assert_eq!((head.seqno().0, head.start().0, head.content_end(SMALL)), (7, (3 << 14) + 112, 109));
         let head = head.behind(RecordSize::of(16, 8));
-        assert_eq!((head.start(), head.content_end(SMALL)), ((3 << 14) + 136, 136));
+        assert_eq!((head.start().0, head.content_end(SMALL)), ((3 << 14) + 136, 136));
     }
 
     #[test]
@@ -218,30 +219,31 @@ mod tests {
 
     #[test]
     fn a_ring_is_full_when_the_reader_holds_all_but_the_current_sub_buffer() {
-        assert!(!is_full(11, 10, 4));
-        assert!(!is_full(11, 8, 4));
-        assert!(is_full(11, 7, 4));
+        assert!(!is_full(Seqno(11), Seqno(10), 4));
+        assert!(!is_full(Seqno(11), Seqno(8), 4));
+        assert!(is_full(Seqno(11), Seqno(7), 4));
     }
 
     #[test]
     fn a_head_that_the_reader_is_past_does_not_make_the_ring_full() {
-        assert!(!is_full(11, 12, 4));
+        assert!(!is_full(Seqno(11), Seqno(12), 4));
     }
 
     #[test]
     fn a_ring_whose_room_was_revoked_is_full_to_a_writer_that_is_beyond_it() {
-        assert!(is_full(13, 7, 4) && is_full(2, u32::MAX - 7, 4));
+        assert!(is_full(Seqno(13), Seqno(7), 4) && is_full(Seqno(2), Seqno(u32::MAX - 7), 4));
     }
 
     #[test]
     fn turns_count_on_through_their_overflow() {
-        assert!(!is_full(0, u32::MAX - 2, 4));
-        assert!(is_full(0, u32::MAX - 3, 4));
+        assert!(!is_full(Seqno(0), Seqno(u32::MAX - 2), 4));
+        assert!(is_full(Seqno(0), Seqno(u32::MAX - 3), 4));
     }
 
     #[test]
     fn what_no_sub_buffer_takes_is_too_large() {
-        let (head, bits, largest) = (Head::entering(0, 0), SMALL.other_bits(), max_payload(SMALL));
+        let (head, bits, largest) =
+            (Head::entering(Seqno(0), RingOffset(0)), SMALL.other_bits(), max_payload(SMALL));
         assert_eq!(plan(head, RecordSize::of(16, largest), bits), Placement::Fit);
         assert_eq!(plan(head, RecordSize::of(16, largest + 1), bits), Placement::TooLarge);
     }

@@ -26,6 +26,7 @@ use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
 };
 use crate::map::Mapping;
+use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
@@ -40,7 +41,7 @@ pub struct Corrupt {
     /// The value of the head.
     pub head: u64,
     /// The sequence number of the sub-buffer that comes next.
-    pub seqno: u32,
+    pub seqno: Seqno,
 }
 
 impl fmt::Display for Corrupt {
@@ -88,9 +89,9 @@ pub struct Reader {
     /// The sub-buffers that its writers may enter, if the ring does not overwrite.
     pub(crate) room: Arc<Room>,
     /// The sub-buffer sequence number at which the ring began.
-    pub(crate) first_seqno: u32,
+    pub(crate) first_seqno: Seqno,
     /// The sequence number of the sub-buffer that is read next.
-    pub(crate) seqno: u32,
+    pub(crate) seqno: Seqno,
     /// The part of that sub-buffer that was handed out.
     pub(crate) handed_out: HandedOut,
     /// The additional state for a ring that overwrites.
@@ -137,7 +138,7 @@ impl Reader {
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
     pub fn waiting(&self) -> Result<u32, Corrupt> {
-        let ahead = self.head()?.seqno().wrapping_sub(self.seqno);
+        let ahead = self.head()?.seqno().since(self.seqno);
         Ok(ahead.min(self.geometry.count - 1))
     }
 
@@ -155,9 +156,9 @@ impl Reader {
     /// [`Corrupt`] if no writer could have stored the head.
     pub fn fill(&self) -> Result<Fill, Corrupt> {
         let (head, size) = (self.head()?, self.geometry.size() as u64);
-        let waiting = u64::from(head.seqno().wrapping_sub(self.seqno)) * size;
+        let waiting = u64::from(head.seqno().since(self.seqno)) * size;
         let capacity = u64::from(self.geometry.count) * size;
-        let used = (waiting + (u64::from(head.start()) & (size - 1))).min(capacity);
+        let used = (waiting + (u64::from(head.start().within(size as u32)))).min(capacity);
         Ok(Fill { used, capacity })
     }
 
@@ -183,7 +184,7 @@ impl Reader {
         self.close_up(first);
         self.handed_out.taken = true;
         let most = if self.exchange.is_some() { 1 } else { most };
-        let later = (1..most).map_while(|ahead| self.next(head, self.seqno.wrapping_add(ahead)));
+        let later = (1..most).map_while(|ahead| self.next(head, self.seqno.after(ahead)));
         Ok([first].into_iter().chain(later).map(|number| self.sub_buffer(number)).collect())
     }
 
@@ -192,14 +193,14 @@ impl Reader {
         let [timestamp, head, lost] = source.words(LEFT);
         let (end, lost) = (self.end(Head(head)), self.lost().when(lost));
         let has_record = end as usize >= PACKET_HEADER + RECORD_HEADER;
-        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| timestamp);
-        let content = Content::new(end, first, timestamp, lost);
+        let first = has_record.then(|| source.words(PACKET_HEADER)).map(|[timestamp]| Ticks(timestamp));
+        let content = Content::new(end, first, Ticks(timestamp), lost);
         let (bytes, size) = (self.data(number), self.geometry.size());
         SubBuffer { bytes, size, content, _reader: std::marker::PhantomData }
     }
 
     /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite, if it is complete.
-    fn next(&self, head: Head, seqno: u32) -> Option<u32> {
+    fn next(&self, head: Head, seqno: Seqno) -> Option<u32> {
         let sub_buffer = self.sub_buffer_of(seqno)?;
         let done = head.seqno() != seqno && self.is_committed(sub_buffer);
         done.then_some(sub_buffer.number)
@@ -213,7 +214,7 @@ impl Reader {
     /// Puts the first `count` of the sub-buffers that [`take_run`](Self::take_run) returned: writers may use them
     /// again.
     pub fn give_back_run(&mut self, count: u32) {
-        self.seqno = self.seqno.wrapping_add(count);
+        self.seqno = self.seqno.after(count);
         self.handed_out = HandedOut::default();
         match &mut self.exchange {
             Some(exchange) => exchange.give_back(),
@@ -247,13 +248,13 @@ impl Reader {
         // ORDER(read:A) pairs with write:A: if the load sees this head, then it sees the records before it and the
         // words of sub-buffer switches.
         let head = Head(self.header.head.load(Acquire));
-        let ahead = head.seqno().wrapping_sub(self.seqno);
-        let offset = head.start() & (self.geometry.size() as u32 - 1);
-        let number = head.start() >> self.geometry.bits;
+        let ahead = head.seqno().since(self.seqno);
+        let offset = head.start().within(self.geometry.size() as u32);
+        let number = head.start().sub_buffer(self.geometry.bits);
         let in_its_place = match self.exchange {
             Some(_) => ahead <= i32::MAX as u32 && (number as usize) < self.geometry.sub_buffers(),
             None => {
-                let is_at_its_number = number == head.seqno() & (self.geometry.count - 1);
+                let is_at_its_number = number == head.seqno().entry(self.geometry.count);
                 ahead < self.geometry.count && is_at_its_number && self.room.has_pages(head.seqno())
             }
         };
@@ -262,20 +263,20 @@ impl Reader {
     }
 
     /// Sequence numbers of sub-buffers that may hold unread records, newest first.
-    fn seqnos(&self, head: Head) -> impl Iterator<Item = u32> + use<> {
-        let ahead = head.seqno().wrapping_sub(self.seqno);
+    fn seqnos(&self, head: Head) -> impl Iterator<Item = Seqno> + use<> {
+        let ahead = head.seqno().since(self.seqno);
         let seqnos = (ahead + 1 - u32::from(self.handed_out.taken)).min(self.geometry.count);
-        (0..seqnos).map(move |back| head.seqno().wrapping_sub(back))
+        (0..seqnos).map(move |back| head.seqno().before(back))
     }
 
     /// The sub-buffer with a sequence number that the reader has not got; `None` if it has a later one by now. Without
     /// overwriting they are used in the order in which they lie.
-    fn sub_buffer_of(&self, seqno: u32) -> Option<Spare> {
+    fn sub_buffer_of(&self, seqno: Seqno) -> Option<Spare> {
         if self.exchange.is_some() {
             return self.in_table(seqno);
         }
-        let uses = seqno.wrapping_sub(self.first_seqno) / self.geometry.count + 1;
-        Some(Spare { number: seqno & (self.geometry.count - 1), uses: uses as u16 })
+        let uses = seqno.since(self.first_seqno) / self.geometry.count + 1;
+        Some(Spare { number: seqno.entry(self.geometry.count), uses: uses as u16 })
     }
 
     fn data(&self, number: u32) -> *mut u8 {

@@ -8,9 +8,10 @@
 use crate::condition::{CodeRange, MAX_CODE};
 use crate::enable::{EnableMask, stride};
 use crate::layout::{
-    CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, SLOTS,
-    Slot, VALUES,
+    CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, Slot,
+    VALUES,
 };
+use crate::number::{PointId, SlotIndex};
 use crate::pending::Pending;
 use crate::value::Values;
 use crate::write::{self, Rings};
@@ -42,16 +43,15 @@ impl Slots {
 
     /// The rings of slot `slot`.
     #[inline(always)]
-    pub fn rings(self, slot: u32) -> Rings {
+    pub fn rings(self, slot: SlotIndex) -> Rings {
         let cpus = self.cpus();
-        Rings { first: self.first.wrapping_add(slot as usize * (cpus as usize + 1)), cpus }
+        Rings { first: self.first.wrapping_add(slot.index() as usize * (cpus as usize + 1)), cpus }
     }
 
     /// The slot that `ring` belongs to, whichever CPU's it is.
-    pub fn slot_of(self, ring: *const RingHeader) -> Option<u32> {
+    pub fn slot_of(self, ring: *const RingHeader) -> Option<SlotIndex> {
         let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
-        let slot = offset.checked_div(stride(self.cpus()))?;
-        (slot < SLOTS as u32).then_some(slot)
+        SlotIndex::new(offset.checked_div(stride(self.cpus()))?)
     }
 
     fn capacity(self) -> Capacity {
@@ -67,10 +67,8 @@ impl Slots {
         unsafe { &*self.start().cast() }
     }
 
-    /// # Panics
-    /// If there is no such slot.
-    fn slot(self, slot: u32) -> &'static Slot {
-        &self.header().slots[slot as usize]
+    fn slot(self, slot: SlotIndex) -> &'static Slot {
+        &self.header().slots[slot.index() as usize]
     }
 
     /// Counts an annotation that found no room.
@@ -92,11 +90,7 @@ impl Slots {
     }
 
     /// Ends all waiting for room in the rings of `slot`, whose session has no reader any more.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn stop_blocking(self, slot: u32) {
-        assert!(slot < SLOTS as u32);
+    pub fn stop_blocking(self, slot: SlotIndex) {
         let rings = self.rings(slot);
         for index in 0..=rings.cpus {
             // SAFETY: `index <= cpus`, so it is one of the slot's ring headers, which stay mapped; all fields are
@@ -106,8 +100,8 @@ impl Slots {
     }
 
     /// The sessions that enabled tracepoint `id`, for a caller that has seen already that one did.
-    pub fn enable_mask(self, id: u16) -> EnableMask {
-        self.words().get(usize::from(id)).map_or(EnableMask(0), |word| EnableMask(word.load(Relaxed)))
+    pub fn enable_mask(self, id: PointId) -> EnableMask {
+        self.words().get(id.index()).map_or(EnableMask(0), |word| EnableMask(word.load(Relaxed)))
     }
 
     fn words(self) -> &'static [EnableWord] {
@@ -125,11 +119,8 @@ impl Slots {
     }
 
     /// The conditions of the session in `slot`, or of an earlier session there; `None` if there was none.
-    ///
-    /// # Panics
-    /// If there is no such slot.
     #[inline(always)]
-    pub fn conditions(self, slot: u32) -> Option<Table> {
+    pub fn conditions(self, slot: SlotIndex) -> Option<Table> {
         let offset = self.slot(slot).conditions.load(Relaxed) as usize;
         // SAFETY: a collector stored the offset of its table, which lies in the area's file; the file never shrinks.
         (offset != 0).then(|| unsafe { Table::at(self.start().wrapping_add(offset)) })
@@ -138,13 +129,10 @@ impl Slots {
     /// Requests a snapshot from the session in `slot`, because of a hit of tracepoint `id`.
     ///
     /// Real-time: no system call but for the wake-up if the session requested it; waits for nobody.
-    ///
-    /// # Panics
-    /// If there is no such slot.
     #[cold]
-    pub fn trigger(self, slot: u32, id: u16) {
+    pub fn trigger(self, slot: SlotIndex, id: PointId) {
         let words = self.slot(slot);
-        words.trigger_point.store(id.into(), Relaxed);
+        words.trigger_point.store(id.0.into(), Relaxed);
         // ORDER(slots:A) pairs with control:I: if the load sees the count, then it sees the record that was written
         // before.
         words.triggered.fetch_add(1, Release);
@@ -177,9 +165,9 @@ impl Table {
 
     /// The table's word for tracepoint `id`, which leads to its code; 0 if it has none.
     #[inline(always)]
-    pub fn code_range(self, id: u16) -> CodeRange {
+    pub fn code_range(self, id: PointId) -> CodeRange {
         let table = self.start.wrapping_add(CONDITION_POOL).cast::<ConditionEntry>();
-        let entry = table.wrapping_add(usize::from(id) % POINTS);
+        let entry = table.wrapping_add(id.index() % POINTS);
         // SAFETY: the index is below `POINTS`, the table's length; the table stays mapped, and an entry is an atomic.
         let entry = unsafe { &*entry };
         // ORDER(slots:B) pairs with control:H: if the load sees the word, then it sees the code.

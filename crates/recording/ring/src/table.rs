@@ -7,6 +7,8 @@
 //! are complete. So nothing has to be done after a record is published, and a claim that is repeated, or that no record
 //! follows, does no harm.
 
+use crate::number::Seqno;
+
 /// One entry of the table.
 ///
 /// | bits | meaning |
@@ -31,13 +33,13 @@ pub struct Spare {
 
 impl Entry {
     /// The entry of `spare`, to be claimed for the sequence number `seqno + count`.
-    pub const fn of(seqno: u32, spare: Spare) -> Self {
-        Self((seqno as u64) << 32 | (spare.uses as u64) << 16 | (spare.number & 0xffff) as u64)
+    pub const fn of(seqno: Seqno, spare: Spare) -> Self {
+        Self((seqno.0 as u64) << 32 | (spare.uses as u64) << 16 | (spare.number & 0xffff) as u64)
     }
 
     /// The sequence number for which it was last claimed.
-    pub const fn seqno(self) -> u32 {
-        (self.0 >> 32) as u32
+    pub const fn seqno(self) -> Seqno {
+        Seqno((self.0 >> 32) as u32)
     }
 
     /// The entry's sub-buffer and its claims.
@@ -47,17 +49,17 @@ impl Entry {
 
     /// The entry after writers have claimed it for sequence number `seqno`.
     #[inline(always)]
-    pub const fn claimed(self, seqno: u32) -> Self {
+    pub const fn claimed(self, seqno: Seqno) -> Self {
         // The count of uses overflows out of the lower half.
-        Self((seqno as u64) << 32 | (self.0 as u32).wrapping_add(1 << 16) as u64)
+        Self((seqno.0 as u64) << 32 | (self.0 as u32).wrapping_add(1 << 16) as u64)
     }
 
     /// The step by which a writer enters sequence number `seqno`, in a ring whose writers use `count` sub-buffers.
     #[inline(always)]
-    pub const fn entering(self, seqno: u32, count: u32) -> Entering {
-        if self.seqno().wrapping_add(count) == seqno {
+    pub const fn entering(self, seqno: Seqno, count: u32) -> Entering {
+        if self.seqno().after(count).0 == seqno.0 {
             Entering::Claim
-        } else if self.seqno() == seqno {
+        } else if self.seqno().0 == seqno.0 {
             Entering::Claimed
         } else {
             Entering::Stale
@@ -82,20 +84,20 @@ mod tests {
 
     #[test]
     fn an_entry_is_claimed_once_for_each_turn_and_keeps_its_sub_buffer() {
-        let entry = Entry::of(3, Spare { number: 4096, uses: u16::MAX });
-        assert_eq!((entry.seqno(), entry.spare().number), (3, 4096));
-        assert_eq!(entry.entering(7, 4), Entering::Claim);
-        let claimed = entry.claimed(7);
+        let entry = Entry::of(Seqno(3), Spare { number: 4096, uses: u16::MAX });
+        assert_eq!((entry.seqno().0, entry.spare().number), (3, 4096));
+        assert_eq!(entry.entering(Seqno(7), 4), Entering::Claim);
+        let claimed = entry.claimed(Seqno(7));
         assert_eq!(claimed.spare(), Spare { number: 4096, uses: 0 });
-        assert_eq!(claimed.seqno(), 7);
-        assert_eq!(claimed.entering(7, 4), Entering::Claimed);
-        assert_eq!(claimed.entering(3, 4), Entering::Stale);
-        assert_eq!(claimed.entering(15, 4), Entering::Stale);
+        assert_eq!(claimed.seqno(), Seqno(7));
+        assert_eq!(claimed.entering(Seqno(7), 4), Entering::Claimed);
+        assert_eq!(claimed.entering(Seqno(3), 4), Entering::Stale);
+        assert_eq!(claimed.entering(Seqno(15), 4), Entering::Stale);
     }
 
     #[test]
     fn turns_count_on_through_their_overflow() {
-        let entry = Entry::of(u32::MAX - 1, Spare { number: 0, uses: 0 });
-        assert_eq!(entry.entering(2, 4), Entering::Claim);
+        let entry = Entry::of(Seqno(u32::MAX - 1), Spare { number: 0, uses: 0 });
+        assert_eq!(entry.entering(Seqno(2), 4), Entering::Claim);
     }
 }

@@ -1,6 +1,7 @@
 //! A ring as one side has it mapped: its header, and the memory that the header's offsets lead to.
 
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
+use crate::number::{RingOffset, Seqno};
 use crate::position::{Head, is_full};
 use crate::table::{Entering, Entry};
 use crate::write::{Full, IfFull, TimestampClock};
@@ -77,8 +78,8 @@ impl<'a> Ring<'a> {
 
     /// The address of the byte at offset `offset` from the first sub-buffer.
     #[inline(always)]
-    pub(crate) fn data(&self, offset: u32) -> *mut u8 {
-        self.data.wrapping_add(offset as usize)
+    pub(crate) fn data(&self, offset: RingOffset) -> *mut u8 {
+        self.data.wrapping_add(offset.0 as usize)
     }
 
     /// Finds the sub-buffer behind that of `head`: its sequence number and its offset. In a ring that overwrites, this
@@ -95,24 +96,24 @@ impl<'a> Ring<'a> {
         &self,
         head: Head,
         is_complete: impl FnOnce(Entry) -> bool,
-    ) -> Result<(u32, u32), NoSwitch> {
-        let seqno = head.seqno().wrapping_add(1);
+    ) -> Result<(Seqno, RingOffset), NoSwitch> {
+        let seqno = head.seqno().after(1);
         let number = if self.geometry.overwrite {
             // SAFETY: the caller guarantees that the table is mapped if the ring overwrites, as it does here.
             unsafe { self.claim(seqno, is_complete)? }
         } else {
             self.next(seqno)?
         };
-        Ok((seqno, number.wrapping_mul((self.other_bits as u32).wrapping_neg())))
+        Ok((seqno, RingOffset(number.wrapping_mul((self.other_bits as u32).wrapping_neg()))))
     }
 
     /// The index of the sub-buffer with sequence number `seqno` in a ring that does not overwrite.
     #[inline(always)]
-    fn next(&self, seqno: u32) -> Result<u32, NoSwitch> {
+    fn next(&self, seqno: Seqno) -> Result<u32, NoSwitch> {
         // ORDER(view:C) pairs with read:B: if the load sees that the reader put a sub-buffer, then the reader has read
         // it.
-        let (consumed, count) = (self.header.consumed.load(Acquire), self.geometry.count);
-        if is_full(seqno, consumed, count) { Err(NoSwitch::Full) } else { Ok(seqno & count.wrapping_sub(1)) }
+        let (consumed, count) = (Seqno(self.header.consumed.load(Acquire)), self.geometry.count);
+        if is_full(seqno, consumed, count) { Err(NoSwitch::Full) } else { Ok(seqno.entry(count)) }
     }
 
     /// Claims the sub-buffer for sequence number `seqno` in a ring that overwrites, and returns its index.
@@ -120,7 +121,7 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn claim(&self, seqno: u32, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
+    unsafe fn claim(&self, seqno: Seqno, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
         // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
         let word = unsafe { self.entry(seqno) };
         // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
@@ -148,9 +149,9 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// The table is mapped.
     #[inline(always)]
-    unsafe fn entry(&self, seqno: u32) -> &'a TableEntry {
+    unsafe fn entry(&self, seqno: Seqno) -> &'a TableEntry {
         // A ring that is closed meanwhile has the count 0; but no table is larger than this, and regions are.
-        let index = seqno & self.geometry.count.wrapping_sub(1) & (Geometry::MAX_COUNT as u32 - 1);
+        let index = seqno.entry(self.geometry.count) & (Geometry::MAX_COUNT as u32 - 1);
         let entry = at(self.header, &self.header.table)
             .wrapping_add(index as usize * size_of::<TableEntry>())
             .cast::<TableEntry>();
@@ -167,7 +168,8 @@ impl<'a> Ring<'a> {
     pub(crate) unsafe fn is_complete(&self, entry: Entry) -> bool {
         // SAFETY: the caller guarantees that the ring's commit words are mapped; the entry's sub-buffer is one of the
         // ring's.
-        let (commits, _) = unsafe { self.commits(entry.spare().number << self.geometry.bits) };
+        let (commits, _) =
+            unsafe { self.commits(RingOffset::of_sub_buffer(entry.spare().number, self.geometry.bits)) };
         // ORDER(view:D) pairs with commit:B: if the load sees all bytes committed, then what their writers wrote
         // precedes this writer's stores.
         all_committed(self.geometry, commits.committed.load(Acquire), entry.spare().uses)
@@ -177,15 +179,15 @@ impl<'a> Ring<'a> {
     #[inline(always)]
     pub(crate) fn switch(&self, head: Head, lost: u64) -> SwitchWords {
         let start = head.sub_buffer(self.other_bits);
-        SwitchWords { destination: self.data(start + LEFT as u32).cast(), lost }
+        SwitchWords { destination: self.data(start.after(LEFT as u32)).cast(), lost }
     }
 
     /// The commit words of the shared ring's sub-buffer at offset `offset`: the count, and the marks.
     ///
     /// # Safety
     /// This is a shared ring, its commit words are mapped, and `offset` is an offset in it.
-    pub(crate) unsafe fn commits(&self, offset: u32) -> (&'a CommitHeader, &'a [MarkWord]) {
-        let number = (offset >> self.geometry.bits) as usize;
+    pub(crate) unsafe fn commits(&self, offset: RingOffset) -> (&'a CommitHeader, &'a [MarkWord]) {
+        let number = offset.sub_buffer(self.geometry.bits) as usize;
         let first =
             at(self.header, &self.header.commits).wrapping_add(number * self.geometry.commit_stride());
         let first = first.cast::<CommitHeader>();

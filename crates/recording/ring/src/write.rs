@@ -12,6 +12,7 @@
 
 use crate::commit;
 use crate::layout::{LEFT_OUT, PACKET_HEADER, RingHeader};
+use crate::number::RingOffset;
 use crate::position::{EncodedLength, Head, Placement, fits_alone, plan, stays};
 use crate::view::{NoSwitch, Ring};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
@@ -233,7 +234,7 @@ pub unsafe fn switch<P: Payload>(
         head: &header.head,
         expected: head.0,
         new: Head::entering(seqno, offset).0 + record_size.0,
-        destination: view.data(offset + PACKET_HEADER as u32),
+        destination: view.data(offset.after(PACKET_HEADER as u32)),
         timestamp,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
@@ -250,12 +251,12 @@ pub unsafe fn switch<P: Payload>(
 
 /// The address of the byte at offset `offset` in the ring with this header.
 #[inline(always)]
-fn destination(ring: &RingHeader, offset: u32) -> *mut u8 {
+fn destination(ring: &RingHeader, offset: RingOffset) -> *mut u8 {
     let header: *const RingHeader = ring;
     header
         .cast::<u8>()
         .cast_mut()
-        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(offset as usize))
+        .wrapping_add((ring.data.load(Relaxed) as usize).wrapping_add(offset.0 as usize))
 }
 
 /// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost: the slow path.

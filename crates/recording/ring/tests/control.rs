@@ -4,6 +4,7 @@ mod support;
 use sordino_ring::control::{EnableMode, FileId, Program, Refusal};
 use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
 use sordino_ring::map;
+use sordino_ring::number::{PointId, Seqno, SlotIndex, Ticks};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use support::*;
@@ -23,7 +24,7 @@ fn eight_sessions_have_a_slot_each_and_the_ninth_none() {
         .collect();
     let mut slots: Vec<_> = sessions.iter().map(|(_, attached)| attached.slot).collect();
     slots.sort_unstable();
-    assert_eq!(slots, (0..SLOTS).collect::<Vec<_>>());
+    assert_eq!(slots, SlotIndex::all().collect::<Vec<_>>());
     assert!(matches!(other().attach(&options(SMALL, 3)), Err(Refusal::NoSlot)));
     let owners = other().owners().unwrap();
     assert_eq!(owners.len(), SLOTS);
@@ -31,12 +32,12 @@ fn eight_sessions_have_a_slot_each_and_the_ninth_none() {
     // The collector was killed without detaching: the kernel releases its lock, and the slot is free.
     let (program, attached) = sessions.swap_remove(3);
     let slot = attached.slot;
-    program.enable(slot, 5, EnableMode::Always);
+    program.enable(slot, PointId(5), EnableMode::Always);
     drop((program, attached));
     assert_eq!(other().owners().unwrap().len(), SLOTS - 1);
     let next = other();
     assert_eq!(next.attach(&options(SMALL, 4)).unwrap().slot, slot);
-    assert_eq!(harness.area.point(5).load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(harness.area.point(PointId(5)).load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
 #[test]
@@ -215,10 +216,13 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
         unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
         let reader = &mut attached.readers[0];
         let error = reader.take().map(drop).unwrap_err();
-        assert_eq!((error.head, error.seqno), (head, 3));
-        assert!(reader.part(|| 0).is_err() && reader.newest(0, usize::MAX, || 0).is_err());
+        assert_eq!((error.head, error.seqno), (head, Seqno(3)));
+        assert!(
+            reader.part(|| Ticks(0)).is_err()
+                && reader.newest(Ticks::default(), usize::MAX, || Ticks(0)).is_err()
+        );
         assert!(reader.waiting().is_err() && reader.fill().is_err());
-        let _ = attached.readers.last().unwrap().salvage(0, drop);
+        let _ = attached.readers.last().unwrap().salvage(Ticks(0), drop);
     }
 }
 

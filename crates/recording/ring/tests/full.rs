@@ -3,6 +3,7 @@ mod support;
 
 use sordino_ring::control::{AttachOptions, Attached, Refusal};
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::SlotIndex;
 use sordino_ring::write::{Full, IfFull};
 use std::time::Duration;
 use support::*;
@@ -14,7 +15,7 @@ fn attach(harness: &Harness, options: &AttachOptions<'_>) -> Attached {
 }
 
 /// Writes until there is no room. Returns the number of records, and the writer's error.
-fn fill(harness: &Harness, slot: usize) -> (u64, Full) {
+fn fill(harness: &Harness, slot: SlotIndex) -> (u64, Full) {
     let result = (0..).find_map(|number: u64| {
         let written = harness.try_write(slot, number << 32, &number.to_ne_bytes(), IfFull::Tell);
         written.err().map(|full| (number, full))
@@ -69,7 +70,7 @@ fn how_long_to_wait_is_what_the_session_says() {
     for (block, expected) in cases {
         let attached = attach(&harness, &AttachOptions { block: Some(block), ..options(SMALL, 3) });
         assert_eq!(fill(&harness, attached.slot).1, Full { block: expected });
-        harness.area.slots().stop_blocking(attached.slot as u32);
+        harness.area.slots().stop_blocking(attached.slot);
         harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
         assert_eq!(attached.readers[0].lost().total, 1);
         harness.program.detach(&attached).unwrap();

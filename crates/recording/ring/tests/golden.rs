@@ -5,6 +5,7 @@ use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{EnableMode, Program};
 use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
 use sordino_ring::map::Mapping;
+use sordino_ring::number::PointId;
 use std::fmt::Write;
 use std::os::fd::AsFd;
 use support::*;
@@ -58,7 +59,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     let program = Program::open(&file).unwrap();
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
     let mut attached = program.attach(&options(geometry, 3)).unwrap();
-    program.enable(attached.slot, 0, EnableMode::Always);
+    program.enable(attached.slot, PointId(0), EnableMode::Always);
     let mapping = Mapping::new(file.as_fd(), 0, 1 << 20).unwrap();
 
     let mut header = bytes_at(&mapping, 0, 384);

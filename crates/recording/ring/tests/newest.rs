@@ -2,6 +2,7 @@
 mod support;
 
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::Ticks;
 use sordino_ring::read::{Newest, Packet, Reader};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use support::*;
@@ -11,7 +12,7 @@ const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
 const RECORDS: u64 = (16384 - 80 - 8) / 32;
 
 fn all(reader: &Reader) -> Newest {
-    reader.newest(0, usize::MAX, || END_OF_TIME).unwrap()
+    reader.newest(Ticks::default(), usize::MAX, || Ticks(END_OF_TIME)).unwrap()
 }
 
 /// The numbers of a copy's records, whose payloads have `length` bytes; its packets follow one another in time.
@@ -22,8 +23,8 @@ fn read(reader: &Reader, newest: &Newest, length: usize) -> Vec<Read> {
     for packet in &newest.packets {
         let (content, read) = (packet.content, read(packet));
         assert_eq!(content.end as usize, packet.bytes.len());
-        assert!(read.first().is_none_or(|first| first.timestamp == content.first_timestamp));
-        assert!(read.iter().all(|record| record.timestamp <= content.last_timestamp));
+        assert!(read.first().is_none_or(|first| Ticks(first.timestamp) == content.first_timestamp));
+        assert!(read.iter().all(|record| Ticks(record.timestamp) <= content.last_timestamp));
     }
     for pair in newest.packets.windows(2) {
         assert!(pair[0].content.last_timestamp <= pair[1].content.first_timestamp);
@@ -50,7 +51,7 @@ fn a_copy_is_what_the_ring_holds_and_takes_nothing() {
             let newest = all(&attached.readers[0]);
             assert!(!newest.overwritten);
             assert_eq!(numbers(&attached.readers[0], &newest), (0..written).collect::<Vec<_>>());
-            assert_eq!(newest.packets[3].content.last_timestamp, END_OF_TIME);
+            assert_eq!(newest.packets[3].content.last_timestamp, Ticks(END_OF_TIME));
         }
         // A packet ends with the taken sub-buffer.
         let copied: Vec<_> = all(&attached.readers[0]).packets;
@@ -96,18 +97,18 @@ fn a_copy_goes_back_to_a_time_or_to_a_size() {
     let reader = &attached.readers[0];
     let packets = all(reader).packets;
     assert_eq!(packets.len(), 4);
-    let copies = |since, limit| reader.newest(since, limit, || END_OF_TIME).unwrap();
+    let copies = |since, limit| reader.newest(since, limit, || Ticks(END_OF_TIME)).unwrap();
     for oldest in 0..4 {
         let first = packets[oldest].content.first_timestamp;
         // A packet that ends at that time belongs to the copy, one that ended before does not.
-        assert_eq!(copies(first + 1, usize::MAX).packets, packets[oldest..]);
+        assert_eq!(copies(first.after(1), usize::MAX).packets, packets[oldest..]);
         assert_eq!(copies(first, usize::MAX).packets, packets[oldest.saturating_sub(1)..]);
         let size: usize = packets[oldest..].iter().map(|packet| packet.bytes.len()).sum();
-        assert_eq!(copies(0, size).packets, packets[oldest..]);
-        assert_eq!(copies(0, size - 1).packets, packets[oldest..]);
-        assert!(!copies(0, size).overwritten);
+        assert_eq!(copies(Ticks(0), size).packets, packets[oldest..]);
+        assert_eq!(copies(Ticks(0), size - 1).packets, packets[oldest..]);
+        assert!(!copies(Ticks(0), size).overwritten);
     }
-    assert_eq!(copies(0, 0).packets, []);
+    assert_eq!(copies(Ticks(0), 0).packets, []);
 }
 
 #[test]
@@ -129,16 +130,16 @@ fn what_is_overwritten_meanwhile_is_no_part_of_a_copy() {
             // The clock is read after the head, and before the first copy.
             let now = || {
                 write(gone * RECORDS);
-                END_OF_TIME
+                Ticks(END_OF_TIME)
             };
             reader.newest(since, usize::MAX, now).unwrap()
         };
         let head = numbers(reader, &all(reader)).last().unwrap() + 1;
-        let newest = copy(0);
+        let newest = copy(Ticks(0));
         assert!(newest.overwritten);
         assert_eq!(numbers(reader, &newest), (head - (4 - gone) * RECORDS..head).collect::<Vec<_>>());
         // The older records were not requested.
-        assert_eq!(copy(END_OF_TIME).overwritten, gone == 4);
+        assert_eq!(copy(Ticks(END_OF_TIME)).overwritten, gone == 4);
     }
 }
 
@@ -230,9 +231,9 @@ fn storm(request: &sordino_ring::control::AttachOptions<'_>, taking: bool) -> u6
             let mut at_head = 0;
             let now = || {
                 at_head = begun.load(Acquire);
-                END_OF_TIME
+                Ticks(END_OF_TIME)
             };
-            let newest = reader.newest(0, usize::MAX, now).unwrap();
+            let newest = reader.newest(Ticks::default(), usize::MAX, now).unwrap();
             let found = read(reader, &newest, LENGTH);
             for record in &found {
                 let number = record.tag >> 32;

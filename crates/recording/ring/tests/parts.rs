@@ -3,6 +3,7 @@ mod support;
 
 use sordino_ring::control::AttachOptions;
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::Ticks;
 use sordino_ring::read::Reader;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::*;
@@ -19,10 +20,10 @@ fn numbers(reader: &Reader, bytes: &[u8]) -> Vec<u64> {
 }
 
 fn part(reader: &mut Reader) -> Option<Vec<u64>> {
-    let packet = reader.part(|| END_OF_TIME).unwrap()?;
+    let packet = reader.part(|| Ticks(END_OF_TIME)).unwrap()?;
     assert_eq!(
         (packet.content.end as usize, packet.content.last_timestamp),
-        (packet.bytes.len(), END_OF_TIME)
+        (packet.bytes.len(), Ticks(END_OF_TIME))
     );
     Some(numbers(reader, &packet.bytes))
 }
@@ -39,7 +40,7 @@ fn take(reader: &mut Reader) -> Option<Vec<u64>> {
 
 fn salvage(reader: &Reader) -> Vec<u64> {
     let mut found = Vec::new();
-    reader.salvage(END_OF_TIME, |packet| found.extend(numbers(reader, &packet.bytes))).unwrap();
+    reader.salvage(Ticks(END_OF_TIME), |packet| found.extend(numbers(reader, &packet.bytes))).unwrap();
     found
 }
 
@@ -74,7 +75,7 @@ fn parts_and_what_is_taken_behind_them_are_all_records_once() {
                 }
                 let left: Vec<_> = (read.len() as u64..=number).collect();
                 assert_eq!(salvage(reader), left);
-                let newest = reader.newest(0, usize::MAX, || END_OF_TIME).unwrap();
+                let newest = reader.newest(Ticks::default(), usize::MAX, || Ticks(END_OF_TIME)).unwrap();
                 let newest = newest.packets.iter().flat_map(|packet| numbers(reader, &packet.bytes));
                 assert_eq!(newest.collect::<Vec<_>>(), left);
                 read.extend(part(reader).unwrap());
@@ -160,7 +161,7 @@ fn parts_are_whole_while_a_writer_goes_on() {
                     check(reader, &bytes);
                     reader.give_back();
                 }
-                if let Some(packet) = reader.part(|| END_OF_TIME).unwrap() {
+                if let Some(packet) = reader.part(|| Ticks(END_OF_TIME)).unwrap() {
                     check(reader, &packet.bytes);
                     parts += u64::from(packet.bytes.len() > 80);
                 }
@@ -168,7 +169,7 @@ fn parts_are_whole_while_a_writer_goes_on() {
             // Joined here, because the thread sanitizer does not see the scope's end.
             writer.join().unwrap();
         });
-        reader.salvage(END_OF_TIME, |packet| check(reader, &packet.bytes)).unwrap();
+        reader.salvage(Ticks(END_OF_TIME), |packet| check(reader, &packet.bytes)).unwrap();
         lost += EACH - next;
         assert_eq!(lost, reader.lost().total, "shared: {shared}");
         assert!(parts > 0);

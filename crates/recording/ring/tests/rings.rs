@@ -2,6 +2,7 @@
 mod support;
 
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::Ticks;
 use sordino_ring::position::max_payload;
 use sordino_ring::read::{Lost, Packet};
 use std::io::Write;
@@ -26,7 +27,10 @@ fn records_come_out_as_they_went_in() {
         assert_eq!((record.tag, &record.payload[..]), (number << 32, &[number as u8; 13][..]));
     }
     assert!(read.is_sorted_by_key(|record| record.timestamp));
-    assert_eq!((content.first_timestamp, content.last_timestamp), (read[0].timestamp, END_OF_TIME));
+    assert_eq!(
+        (content.first_timestamp, content.last_timestamp),
+        (Ticks(read[0].timestamp), Ticks(END_OF_TIME))
+    );
     harness.program.detach(&attached).unwrap();
 }
 
@@ -205,18 +209,18 @@ fn what_is_salvaged_of_several_sub_buffers_is_in_order_of_time() {
         harness.write(attached.slot, number << 32, &[1; 20]);
     }
     let mut salvaged = Vec::new();
-    let unfinished = attached.readers[0].salvage(END_OF_TIME, |packet| salvaged.push(packet));
+    let unfinished = attached.readers[0].salvage(Ticks(END_OF_TIME), |packet| salvaged.push(packet));
     assert_eq!(unfinished, Ok(0));
     assert_eq!(salvaged.len(), 3);
     for pair in salvaged.windows(2) {
         // A packet never ends after the next one begins.
         assert!(pair[0].content.last_timestamp <= pair[1].content.first_timestamp);
     }
-    assert_eq!(salvaged[2].content.last_timestamp, END_OF_TIME);
+    assert_eq!(salvaged[2].content.last_timestamp, Ticks(END_OF_TIME));
     let mut tags = Vec::new();
     for Packet { bytes, content } in &salvaged {
         let read = shared_records(bytes);
-        assert!(read.iter().all(|record| record.timestamp <= content.last_timestamp));
+        assert!(read.iter().all(|record| Ticks(record.timestamp) <= content.last_timestamp));
         tags.extend(read.iter().map(|record| record.tag >> 32));
     }
     assert_eq!(tags, (0..1000).collect::<Vec<_>>());

@@ -30,7 +30,7 @@ const fn is_false(value: &bool) -> bool {
 
 impl Thread {
     /// Returns the thread as `system` knows it.
-    pub(crate) fn of(system: &System, tid: Tid) -> Self {
+    pub fn of(system: &System, tid: Tid) -> Self {
         Self {
             tid,
             comm: system.comm(tid).cloned(),
@@ -306,7 +306,7 @@ impl Unrecorded {
 
 impl Cause {
     /// Returns the cause that an interrupt is.
-    pub(crate) fn of_interrupt(interrupt: &Interrupt<'_>) -> Self {
+    pub fn of_interrupt(interrupt: &Interrupt<'_>) -> Self {
         match *interrupt {
             Interrupt::Irq(number, name) => Self::Irq { number, name: text(name) },
             Interrupt::Vector(name) => Self::Vector { name: name.into() },

@@ -26,14 +26,10 @@ pub(crate) type Message = (Waker, Option<Arc<str>>);
 pub(crate) struct Serial(pub(crate) u64);
 
 /// The state of one CPU at one moment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Processor {
-    /// The running thread, if it is known.
+    /// The details of the running thread, if it is known.
     pub(crate) running: Option<Run>,
-    /// The time of the last event here.
-    pub(crate) seen: Time,
-    /// The number of switches that were not recorded.
-    pub(crate) missing: u64,
     /// Threads that have left this CPU without a record, and may do so again.
     silent: HashSet<Tid>,
     /// The interrupts that are being handled, the innermost last.
@@ -78,30 +74,10 @@ pub(crate) struct Handling {
     pub(crate) serial: Serial,
 }
 
-impl Default for Processor {
-    fn default() -> Self {
-        Self {
-            running: None,
-            seen: Time::MIN,
-            missing: 0,
-            silent: HashSet::new(),
-            interrupts: Vec::new(),
-            messages: Vec::new(),
-            raised: HashMap::new(),
-            handled: VecDeque::new(),
-            explained: Vec::new(),
-        }
-    }
-}
-
 impl Processor {
     /// Returns the innermost interrupt, if there is one.
     pub(crate) fn interrupt(&self) -> Option<&Handling> {
         self.interrupts.last()
-    }
-
-    pub(crate) fn running_tid(&self) -> Option<Tid> {
-        self.running.as_ref().map(|run| run.thread.tid)
     }
 
     /// Returns the running thread, unless it may have left without a record.
@@ -110,10 +86,8 @@ impl Processor {
         self.running.as_ref().filter(|run| !is_silent(run))
     }
 
-    /// Counts a missing switch: the running thread has left, and no record has the time.
-    pub(crate) fn miss(&mut self) {
-        let Some(tid) = self.running_tid() else { return };
-        self.missing += 1;
+    /// Notes that a thread has left this CPU without a record.
+    pub(crate) fn leave_silently(&mut self, tid: Tid) {
         if self.silent.len() < SILENT_MAX {
             self.silent.insert(tid);
         }

@@ -12,13 +12,12 @@ use crate::lost::Losses;
 use crate::ranking::Ranking;
 use crate::route::Stage;
 use crate::survey::Subject;
-use crate::syscall::Arch;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::UsualSample;
 use crate::{Interval, IntervalRule, Quotas, Survey};
 use sordino_event::{Cpu, Loss, Nanos, Time};
-use sordino_timeline::{Contradiction, Item, Kernel, Moment, Recorded, System};
+use sordino_timeline::{Arch, Contradiction, Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -102,7 +101,7 @@ impl Explainer {
         }
         let own = match Unrecorded::of(recorded) {
             Some(events) => OwnTime::Unrecorded(events),
-            None if survey.rule == IntervalRule::between(CONSTANT) => {
+            None if survey.rule == Some(IntervalRule::between(CONSTANT)) => {
                 OwnTime::Constant(survey.statistics.median)
             }
             None if recorded.syscalls => OwnTime::Code,
@@ -188,12 +187,12 @@ impl Explainer {
             explained.stages = stages_of(&self.survey, &explained.interval, &self.stages);
         }
         self.detailed.sort_by_key(|explained| (Reverse(explained.length), explained.interval.clone()));
-        let Survey { rule, statistics, longest, unpaired, broken, .. } = self.survey;
+        let Survey { title, statistics, longest, unpaired, broken, .. } = self.survey;
         let all_kept = longest.len() as u64 == statistics.count;
         Findings {
             schema: "sordino-findings",
             version: SCHEMA_VERSION,
-            rule: rule.to_string(),
+            rule: title,
             choice: None,
             statistics,
             limit: self.limit,

@@ -3,16 +3,13 @@
 use crate::cause::Thread;
 use crate::ends::FieldNames;
 use crate::route::{Routes, Step, Underway};
-use crate::survey::{Subject, Tally};
+use crate::survey::{KEEP, Subject, Tally};
 use crate::{Broken, Error, Interval, IntervalRule, Key, Point, Survey, Unpaired};
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
 use sordino_timeline::{FiberId, Item, Kernel, Moment, Mounted};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-
-/// The maximum number of intervals that are kept, the longest ones. Each takes 72 bytes.
-const KEEP: usize = 100_000;
 
 /// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
 const OPEN_MAX: usize = 1 << 20;
@@ -150,7 +147,8 @@ impl Finder {
         let (statistics, distribution) = (self.tally.statistics(), self.tally.distribution());
         let (longest, sample) = self.tally.finish();
         let Self { rule, names, unpaired, broken, routes, .. } = self;
-        Survey { routes, rule, statistics, distribution, longest, sample, names, unpaired, broken }
+        let (title, rule) = (rule.to_string(), Some(rule));
+        Survey { title, routes, rule, statistics, distribution, longest, sample, names, unpaired, broken }
     }
 
     fn end(&mut self, moment: &Moment<'_>, access: Access) -> Option<FoundInterval> {

@@ -67,7 +67,6 @@ mod fibers;
 mod files;
 mod find;
 mod findings;
-mod lanes;
 mod lost;
 mod number;
 mod quota;
@@ -77,7 +76,6 @@ mod route;
 mod rule;
 mod signals;
 mod survey;
-mod syscall;
 mod table;
 mod thread;
 mod thread_history;
@@ -97,13 +95,9 @@ pub use findings::{
     Behind, Contradicted, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration,
     Missing, MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
-pub use lanes::{
-    CpuLane, Handler, Hole, LaneSpan, LaneState, Lanes, Mark, Painter, ThreadLane, WakeUp, Window,
-};
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
 pub use rule::{Error, IntervalRule, Key, Point};
-pub use survey::{Broken, Interval, Statistics, Survey, Unpaired};
-pub use syscall::Arch;
+pub use survey::{Broken, Interval, Statistics, Survey, SurveyBuilder, Unpaired};
 pub use table::{CauseEntry, Certainty, TABLE};
 pub use words::{Cases, Phrase, Phrases, Word};

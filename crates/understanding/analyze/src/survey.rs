@@ -105,8 +105,10 @@ pub struct Broken {
 /// The result of the first pass over a trace: the intervals.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// The rule by which they were found.
-    pub rule: IntervalRule,
+    /// The name of the intervals: their rule as text, or that of what found them.
+    pub title: String,
+    /// The rule by which they were found; `None` if they are not those of a rule.
+    pub(crate) rule: Option<IntervalRule>,
     /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
     /// The distribution of all intervals' lengths, and their course over time.
@@ -129,9 +131,56 @@ impl Survey {
     /// Returns the stages of one of the intervals, with the names of the events at their ends; empty if no event shows
     /// any.
     pub(crate) fn stages(&self, interval: &Interval) -> Vec<([Arc<str>; 2], Interval)> {
-        self.routes.stages(interval, [&self.rule.begin.event, &self.rule.end.event])
+        let rule = self.rule.as_ref();
+        rule.map_or(Vec::new(), |rule| self.routes.stages(interval, [&rule.begin.event, &rule.end.event]))
     }
 }
+
+/// A survey in the making, of intervals that are not those of a rule.
+#[derive(Debug)]
+pub struct SurveyBuilder {
+    title: String,
+    tally: Tally,
+    broken: Broken,
+}
+
+impl SurveyBuilder {
+    /// Creates a survey without intervals, with the name of those to come.
+    pub fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), tally: Tally::new(KEEP), broken: Broken::default() }
+    }
+
+    /// Adds an interval that is wholly known.
+    pub fn add(&mut self, interval: Interval) {
+        self.tally.add(interval);
+    }
+
+    /// Counts an interval that is not wholly known, as records are missing.
+    pub fn add_broken(&mut self) {
+        self.broken.count += 1;
+    }
+
+    /// Returns the survey of the intervals that were added.
+    pub fn finish(self) -> Survey {
+        let (statistics, distribution) = (self.tally.statistics(), self.tally.distribution());
+        let (longest, sample) = self.tally.finish();
+        Survey {
+            title: self.title,
+            rule: None,
+            statistics,
+            distribution,
+            longest,
+            sample,
+            routes: Routes::default(),
+            names: Default::default(),
+            unpaired: Unpaired::default(),
+            broken: self.broken,
+        }
+    }
+}
+
+/// The maximum number of intervals that are kept, the longest ones. Each takes 72 bytes.
+pub(crate) const KEEP: usize = 100_000;
 
 /// Statistics of intervals, computed in bounded memory.
 #[derive(Debug)]

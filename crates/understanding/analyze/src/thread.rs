@@ -3,11 +3,10 @@
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
 use crate::cpu::{Message, Processor, Serial};
 use crate::files::{Awaited, File};
-use crate::syscall::is_made_to_wait;
 use crate::thread_history::Link;
 use sordino_event::{Cpu, Tid, Time};
-use sordino_timeline::TaskState;
 use sordino_timeline::kernel::FaultReason;
+use sordino_timeline::{TaskState, is_made_to_wait};
 use std::sync::Arc;
 
 /// A thread whose time is explained.

@@ -10,12 +10,11 @@ use crate::cpu::{Handling, Processor, Run, Serial};
 use crate::entry_cost::Measured;
 use crate::files::{Device, File, Readers};
 use crate::signals::{Signals, Target};
-use crate::syscall::{Arch, Futex};
 use crate::thread::{Activity, Explained, Happening, Schedule};
 use crate::thread_history::ThreadHistory;
 use crate::timers::Timers;
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
-use sordino_timeline::{Kernel, Moment, Recorded, System, TaskState};
+use sordino_timeline::{Arch, Evidence, Futex, Kernel, Moment, Recorded, RunningThreads, System, TaskState};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ const HUGE: u32 = 9;
 /// The state of the machine at one moment, as far as it concerns the explained threads.
 #[derive(Debug)]
 pub(crate) struct Tracker {
+    running: RunningThreads,
     cpus: BTreeMap<Cpu, Processor>,
     threads: Vec<Explained>,
     by_tid: HashMap<Tid, usize>,
@@ -52,6 +52,7 @@ impl Tracker {
     /// Creates a tracker of these threads in a trace that has these events.
     pub(crate) fn new(tids: &[Tid], recorded: Recorded, arch: Arch) -> Self {
         Self {
+            running: RunningThreads::default(),
             cpus: BTreeMap::new(),
             threads: tids.iter().copied().map(Explained::new).collect(),
             by_tid: tids.iter().copied().zip(0..).collect(),
@@ -74,17 +75,8 @@ impl Tracker {
     pub(crate) fn take(&mut self, moment: &Moment<'_>) {
         self.step(moment.event.time);
         let system = moment.system;
-        let own = match moment.kernel {
-            Some(Kernel::Switch { prev, .. }) => Some(prev.tid),
-            _ => moment.event.tid,
-        };
-        // An NMI may come between the record of a switch and the switch.
-        let is_nmi = matches!(moment.kernel, Some(Kernel::Nmi { .. }));
-        if let (Domain::Kernel, Some(cpu), Some(tid)) = (moment.domain, moment.cpu, own)
-            && !is_nmi
-            && tid.0 >= 0
-        {
-            self.has_cpu(tid, cpu, system);
+        if let Some(evidence) = Evidence::of(moment).filter(|evidence| evidence.is_ordered) {
+            self.observe(evidence, system);
         }
         if let Some(kernel) = moment.kernel {
             match kernel {
@@ -140,6 +132,7 @@ impl Tracker {
             return;
         }
         self.step(loss.from);
+        self.running.lose(loss);
         let is_lost = |cpu: Option<Cpu>| loss.cpu.is_none() || loss.cpu == cpu;
         self.cpus.iter_mut().filter(|(cpu, _)| is_lost(Some(**cpu))).for_each(|(_, cpu)| cpu.forget());
         self.softirqs.clear();
@@ -240,6 +233,7 @@ impl Tracker {
 
     fn switch(&mut self, cpu: Cpu, prev: Tid, state: TaskState, next: Tid, system: &System) {
         let now = self.now;
+        self.running.switch(cpu, next, now);
         let thread = Thread::of(system, next);
         match state {
             _ if prev == Tid(0) => {}
@@ -300,7 +294,7 @@ impl Tracker {
 
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
         // A thread that is about to sleep may be woken before it leaves its CPU.
-        let runs = |cpu| self.cpus.get(&cpu).is_some_and(|processor| processor.running_tid() == Some(tid));
+        let runs = |cpu| self.running.on(cpu) == Some(tid);
         if system.cpu(tid).is_none() && !target.is_some_and(runs) {
             self.past.wake(tid, self.now, &waker, target);
         }
@@ -340,8 +334,8 @@ impl Tracker {
     }
 
     fn boost(&mut self, tid: Tid, system: &System) {
-        let running = self.cpus.iter_mut().find(|(_, processor)| processor.running_tid() == Some(tid));
-        if let Some((&cpu, processor)) = running {
+        if let Some(cpu) = self.running.cpu_of(tid) {
+            let processor = self.cpus.entry(cpu).or_default();
             processor.running.iter_mut().for_each(|run| run.thread = Thread::of(system, tid));
             self.past.turn(cpu, self.now, Some(Thread::of(system, tid)));
             self.refresh_cpu(cpu, system);

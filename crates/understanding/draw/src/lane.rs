@@ -2,8 +2,9 @@
 
 use crate::markup::time;
 use crate::thin::Stretch;
-use sordino_analyze::{CpuLane, Handler, LaneSpan, LaneState, Lanes, Thread, ThreadLane};
+use sordino_analyze::Thread;
 use sordino_event::{Tid, Time};
+use sordino_lanes::{CpuLane, Handler, LaneSpan, LaneState, Lanes, ThreadLane};
 use sordino_timeline::TaskState;
 
 /// The colours of threads, in the order of their lanes.

@@ -1,13 +1,13 @@
 //! Pictures: lanes and distributions as SVG, and a page with findings.
 //!
 //! [`timeline()`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
-//! intervals. [`page()`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
+//! intervals, [`latency()`] those of measurements. [`page()`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
 //! a trace becomes markup.
 //!
 //! ```
-//! use sordino_analyze::{CpuLane, Lanes, LaneSpan, Window};
 //! use sordino_draw::{Frame, timeline};
 //! use sordino_event::{Tid, Time};
+//! use sordino_lanes::{CpuLane, Lanes, LaneSpan, Window};
 //!
 //! let window = Window { from: Time(0), to: Time(1000), tid: Tid(7) };
 //! let idle = LaneSpan { from: Time(0), to: Time(1000), activity: None };
@@ -29,6 +29,7 @@
 
 mod axis;
 mod lane;
+mod latency;
 mod markup;
 mod page;
 mod plot;
@@ -36,7 +37,8 @@ mod style;
 mod thin;
 mod timeline;
 
+pub use latency::{COLORS, LatencyLine, latency};
 pub use page::{Peak, ReportPage, page};
 pub use plot::{course, histogram};
-pub use style::standalone;
+pub use style::{PICTURES, standalone};
 pub use timeline::{Frame, timeline};

@@ -4,9 +4,10 @@ use crate::markup::{escape, time};
 use crate::plot::{course, histogram};
 use crate::style::PICTURES;
 use crate::timeline::{Frame, timeline};
-use sordino_analyze::{Explanation, Findings, Lanes, LengthDistribution};
+use sordino_analyze::{Explanation, Findings, LengthDistribution};
 use sordino_event::Time;
 use sordino_event::text::count;
+use sordino_lanes::Lanes;
 use sordino_report::{FindingsText, headline};
 use std::fmt::Write;
 

@@ -8,12 +8,12 @@ use sordino_event::text::count;
 use sordino_event::{Nanos, Time};
 use std::fmt::Write;
 
-const WIDTH: f64 = 1100.0;
-const HEIGHT: f64 = 220.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 14.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 30.0;
+pub(crate) const WIDTH: f64 = 1100.0;
+pub(crate) const HEIGHT: f64 = 220.0;
+pub(crate) const LEFT: f64 = 70.0;
+pub(crate) const RIGHT: f64 = 14.0;
+pub(crate) const TOP: f64 = 12.0;
+pub(crate) const BOTTOM: f64 = 30.0;
 
 /// Returns the number of intervals by length as an SVG element, both axes logarithmic; empty without intervals.
 pub fn histogram(distribution: &LengthDistribution, title: &str) -> String {
@@ -76,7 +76,8 @@ pub fn course(distribution: &LengthDistribution, origin: Time, title: &str) -> S
     svg + "</svg>\n"
 }
 
-fn counts(most: u64) -> Axis {
+/// Returns the logarithmic axis of numbers up to `most`.
+pub(crate) fn counts(most: u64) -> Axis {
     Axis {
         low: 0.7,
         high: (most as f64 * 1.5).max(10.0),
@@ -86,14 +87,16 @@ fn counts(most: u64) -> Axis {
     }
 }
 
-fn opened(title: &str) -> String {
+/// Begins a plot's SVG element.
+pub(crate) fn opened(title: &str) -> String {
     format!(
         "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
         escape(title)
     )
 }
 
-fn grid(
+/// Writes the lines and marks of both axes.
+pub(crate) fn grid(
     x: &Axis,
     y: &Axis,
     x_name: impl Fn(f64) -> String,

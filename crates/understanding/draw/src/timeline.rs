@@ -3,10 +3,11 @@
 use crate::axis::Axis;
 use crate::lane::{Colours, described, interrupts, name, runs, since, states};
 use crate::markup::{escape, time};
+use crate::style::hatching;
 use crate::thin::{Stretch, thin};
-use sordino_analyze::{LaneState, Lanes, Mark, WakeUp};
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
+use sordino_lanes::{LaneState, Lanes, Mark, WakeUp, Window};
 use std::fmt::Write;
 
 /// Measures of the picture, in its own units.
@@ -134,18 +135,17 @@ impl Picture<'_> {
         let mut svg = String::new();
         let (height, origin) = (self.bottom + BOTTOM, (self.frame.from - self.lanes.window.from).0);
         let length = (self.lanes.window.to - self.lanes.window.from).0;
+        // A page has several timelines, and an id stands for one element of the page.
+        let Window { from, to, tid } = self.lanes.window;
+        let hatch = format!("hatch-{}-{}-{}", tid.0, from.0, to.0);
         let _ = writeln!(
             svg,
-            "<svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" data-length=\"{length}\" \
+            "<svg class=\"timeline\" style=\"--hatch: url(#{hatch})\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" data-length=\"{length}\" \
              data-origin=\"{origin}\" data-left=\"{LEFT}\" data-right=\"{}\">",
             escape(self.frame.title),
             WIDTH - RIGHT
         );
-        let _ = writeln!(
-            svg,
-            "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-             <line class=\"hatch\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs>"
-        );
+        let _ = writeln!(svg, "{}", hatching(&hatch));
         self.frame(&mut svg);
         self.rows.iter().for_each(|row| self.row(row, &mut svg));
         self.losses(&mut svg);

@@ -1,11 +1,10 @@
 //! Tests of pictures: names from hostile programs, and windows with more than a picture can show.
 
 use proptest::prelude::*;
-use sordino_analyze::{
-    CpuLane, Handler, LaneSpan, LaneState, Lanes, Mark, Thread, ThreadLane, WakeUp, Window,
-};
+use sordino_analyze::Thread;
 use sordino_draw::{Frame, standalone, timeline};
 use sordino_event::{Nanos, Tid, Time};
+use sordino_lanes::{CpuLane, Handler, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
 use std::collections::BTreeSet;
 
 fn thread(tid: i32, comm: &str) -> Thread {
@@ -61,6 +60,18 @@ fn elements(markup: &str) -> BTreeSet<&str> {
     }
     assert!(open.is_empty(), "{open:?}");
     kinds
+}
+
+#[test]
+fn each_timeline_has_a_pattern_of_its_own() {
+    let ids = |lengths| {
+        let svg = drawn(&lanes("motor", lengths), "motor");
+        let id = svg.split_once("<pattern id=\"").unwrap().1.split_once('"').unwrap().0.to_owned();
+        assert!(svg.contains(&format!("--hatch: url(#{id})")), "{svg}");
+        assert_eq!(svg.matches(&id).count(), 2, "{svg}");
+        id
+    };
+    assert_ne!(ids(&[1000, 2000]), ids(&[1000, 2001]));
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! System calls, from entry to exit.
 
+use crate::finder::SpanFinder;
 use crate::names::Names;
 use crate::span::{Found, Span};
 use sordino_event::{Loss, Tid, Time};
@@ -15,8 +16,8 @@ pub(crate) struct Calls {
     lost_until: Option<Time>,
 }
 
-impl Calls {
-    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+impl SpanFinder for Calls {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let Some(tid) = moment.tid else { return };
         let now = moment.event.time;
         match moment.kernel {
@@ -28,14 +29,8 @@ impl Calls {
             }
             Some(Kernel::SyscallExit) => found.push(match self.open.remove(&tid) {
                 Some((name, from)) if self.lost_until.is_none_or(|until| until <= from) => {
-                    Found::Whole(Span {
-                        from,
-                        to: now,
-                        tid: Some(tid),
-                        cpu: moment.cpu,
-                        name: Some(name),
-                        parts: Vec::new(),
-                    })
+                    let (tid, cpu, name) = (Some(tid), moment.cpu, Some(name));
+                    Found::Whole(Span { tid, cpu, name, ..Span::between(from, now) })
                 }
                 _ => Found::Broken,
             }),
@@ -47,14 +42,14 @@ impl Calls {
         }
     }
 
-    pub(crate) fn lose(&mut self, loss: &Loss) {
+    fn lose(&mut self, loss: &Loss, _found: &mut Vec<Found>) {
         if loss.pid.is_none() {
             self.lost_until = self.lost_until.max(Some(loss.to));
         }
     }
 
     /// Returns the number of calls that have not returned.
-    pub(crate) fn open(&self) -> u64 {
+    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
         self.open.len() as u64
     }
 }

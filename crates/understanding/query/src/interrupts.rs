@@ -1,5 +1,6 @@
 //! Handlers of interrupts and softirqs, from entry to exit.
 
+use crate::finder::SpanFinder;
 use crate::names::Names;
 use crate::span::{Found, Span};
 use sordino_event::{Cpu, Loss, Time};
@@ -24,7 +25,13 @@ impl Interrupts {
         Self { softirqs, open: HashMap::new(), names: Names::default() }
     }
 
-    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn is_its(&self, interrupt: &Interrupt<'_>) -> bool {
+        matches!(interrupt, Interrupt::Softirq(_)) == self.softirqs
+    }
+}
+
+impl SpanFinder for Interrupts {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let Some(cpu) = moment.cpu else { return };
         let now = moment.event.time;
         match moment.kernel {
@@ -47,21 +54,14 @@ impl Interrupts {
                 // The exits of handlers nested in this one were not recorded.
                 found.extend(stack.drain(depth + 1..).map(|_| Found::Broken));
                 let Some((name, from)) = stack.pop() else { return };
-                let (tid, name) = (moment.tid, Some(name));
-                found.push(Found::Whole(Span {
-                    from,
-                    to: now,
-                    tid,
-                    cpu: Some(cpu),
-                    name,
-                    parts: Vec::new(),
-                }));
+                let (tid, cpu, name) = (moment.tid, Some(cpu), Some(name));
+                found.push(Found::Whole(Span { tid, cpu, name, ..Span::between(from, now) }));
             }
             _ => {}
         }
     }
 
-    pub(crate) fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         if loss.pid.is_none() {
             let lost = self.open.iter_mut().filter(|(cpu, _)| loss.cpu.is_none_or(|lost| lost == **cpu));
             lost.for_each(|(_, stack)| found.extend(stack.drain(..).map(|_| Found::Broken)));
@@ -69,11 +69,7 @@ impl Interrupts {
     }
 
     /// Returns the number of handlers that have not returned.
-    pub(crate) fn open(&self) -> u64 {
+    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
         self.open.values().map(|stack| stack.len() as u64).sum()
-    }
-
-    fn is_its(&self, interrupt: &Interrupt<'_>) -> bool {
-        matches!(interrupt, Interrupt::Softirq(_)) == self.softirqs
     }
 }

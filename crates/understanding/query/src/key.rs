@@ -2,7 +2,7 @@
 
 use crate::span::Span;
 use sordino_event::{ClassId, Classes, Pid, Tid, View};
-use sordino_timeline::Moment;
+use sordino_timeline::{FiberId, Moment};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -28,13 +28,23 @@ pub enum Per {
     Softirq,
     /// A system call, by its name.
     Syscall,
+    /// A fiber, by its number in its process.
+    Fiber,
+    /// The thread that another one waits for.
+    Holder,
+    /// The address of a lock.
+    Address,
+    /// A link of a path.
+    Link,
     /// The value of the field of this name.
     Field(String),
 }
 
 /// A word that is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall or field:NAME")]
+#[error(
+    "'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall, fiber, holder, address, link or field:NAME"
+)]
 pub struct PerError(String);
 
 impl FromStr for Per {
@@ -51,6 +61,10 @@ impl FromStr for Per {
             "irq" => Self::Irq,
             "softirq" => Self::Softirq,
             "syscall" => Self::Syscall,
+            "fiber" => Self::Fiber,
+            "holder" => Self::Holder,
+            "address" => Self::Address,
+            "link" => Self::Link,
             _ => match text.split_once(':') {
                 Some(("field", name)) if !name.is_empty() => Self::Field(name.to_owned()),
                 _ => return Err(PerError(text.to_owned())),
@@ -71,6 +85,10 @@ impl fmt::Display for Per {
             Self::Irq => "irq",
             Self::Softirq => "softirq",
             Self::Syscall => "syscall",
+            Self::Fiber => "fiber",
+            Self::Holder => "holder",
+            Self::Address => "address",
+            Self::Link => "link",
             Self::Field(name) => name,
         })
     }
@@ -82,6 +100,7 @@ pub(crate) enum Value {
     Unknown,
     Thread(Tid),
     Process(Pid),
+    Fiber(FiberId),
     Number(i64),
     Text(Arc<str>),
     Class(ClassId),
@@ -123,7 +142,14 @@ impl Key {
             Per::Cpu => span.cpu.map(|cpu| Value::Number(cpu.0.into())),
             Per::Priority => system.priority(span.tid?).map(|priority| Value::Number(priority.0.into())),
             Per::Event => Some(Value::Class(moment.event.class)),
-            Per::Irq | Per::Softirq | Per::Syscall => span.name.clone().map(Value::Text),
+            Per::Fiber => match span.tid == moment.tid {
+                true => span.fiber.or(moment.fiber_id()),
+                false => span.fiber,
+            }
+            .map(Value::Fiber),
+            Per::Holder => span.other.map(Value::Thread),
+            Per::Address => span.address.map(|address| Value::Number(address.cast_signed())),
+            Per::Irq | Per::Softirq | Per::Syscall | Per::Link => span.name.clone().map(Value::Text),
             Per::Field(_) => {
                 let field = (*self.fields.get(moment.event.class.index())?)?;
                 match moment.event.value(field)? {
@@ -153,10 +179,17 @@ impl Key {
         };
         match value {
             Value::Unknown => "?".into(),
+            Value::Thread(tid) if self.per == Per::Holder => named(moment.system.comm(*tid).cloned(), tid.0),
             Value::Thread(tid) => named(comm(span, moment), tid.0),
+            Value::Fiber(fiber) => {
+                let fibers = moment.system.fibers();
+                let name = fibers.name(*fiber).filter(|_| fibers.is_name_certain(*fiber));
+                name.map_or_else(|| format!("fiber {fiber}"), |name| format!("{name}/{fiber}")).into()
+            }
             Value::Process(pid) => named(moment.system.program(*pid).cloned(), pid.0),
             Value::Number(number) => match self.per {
                 Per::Cpu => format!("cpu{number}").into(),
+                Per::Address => format!("{number:#x}").into(),
                 Per::Priority => {
                     sordino_timeline::Priority(i32::try_from(*number).unwrap_or_default()).to_string().into()
                 }

@@ -1,6 +1,8 @@
 //! The measures, and the kernel's events that each needs.
 
+use crate::jitter::Periods;
 use crate::key::Per;
+use crate::{locks, reactivity};
 use sordino_analyze::IntervalRule;
 use sordino_timeline::Recorded;
 
@@ -21,12 +23,24 @@ pub enum Measure {
     Sleep,
     /// The intervals of a rule, from an event to another.
     Duration(IntervalRule),
+    /// The intervals from each event of a name to the next one in its thread, by their deviation from usual periods.
+    Jitter(String, Periods),
+    /// The jobs of threads, from an event of this name or the wake-up that it is until the thread sleeps.
+    Jobs(String),
+    /// The waits of fibers for a thread, from when they can continue.
+    FiberWaits,
     /// System calls, from entry to exit.
     Syscalls,
     /// Handlers of interrupts, nested ones included.
     Irqs,
     /// Handlers of softirqs, with the interrupts in them.
     Softirqs,
+    /// The waits of threads in calls of `futex` in which they sleep.
+    Locks,
+    /// The reactions to interrupts, until the first event of the thread that handles each.
+    Reactivity,
+    /// The links of the critical paths of threads.
+    Path,
 }
 
 /// The kernel's events that a measure needs and a recording lacks.
@@ -53,6 +67,12 @@ impl Measure {
             Self::Syscalls => "syscalls",
             Self::Irqs => "irqs",
             Self::Softirqs => "softirqs",
+            Self::Jitter(..) => "jitter",
+            Self::Jobs(_) => "jobs",
+            Self::FiberWaits => "fiber-waits",
+            Self::Locks => "locks",
+            Self::Reactivity => "reactivity",
+            Self::Path => "path",
         }
     }
 
@@ -68,19 +88,30 @@ impl Measure {
             Self::Syscalls => "call",
             Self::Irqs => "interrupt",
             Self::Softirqs => "softirq",
+            Self::Jitter(..) => "period",
+            Self::Jobs(_) => "job",
+            Self::FiberWaits | Self::Locks => "wait",
+            Self::Reactivity => "reaction",
+            Self::Path => "link",
         }
     }
 
     /// Returns the keys of a table for which none are named.
     pub fn usual_keys(&self) -> Vec<Per> {
-        vec![match self {
+        let one = match self {
+            Self::Locks => return vec![Per::Thread, Per::Holder, Per::Address],
+            Self::Reactivity => return vec![Per::Irq, Per::Thread],
+            Self::Path => return vec![Per::Thread, Per::Link],
+            Self::FiberWaits => Per::Fiber,
+            Self::Jitter(..) | Self::Jobs(_) => Per::Thread,
             Self::Count => Per::Event,
             Self::Active | Self::Slices | Self::Latency | Self::Preemption | Self::Sleep => Per::Thread,
             Self::Duration(_) => Per::Thread,
             Self::Syscalls => Per::Syscall,
             Self::Irqs => Per::Irq,
             Self::Softirqs => Per::Softirq,
-        }]
+        };
+        vec![one]
     }
 
     /// Returns the names of the parts of each span.
@@ -90,6 +121,8 @@ impl Measure {
             Self::Latency | Self::Preemption => {
                 &["interrupts", "other threads", "idle and switch", "unknown"]
             }
+            Self::Locks => &locks::PARTS,
+            Self::Reactivity => &reactivity::PARTS,
             _ => &[],
         }
     }
@@ -97,19 +130,21 @@ impl Measure {
     /// Returns true if the key distinguishes spans of this measure.
     pub fn fits(&self, per: &Per) -> bool {
         match per {
-            Per::Irq => *self == Self::Irqs,
+            Per::Irq => matches!(self, Self::Irqs | Self::Reactivity),
+            Per::Holder | Per::Address => *self == Self::Locks,
+            Per::Link => *self == Self::Path,
             Per::Softirq => *self == Self::Softirqs,
             Per::Syscall => *self == Self::Syscalls,
-            Per::Event | Per::Field(_) => matches!(self, Self::Count | Self::Duration(_)),
-            Per::Thread | Per::Process | Per::Comm | Per::Cpu | Per::Priority => true,
+            Per::Event | Per::Field(_) => matches!(self, Self::Count | Self::Duration(_) | Self::Jitter(..)),
+            Per::Thread | Per::Process | Per::Comm | Per::Cpu | Per::Priority | Per::Fiber => true,
         }
     }
 
     /// Returns the kernel's events that the measure needs and the trace lacks.
     pub fn missing(&self, recorded: Recorded) -> Vec<MissingEvents> {
         let needs: &[(bool, &'static str, bool)] = match self {
-            Self::Count | Self::Duration(_) => &[],
-            Self::Active | Self::Slices => &[(recorded.switches, "sched", true)],
+            Self::Count | Self::Duration(_) | Self::Jitter(..) | Self::FiberWaits => &[],
+            Self::Active | Self::Slices | Self::Jobs(_) => &[(recorded.switches, "sched", true)],
             Self::Latency | Self::Preemption => &[
                 (recorded.switches && recorded.wakeups, "sched", true),
                 (recorded.irqs && recorded.softirqs, "irq", false),
@@ -118,6 +153,14 @@ impl Measure {
             Self::Syscalls => &[(recorded.syscalls, "syscalls", true)],
             Self::Irqs => &[(recorded.irqs || recorded.vectors, "irq", true)],
             Self::Softirqs => &[(recorded.softirqs, "irq", true)],
+            Self::Locks => &[
+                (recorded.switches && recorded.wakeups, "sched", true),
+                (recorded.syscalls, "syscalls", true),
+            ],
+            Self::Reactivity | Self::Path => &[
+                (recorded.switches && recorded.wakeups, "sched", true),
+                (recorded.irqs || recorded.vectors, "irq", true),
+            ],
         };
         let lacking = needs.iter().filter(|(is_recorded, ..)| !is_recorded);
         lacking.map(|&(_, group, is_needed)| MissingEvents { group, is_needed }).collect()

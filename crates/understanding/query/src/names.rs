@@ -1,6 +1,6 @@
 //! Names of interrupts and system calls, each allocated once.
 
-use sordino_analyze::Arch;
+use sordino_timeline::Arch;
 use sordino_timeline::kernel::{Interrupt, Syscall, softirq_name};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,13 +2,19 @@
 
 use crate::calls::Calls;
 use crate::durations::Durations;
+use crate::finder::{OfRule, Points, SpanFinder};
 use crate::interrupts::Interrupts;
+use crate::jitter::Jitter;
+use crate::jobs::{FiberWaits, Jobs};
 use crate::key::{Key, Per, Value};
+use crate::locks::Locks;
 use crate::measure::Measure;
+use crate::path::Paths;
+use crate::reactivity::Reactions;
 use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
-use crate::table::{Apart, StatisticsRow, StatisticsTable, WaitPart};
-use sordino_analyze::Finder;
+use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
+use sordino_analyze::{Finder, Interval, IntervalRule, Survey, SurveyBuilder};
 use sordino_event::{Classes, Nanos, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
 use std::cmp::Reverse;
@@ -46,10 +52,10 @@ pub struct Query {
     pers: Vec<Per>,
     keys: Vec<Key>,
     class_names: Vec<Arc<str>>,
-    /// True for classes of a state dump, whose events did not happen while it was recorded; indexed by class.
-    is_dump: Vec<bool>,
     only: Option<IsSpanWanted>,
-    follow: Follow,
+    finder: Box<dyn SpanFinder>,
+    /// The spans as intervals to explain, if they are collected.
+    survey: Option<SurveyBuilder>,
     rows: HashMap<Vec<Value>, Sums>,
     /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
     running: HashMap<Tid, (Vec<Value>, Vec<Arc<str>>)>,
@@ -63,22 +69,14 @@ pub struct Query {
     span: Option<(Time, Time)>,
 }
 
-/// The part that finds the spans.
-#[derive(Debug)]
-enum Follow {
-    Events,
-    Schedule(Schedule),
-    Calls(Calls),
-    Interrupts(Interrupts),
-    Finder(Box<Finder>),
-}
-
 /// The sums of a row.
 #[derive(Debug)]
 struct Sums {
     labels: Vec<Arc<str>>,
     distribution: Durations,
     parts: Vec<Nanos>,
+    /// The number of missed events and the longest run of late ones, of a periodic event.
+    regularity: Option<[u64; 2]>,
 }
 
 impl fmt::Debug for Query {
@@ -108,25 +106,15 @@ impl Query {
         if let Some((per, _)) = pers.iter().zip(&keys).find(|(_, key)| key.lacks_field()) {
             return Err(Error::Field(per.to_string()));
         }
-        let follow = match &measure {
-            Measure::Count => Follow::Events,
-            Measure::Active | Measure::Slices => Follow::Schedule(Schedule::new(Wanted::Runs)),
-            Measure::Latency => Follow::Schedule(Schedule::new(Wanted::Latencies)),
-            Measure::Preemption => Follow::Schedule(Schedule::new(Wanted::Preemptions)),
-            Measure::Sleep => Follow::Schedule(Schedule::new(Wanted::Sleeps)),
-            Measure::Syscalls => Follow::Calls(Calls::default()),
-            Measure::Irqs => Follow::Interrupts(Interrupts::new(false)),
-            Measure::Softirqs => Follow::Interrupts(Interrupts::new(true)),
-            Measure::Duration(rule) => Follow::Finder(Box::new(Finder::new(classes, rule.clone())?)),
-        };
+        let finder = finder(classes, &measure)?;
         Ok(Self {
             class_names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
-            is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect(),
             measure,
             pers,
             keys,
             only: None,
-            follow,
+            finder,
+            survey: None,
             rows: HashMap::new(),
             running: HashMap::new(),
             all: Durations::default(),
@@ -151,6 +139,12 @@ impl Query {
         Self { begin, ..self }
     }
 
+    /// Has the query collect its spans for an explanation of the longest.
+    #[must_use]
+    pub fn surveying(self) -> Self {
+        Self { survey: Some(SurveyBuilder::new(self.measure.name())), ..self }
+    }
+
     /// Processes the next item of the trace.
     pub fn take(&mut self, item: &Item<'_>) {
         match item {
@@ -159,50 +153,30 @@ impl Query {
                 if now >= self.begin {
                     self.span = Some((self.span.map_or(now, |(first, _)| first), now));
                 }
-                self.event(item, moment);
+                self.event(moment);
             }
             Item::Loss(loss) => {
                 if loss.to >= self.begin {
                     self.lost += loss.count.unwrap_or(0);
                 }
-                match &mut self.follow {
-                    Follow::Events => {}
-                    Follow::Schedule(schedule) => schedule.lose(loss, &mut self.found),
-                    Follow::Calls(calls) => calls.lose(loss),
-                    Follow::Interrupts(interrupts) => interrupts.lose(loss, &mut self.found),
-                    Follow::Finder(finder) => _ = finder.take(item),
-                }
+                self.finder.lose(loss, &mut self.found);
                 let broken = self.found.drain(..).count() as u64;
-                self.apart.broken += if loss.to >= self.begin { broken } else { 0 };
+                if loss.to >= self.begin {
+                    (0..broken).for_each(|_| self.breaks());
+                }
             }
             Item::Disorder(_) => {}
         }
     }
 
-    fn event(&mut self, item: &Item<'_>, moment: &Moment<'_>) {
-        match &mut self.follow {
-            Follow::Events => {
-                let (at, tid, cpu) = (moment.event.time, moment.tid, moment.cpu);
-                let span = Span { from: at, to: at, tid, cpu, name: None, parts: Vec::new() };
-                if at >= self.begin && self.is_dump.get(moment.event.class.index()) != Some(&true) {
-                    self.add(&span, moment);
-                }
-            }
-            Follow::Schedule(schedule) => schedule.take(moment, &mut self.found),
-            Follow::Calls(calls) => calls.take(moment, &mut self.found),
-            Follow::Interrupts(interrupts) => interrupts.take(moment, &mut self.found),
-            Follow::Finder(finder) => self.found.extend(finder.take(item).map(|found| match found {
-                sordino_analyze::FoundInterval::Whole(interval) => Found::Whole(Span {
-                    from: interval.begin,
-                    to: interval.end,
-                    tid: Some(interval.tid),
-                    cpu: interval.end_cpu,
-                    name: None,
-                    parts: Vec::new(),
-                }),
-                sordino_analyze::FoundInterval::Broken => Found::Broken,
-            })),
-        }
+    /// Counts a span that is not wholly known.
+    fn breaks(&mut self) {
+        self.apart.broken += 1;
+        self.survey.iter_mut().for_each(SurveyBuilder::add_broken);
+    }
+
+    fn event(&mut self, moment: &Moment<'_>) {
+        self.finder.take(moment, &mut self.found);
         if !self.found.is_empty() {
             let mut found = std::mem::take(&mut self.found);
             found.drain(..).for_each(|found| match found {
@@ -212,21 +186,14 @@ impl Query {
                 }
                 Found::Whole(span) => self.add(&span, moment),
                 Found::Cut(_) => self.apart.cut += 1,
-                Found::Broken => self.apart.broken += 1,
+                Found::Broken => self.breaks(),
             });
             self.found = found;
         }
         if let (Measure::Active, Some(Kernel::Switch { prev, next, .. })) = (&self.measure, moment.kernel) {
             self.running.remove(&prev.tid);
             let at = moment.event.time;
-            let span = Span {
-                from: at,
-                to: at,
-                tid: Some(next.tid),
-                cpu: moment.cpu,
-                name: None,
-                parts: Vec::new(),
-            };
+            let span = Span { tid: Some(next.tid), cpu: moment.cpu, ..Span::between(at, at) };
             if next.tid != Tid(0) && self.wants(&span, moment) {
                 let values = self.values(&span, moment);
                 let labels = self.labels(&values, &span, moment);
@@ -270,18 +237,23 @@ impl Query {
             row.add(span);
             self.all.add(span.length(), span.from);
         }
+        if let Some((survey, interval)) = self.survey.as_mut().zip(interval(span, moment)) {
+            survey.add(interval);
+        }
+    }
+
+    /// Returns the table after the last item, and the intervals to explain if they were collected. An idle CPU's time
+    /// is no thread's, and is not explained.
+    pub fn finish_with_survey(mut self) -> (StatisticsTable, Option<Survey>) {
+        let survey = self.survey.take().map(SurveyBuilder::finish);
+        (self.finish(), survey)
     }
 
     /// Returns the table after the last item.
     pub fn finish(mut self) -> StatisticsTable {
         let (first, last) = self.span.unwrap_or_default();
         let mut found = Vec::new();
-        match &mut self.follow {
-            Follow::Schedule(schedule) => schedule.finish(last, &mut found),
-            Follow::Calls(calls) => self.apart.cut += calls.open(),
-            Follow::Interrupts(interrupts) => self.apart.cut += interrupts.open(),
-            Follow::Events | Follow::Finder(_) => {}
-        }
+        self.apart.cut += self.finder.finish(last, &mut found);
         for found in found {
             match found {
                 Found::Cut(span) if self.measure == Measure::Active => {
@@ -295,24 +267,25 @@ impl Query {
                 _ => self.apart.cut += 1,
             }
         }
-        if let Follow::Finder(finder) = self.follow {
-            let unpaired = finder.finish().unpaired;
-            self.apart.cut += unpaired.begins + unpaired.ends;
-        }
         let names = self.measure.parts();
         let mut rows: Vec<StatisticsRow> =
             self.rows.into_values().filter_map(|sums| sums.close(names)).collect();
         rows.sort_by(|a, b| a.labels.cmp(&b.labels));
         match self.measure {
             Measure::Count => rows.sort_by_key(|row| Reverse(row.summary.count)),
-            Measure::Latency | Measure::Preemption => rows.sort_by_key(|row| Reverse(row.summary.max)),
+            Measure::Latency | Measure::Preemption | Measure::Reactivity | Measure::Jitter(..) => {
+                rows.sort_by_key(|row| Reverse(row.summary.max))
+            }
             _ => rows.sort_by_key(|row| Reverse(row.summary.total)),
         }
         StatisticsTable {
             measure: self.measure.name(),
             unit: self.measure.unit(),
             has_lengths: self.measure != Measure::Count,
-            is_share_of_wall: matches!(self.measure, Measure::Active | Measure::Irqs | Measure::Softirqs),
+            is_share_of_wall: matches!(
+                self.measure,
+                Measure::Active | Measure::Irqs | Measure::Softirqs | Measure::Path
+            ),
             keys: self.pers.iter().map(Per::to_string).collect(),
             wall: last - first,
             rows,
@@ -326,17 +299,75 @@ impl Query {
 
 impl Sums {
     fn new(labels: Vec<Arc<str>>) -> Self {
-        Self { labels, distribution: Durations::default(), parts: Vec::new() }
+        Self { labels, distribution: Durations::default(), parts: Vec::new(), regularity: None }
     }
 
     fn add(&mut self, span: &Span) {
         self.distribution.add(span.length(), span.from);
         self.parts.resize(span.parts.len().max(self.parts.len()), Nanos::ZERO);
         self.parts.iter_mut().zip(&span.parts).for_each(|(sum, part)| *sum += *part);
+        if let Some(regularity) = span.regularity {
+            let [missed, late] = self.regularity.get_or_insert_default();
+            (*missed, *late) = (*missed + regularity.missed, regularity.late.max(*late));
+        }
     }
 
     fn close(mut self, names: &'static [&'static str]) -> Option<StatisticsRow> {
         let parts = names.iter().zip(self.parts).map(|(name, time)| WaitPart { name, time }).collect();
-        Some(StatisticsRow { labels: self.labels, summary: self.distribution.summary()?, parts })
+        let numbers = self.regularity.map(|[missed, late]| [("missed", missed), ("late in a row", late)]);
+        let counts = numbers.into_iter().flatten().map(|(name, count)| RowCount { name, count }).collect();
+        Some(StatisticsRow { labels: self.labels, summary: self.distribution.summary()?, parts, counts })
     }
+}
+
+/// Returns the finder of a measure's spans.
+fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, Error> {
+    let of_rule = |rule: IntervalRule| -> Result<OfRule, Error> {
+        Ok(OfRule(Some(Box::new(Finder::new(classes, rule)?))))
+    };
+    Ok(match measure {
+        Measure::Count => {
+            Box::new(Points { is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect() })
+        }
+        Measure::Active | Measure::Slices => Box::new(Schedule::new(Wanted::Runs)),
+        Measure::Latency => Box::new(Schedule::new(Wanted::Latencies)),
+        Measure::Preemption => Box::new(Schedule::new(Wanted::Preemptions)),
+        Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
+        Measure::Syscalls => Box::new(Calls::default()),
+        Measure::Irqs => Box::new(Interrupts::new(false)),
+        Measure::Softirqs => Box::new(Interrupts::new(true)),
+        Measure::Locks => Box::new(Locks::default()),
+        Measure::Reactivity => Box::new(Reactions::default()),
+        Measure::Path => Box::new(Paths::default()),
+        Measure::FiberWaits => {
+            let event = "sordino_fiber:switch";
+            if !classes.iter().any(|(_, class)| class.name == event) {
+                return Err(sordino_analyze::Error::Event { event: event.to_owned() }.into());
+            }
+            Box::new(FiberWaits::default())
+        }
+        Measure::Jobs(event) => {
+            let missing = || sordino_analyze::Error::Event { event: event.clone() };
+            Box::new(Jobs::new(event, classes).ok_or_else(missing)?)
+        }
+        Measure::Duration(rule) => Box::new(of_rule(rule.clone())?),
+        Measure::Jitter(event, periods) => {
+            Box::new(Jitter::new(periods.clone(), of_rule(IntervalRule::between(event))?))
+        }
+    })
+}
+
+/// Returns a span as an interval to explain; `None` if it is no thread's.
+fn interval(span: &Span, moment: &Moment<'_>) -> Option<Interval> {
+    let tid = span.tid.filter(|tid| *tid != Tid(0) && span.from < span.to)?;
+    let pid = moment.system.pid(tid);
+    Some(Interval {
+        begin: span.from,
+        end: span.to,
+        tid,
+        pid,
+        begin_cpu: None,
+        end_cpu: span.cpu,
+        fiber: span.fiber,
+    })
 }

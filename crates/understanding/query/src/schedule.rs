@@ -4,10 +4,11 @@
 //! it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have run
 //! and slept again.
 
+use crate::finder::SpanFinder;
 use crate::span::{Found, Span};
 use crate::turn::{Turn, Use, Uses};
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
-use sordino_timeline::{Kernel, Moment, TaskState};
+use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, UnrecordedSwitch};
 use std::collections::HashMap;
 
 /// The kind of spans that are found.
@@ -27,6 +28,7 @@ pub(crate) enum Wanted {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     wanted: Wanted,
+    running: RunningThreads,
     threads: HashMap<Tid, State>,
     turns: HashMap<Cpu, Turn>,
     /// The time of the first event, from which on the uses of all CPUs are summed.
@@ -55,84 +57,41 @@ struct Wait {
 
 impl Schedule {
     pub(crate) fn new(wanted: Wanted) -> Self {
-        Self { wanted, threads: HashMap::new(), turns: HashMap::new(), begin: None, lost_until: None }
-    }
-
-    pub(crate) fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let now = moment.event.time;
-        let begin = *self.begin.get_or_insert(now);
-        let Some(kernel) = moment.kernel else { return };
-        if let Some(cpu) = moment.cpu {
-            let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
-            match kernel {
-                Kernel::Switch { prev, state, next } => {
-                    let cut = turn.first.filter(|_| turn.running.is_none());
-                    turn.switch(now, next.tid);
-                    turn.first = None;
-                    self.leave(prev.tid, state, cpu, now, cut, found);
-                    self.come(next.tid, cpu, now, found);
-                }
-                Kernel::Enter(_) => turn.enter(now),
-                Kernel::Exit(_) => turn.exit(now),
-                _ => {}
-            }
-        }
-        match kernel {
-            Kernel::Waking { tid, cpu, .. } | Kernel::Woken { tid, cpu, .. } => {
-                self.wake(tid, cpu, now, found)
-            }
-            Kernel::Migrate { tid, to, .. } => self.queue(tid, Some(to), now),
-            Kernel::Thread(born) if !born.dumped => {
-                self.threads.insert(born.tid, State::Asleep { since: now });
-            }
-            Kernel::Gone { tid } => {
-                self.threads.remove(&tid);
-            }
-            _ => {}
+        Self {
+            wanted,
+            running: RunningThreads::default(),
+            threads: HashMap::new(),
+            turns: HashMap::new(),
+            begin: None,
+            lost_until: None,
         }
     }
 
-    pub(crate) fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
-        if loss.pid.is_some() {
-            return;
-        }
-        self.lost_until = self.lost_until.max(Some(loss.to));
-        let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
-        for (cpu, turn) in &mut self.turns {
-            if is_lost(*cpu) {
-                let running = turn.running;
-                turn.lose(loss.from);
-                let state = running.and_then(|tid| self.threads.get_mut(&tid));
-                if let Some(state @ State::Running { .. }) = state {
-                    *state = State::Unknown;
-                    found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
-                }
-            }
-        }
-        for state in self.threads.values_mut() {
-            if let State::Waiting(wait) = state {
-                let is_wanted = wait.is_its(self.wanted);
+    /// Applies a switch that was not recorded. The run that it ends and the run that it begins are not wholly known, nor
+    /// is a wait or a sleep that it ends.
+    fn correct(&mut self, switch: &UnrecordedSwitch, now: Time, found: &mut Vec<Found>) {
+        let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
+        let own = believed.map(|believed| (cpu, believed, seen));
+        let left = switch.left.iter().map(|&(other, seen)| (other, tid, seen));
+        for (cpu, tid, seen) in own.into_iter().chain(left) {
+            self.turns.get_mut(&cpu).into_iter().for_each(|turn| turn.lose(seen));
+            if let Some(state @ State::Running { .. }) = self.threads.get_mut(&tid) {
                 *state = State::Unknown;
-                found.extend(is_wanted.then_some(Found::Broken));
+                found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
             }
         }
-    }
-
-    /// Ends the trace. Threads that run are found until then.
-    pub(crate) fn finish(&mut self, end: Time, found: &mut Vec<Found>) {
-        for (cpu, turn) in &self.turns {
-            if let (Some(tid), Wanted::Runs) = (turn.running.filter(|tid| *tid != Tid(0)), self.wanted)
-                && let Some(State::Running { since }) = self.threads.get(&tid)
-            {
-                found.push(Found::Cut(span(tid, Some(*cpu), *since, end)));
-            }
+        if let (Some(_), Some(turn)) = (believed, self.turns.get_mut(&cpu)) {
+            turn.switch(now, tid);
         }
-        let waits = self.threads.values().filter(|state| match state {
-            State::Waiting(wait) => wait.is_its(self.wanted),
-            State::Asleep { .. } => self.wanted == Wanted::Sleeps,
-            _ => false,
-        });
-        found.extend(waits.map(|_| Found::Broken));
+        if let Some(state) = self.threads.get_mut(&tid) {
+            let is_wanted = match state {
+                State::Waiting(wait) => wait.is_its(self.wanted),
+                State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+                State::Running { .. } | State::Unknown => false,
+            };
+            *state = State::Unknown;
+            found.extend(is_wanted.then_some(Found::Broken));
+        }
     }
 
     /// Ends the run of the thread that leaves a CPU; `cut` is the time since which it has had it at least, if it had it
@@ -250,6 +209,89 @@ impl Schedule {
     }
 }
 
+impl SpanFinder for Schedule {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let now = moment.event.time;
+        let begin = *self.begin.get_or_insert(now);
+        let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
+        switch.into_iter().for_each(|switch| self.correct(&switch, now, found));
+        let Some(kernel) = moment.kernel else { return };
+        if let Some(cpu) = moment.cpu {
+            let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
+            match kernel {
+                Kernel::Switch { prev, state, next } => {
+                    let cut = turn.first.filter(|_| turn.running.is_none());
+                    turn.switch(now, next.tid);
+                    self.running.switch(cpu, next.tid, now);
+                    turn.first = None;
+                    self.leave(prev.tid, state, cpu, now, cut, found);
+                    self.come(next.tid, cpu, now, found);
+                }
+                Kernel::Enter(_) => turn.enter(now),
+                Kernel::Exit(_) => turn.exit(now),
+                _ => {}
+            }
+        }
+        match kernel {
+            Kernel::Waking { tid, cpu, .. } | Kernel::Woken { tid, cpu, .. } => {
+                self.wake(tid, cpu, now, found)
+            }
+            Kernel::Migrate { tid, to, .. } => self.queue(tid, Some(to), now),
+            Kernel::Thread(born) if !born.dumped => {
+                self.threads.insert(born.tid, State::Asleep { since: now });
+            }
+            Kernel::Gone { tid } => {
+                self.threads.remove(&tid);
+            }
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+        if loss.pid.is_some() {
+            return;
+        }
+        self.running.lose(loss);
+        self.lost_until = self.lost_until.max(Some(loss.to));
+        let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
+        for (cpu, turn) in &mut self.turns {
+            if is_lost(*cpu) {
+                let running = turn.running;
+                turn.lose(loss.from);
+                let state = running.and_then(|tid| self.threads.get_mut(&tid));
+                if let Some(state @ State::Running { .. }) = state {
+                    *state = State::Unknown;
+                    found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
+                }
+            }
+        }
+        for state in self.threads.values_mut() {
+            if let State::Waiting(wait) = state {
+                let is_wanted = wait.is_its(self.wanted);
+                *state = State::Unknown;
+                found.extend(is_wanted.then_some(Found::Broken));
+            }
+        }
+    }
+
+    /// Ends the trace. Threads that run are found until then.
+    fn finish(&mut self, end: Time, found: &mut Vec<Found>) -> u64 {
+        for (cpu, turn) in &self.turns {
+            if let (Some(tid), Wanted::Runs) = (turn.running.filter(|tid| *tid != Tid(0)), self.wanted)
+                && let Some(State::Running { since }) = self.threads.get(&tid)
+            {
+                found.push(Found::Cut(span(tid, Some(*cpu), *since, end)));
+            }
+        }
+        let waits = self.threads.values().filter(|state| match state {
+            State::Waiting(wait) => wait.is_its(self.wanted),
+            State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+            _ => false,
+        });
+        waits.count() as u64
+    }
+}
+
 impl Wait {
     fn is_its(&self, wanted: Wanted) -> bool {
         match wanted {
@@ -261,5 +303,5 @@ impl Wait {
 }
 
 fn span(tid: Tid, cpu: Option<Cpu>, from: Time, to: Time) -> Span {
-    Span { from, to, tid: Some(tid), cpu, name: None, parts: Vec::new() }
+    Span { tid: Some(tid), cpu, ..Span::between(from, to) }
 }

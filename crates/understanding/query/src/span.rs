@@ -1,10 +1,11 @@
 //! A stretch of time that a measure finds.
 
 use sordino_event::{Cpu, Nanos, Tid, Time};
+use sordino_timeline::FiberId;
 use std::sync::Arc;
 
 /// A stretch of time of a thread or a CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The begin of the stretch.
     pub from: Time,
@@ -12,19 +13,42 @@ pub struct Span {
     pub to: Time,
     /// The thread whose time it is, or in whose time an interrupt came.
     pub tid: Option<Tid>,
+    /// The fiber whose time it is, if the measure knows it.
+    pub fiber: Option<FiberId>,
     /// The CPU on which it ended.
     pub cpu: Option<Cpu>,
-    /// The name of the interrupt or the system call.
+    /// The name of the interrupt, the system call or the link of a path.
     pub name: Option<Arc<str>>,
+    /// The other thread that had to do with it: the holder of a lock.
+    pub other: Option<Tid>,
+    /// The address of a lock.
+    pub address: Option<u64>,
+    /// The regularity of a periodic event that ends the stretch.
+    pub regularity: Option<Regularity>,
     /// The parts of the time, which add up to it, as [`Measure::parts`](crate::Measure::parts) names them; empty if
     /// the measure has none.
     pub parts: Vec<Nanos>,
 }
 
+/// The regularity of one period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regularity {
+    /// The deviation from the usual length, without sign.
+    pub deviation: Nanos,
+    /// The number of events that did not come in it.
+    pub missed: u64,
+    /// The number of late periods up to this one, if it is late; 0 otherwise.
+    pub late: u64,
+}
+
 impl Span {
-    /// Returns the length of the stretch.
+    pub(crate) fn between(from: Time, to: Time) -> Self {
+        Self { from, to, ..Self::default() }
+    }
+
+    /// Returns the measured time: the length of the stretch, or the deviation of a period.
     pub fn length(&self) -> Nanos {
-        self.to - self.from
+        self.regularity.map_or(self.to - self.from, |regularity| regularity.deviation)
     }
 }
 

@@ -45,6 +45,17 @@ pub struct StatisticsRow {
     pub summary: DurationStatistics,
     /// The parts that the total consists of.
     pub parts: Vec<WaitPart>,
+    /// Other numbers about the row's spans.
+    pub counts: Vec<RowCount>,
+}
+
+/// A number about the spans of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RowCount {
+    /// The name of the number.
+    pub name: &'static str,
+    /// The value of the number.
+    pub count: u64,
 }
 
 /// A part of the total of a row.

@@ -50,6 +50,7 @@
 
 mod color;
 mod findings;
+mod last;
 mod layout;
 mod listing;
 mod page;
@@ -60,8 +61,10 @@ mod value;
 
 pub use color::COLORS;
 pub use findings::{
-    FindingsFormat, FindingsText, headline, rule_arguments, write_findings, write_findings_json,
+    FindingsFormat, FindingsText, headline, nothing_to_choose, rule_arguments, write_findings,
+    write_findings_json,
 };
+pub use last::LastLines;
 pub use layout::{columns, fit, fold, table, tied};
 pub use listing::{LISTING_VERSION, Listing, ListingFormat};
 pub use page::TIE;

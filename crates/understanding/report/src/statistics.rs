@@ -117,6 +117,13 @@ fn lengths(statistics: &StatisticsTable, format: TableFormat) -> Vec<Column<'_>>
     let shown = values.into_iter().filter(|(_, is_brief, _)| *is_brief || !format.brief);
     columns.extend(shown.map(|(title, _, of)| value(title, of)));
     columns.push(("worst at", Box::new(move |row| format.time.text(row.summary.worst_at))));
+    let counts = statistics.rows.first().map_or(&[][..], |row| &row.counts);
+    for (number, count) in counts.iter().enumerate() {
+        let of = move |row: &StatisticsRow| {
+            row.counts.get(number).map_or(String::new(), |it| it.count.to_string())
+        };
+        columns.push((count.name, Box::new(of)));
+    }
     let parts = statistics.rows.first().filter(|_| !format.brief).map_or(&[][..], |row| &row.parts);
     for (number, part) in parts.iter().enumerate() {
         let of = move |row: &StatisticsRow| {
@@ -166,8 +173,12 @@ mod tests {
             .zip(0..)
             .for_each(|(value, at)| distribution.add(Nanos(value), Time(at)));
         let summary = distribution.summary().unwrap();
-        let row =
-            StatisticsRow { labels: vec!["mo\x1btor/7".into()], summary: summary.clone(), parts: Vec::new() };
+        let row = StatisticsRow {
+            labels: vec!["mo\x1btor/7".into()],
+            summary: summary.clone(),
+            parts: Vec::new(),
+            counts: Vec::new(),
+        };
         StatisticsTable {
             measure: "slices",
             unit: "slice",

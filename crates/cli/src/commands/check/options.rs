@@ -1,14 +1,13 @@
 //! The options of `sordino check`, its limits and its CPUs.
 
-use super::load::is_source;
-use super::names;
 use crate::Failure;
 use crate::commands::shield;
 use crate::failure::UNUSABLE;
 use crate::quantities::duration;
+use crate::terminal::remark;
 use clap::{Args, ValueEnum};
 use sordino_check::loads::Load;
-use sordino_check::{Limits, TimeLimit};
+use sordino_check::{CheckRequest, Limits, TimeLimit, is_source, step_names};
 use sordino_sched::{CpuList, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -99,7 +98,7 @@ impl LoadName {
 }
 
 fn step_name(text: &str) -> Result<String, String> {
-    let names = names();
+    let names = step_names();
     if names.contains(&text) {
         Ok(text.to_owned())
     } else {
@@ -119,6 +118,26 @@ impl Options {
     /// Returns true if this step is to be made.
     pub(super) fn has(&self, step: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == step)
+    }
+
+    /// Returns the check that is requested. Moves this process into the shield if it measures shielded CPUs.
+    pub(super) fn request(&self) -> Result<CheckRequest, Failure> {
+        let limits = self.limits()?;
+        let (online, cpus) = cpus(self)?;
+        Ok(CheckRequest {
+            cpus,
+            online,
+            duration: self.duration,
+            loads: self.load.loads().to_vec(),
+            source: self.source.clone(),
+            limits,
+            only: self.only.clone(),
+            default_system: self.default_system,
+            output: self.output.clone(),
+            command: std::env::args().collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            began: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        })
     }
 
     /// Refuses options that would have no effect.
@@ -152,7 +171,7 @@ impl Options {
     }
 
     /// Returns the limits of the measurements; refuses one that no step could check.
-    pub(super) fn limits(&self) -> Result<Limits, Failure> {
+    fn limits(&self) -> Result<Limits, Failure> {
         self.refuse_contradictions()?;
         let mut limits = self.thresholds.as_deref().map(thresholds).transpose()?.unwrap_or_default();
         for (_, time, steps) in self.given_limits() {
@@ -175,7 +194,7 @@ impl Options {
 fn thresholds(file: &Path) -> Result<Limits, Failure> {
     let bad = |error: String| Failure::new(UNUSABLE, format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
-    let limits = Limits::parse(&text, &names()).map_err(|error| bad(error.to_string()))?;
+    let limits = Limits::parse(&text, &step_names()).map_err(|error| bad(error.to_string()))?;
     match limits.steps.keys().find(|step| !TIMED.contains(&step.as_str())) {
         Some(step) => Err(bad(format!("[{step}]: that step measures no times; {} do", TIMED.join(", ")))),
         None => Ok(limits),
@@ -184,7 +203,7 @@ fn thresholds(file: &Path) -> Result<Limits, Failure> {
 
 /// Returns the CPUs that are online, and those to measure. Moves this process into the shield if it measures shielded
 /// CPUs.
-pub(super) fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
+fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
     let online = CpuList::online()?;
     let shielded =
         shield::current().map(|shield| shield.request.cpus).unwrap_or_default().intersection(&online);
@@ -204,7 +223,7 @@ pub(super) fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
         return Err(Failure::new(UNUSABLE, text));
     }
     if cpus.overlaps(&shielded) {
-        shield::go_to(cpus.as_slice().first().copied())?;
+        sordino_shield::go_to(cpus.as_slice().first().copied(), &remark)?;
     }
     Ok((online, cpus))
 }

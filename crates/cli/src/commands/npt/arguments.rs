@@ -2,13 +2,11 @@
 
 use super::{Options, contradiction};
 use crate::Failure;
-use crate::commands::shield;
 use crate::failure::UNUSABLE;
 use crate::quantities::size;
-use sordino_npt::{Body, Plan};
-use sordino_peers::provider::ProviderKind;
-use sordino_sched::{CpuList, MemoryLock, Policy, Right};
-use std::path::PathBuf;
+use crate::terminal::remark;
+use sordino_npt::{Body, Plan, Sink, may_lock_memory, permitted_policy};
+use sordino_sched::CpuList;
 
 /// A part of the work of each loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,31 +35,6 @@ pub(super) fn body(text: &str) -> Result<Part, String> {
     }
 }
 
-/// The tracer whose tracepoint the loop hits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sink {
-    Sordino,
-    TraceMarker(Option<PathBuf>),
-    /// Another tracer's tracepoint, in this library, or in one that is built if none is given.
-    Provider(ProviderKind, Option<PathBuf>),
-}
-
-pub(super) fn sink(text: &str) -> Result<Sink, String> {
-    match text.split_once('=') {
-        None if text == "sordino" => Ok(Sink::Sordino),
-        None if text == "trace_marker" => Ok(Sink::TraceMarker(None)),
-        None if text == "lttng" => Ok(Sink::Provider(ProviderKind::Lttng, None)),
-        None if text == "usdt" => Ok(Sink::Provider(ProviderKind::Usdt, None)),
-        Some(("trace_marker", file)) if !file.is_empty() => Ok(Sink::TraceMarker(Some(file.into()))),
-        // --compare builds the library once and passes its path.
-        Some(("lttng", file)) if !file.is_empty() => {
-            Ok(Sink::Provider(ProviderKind::Lttng, Some(file.into())))
-        }
-        Some(("usdt", file)) if !file.is_empty() => Ok(Sink::Provider(ProviderKind::Usdt, Some(file.into()))),
-        _ => Err("expected sordino, lttng, usdt, trace_marker or trace_marker=FILE".to_owned()),
-    }
-}
-
 pub(super) fn frequency(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(frequency) if frequency.is_finite() && frequency > 0.0 => Ok(frequency),
@@ -76,8 +49,8 @@ pub(super) fn plan(options: &Options) -> Result<(CpuList, Plan), Failure> {
     let unlimited = options.duration.is_some();
     let plan = Plan {
         cpu: None,
-        policy: policy(options.prio),
-        lock_memory: may_lock_memory(),
+        policy: permitted_policy(options.prio, &remark),
+        lock_memory: may_lock_memory(&remark),
         loops: options.loops.unwrap_or(if unlimited { u64::MAX } else { 10_000_000 }),
         duration: options.duration,
         warm_up: options.warm_up,
@@ -125,7 +98,7 @@ pub(super) fn cpus(options: &Options) -> Result<CpuList, Failure> {
     let online = CpuList::online()?;
     let cpus = match &options.cpu {
         Some(cpus) => cpus.clone(),
-        None => CpuList::new(shield::measured_cpu()?),
+        None => CpuList::new(sordino_shield::measured_cpu()?),
     };
     let offline = cpus.without(&online);
     match offline.as_slice() {
@@ -135,47 +108,17 @@ pub(super) fn cpus(options: &Options) -> Result<CpuList, Failure> {
     }
 }
 
-fn policy(priority: u8) -> Policy {
-    if priority == 0 {
-        return Policy::Other;
-    }
-    // A thread of its own tries it, so that this one keeps its policy.
-    let try_it = std::thread::spawn(move || sordino_sched::set_policy(Policy::Fifo(priority)).is_ok());
-    if try_it.join().unwrap_or(false) {
-        return Policy::Fifo(priority);
-    }
-    message!(
-        "sordino: no right to real-time priority: measuring an ordinary thread ({}, or raise ulimit -r)",
-        Right::Schedule.remedy()
-    );
-    Policy::Other
-}
-
-/// Locks this process's memory, and returns true if that is permitted.
-fn may_lock_memory() -> bool {
-    let result = sordino_sched::lock_memory(MemoryLock::All);
-    if let Err(error) = &result {
-        message!(
-            "sordino: memory stays unlocked, page faults may show: {error} ({}, or raise ulimit -l)",
-            Right::LockMemory.remedy()
-        );
-    }
-    result.is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn bodies_and_sinks_are_read_or_refused_with_what_there_is() {
+    fn bodies_are_read_or_refused_with_what_there_is() {
         assert_eq!(body("memory=64K"), Ok(Part::Other(Body::Memory(65_536))));
         assert_eq!(body("empty"), Ok(Part::Other(Body::Empty)));
         for bad in ["", "memory=", "memory=0", "memory=2G", "syscall=3", "memory=-1"] {
             assert!(body(bad).is_err(), "{bad}");
         }
-        assert_eq!(sink("trace_marker=/x"), Ok(Sink::TraceMarker(Some("/x".into()))));
-        assert!(sink("trace_marker=").is_err() && sink("dtrace").is_err());
     }
 
     #[test]

@@ -1,21 +1,19 @@
 //! `sordino npt --compare` and `--find-max-rate`: the loop under each tracer in turn.
 
-use super::scratch::Scratch;
 use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::signals;
+use crate::signals::Stop;
 use crate::terminal::{answer, layout_columns};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_contest::{
     ComparedTracer, DEFAULT_LENGTH, LoopStage, Rounds, TracerComparison, compare, highest_rates, rates_json,
     rates_text,
 };
 use sordino_event::text::count;
+use sordino_guard::Scratch;
 use sordino_report::table as report_table;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,7 +47,8 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
     }
     let outputs =
         [Output::of("--output", options.output.as_ref())?, Output::of("--plot", options.plot.as_ref())?];
-    let stop = signals::stop()?;
+    // The loops and recorders receive Ctrl-C, too.
+    let stop = Stop::new()?;
     let mut scratch = Scratch::new()?;
     let mut stage = stage(options, &mut scratch)?;
     let mut progress = Progress::new(false);
@@ -57,7 +56,7 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
     let about =
         format!("{}, interleaved, of {}; {}", count(number, "round"), words.join(" "), stage.describe());
     let rounds = Rounds { tracers, number, words };
-    let comparison = compare(&mut stage, &rounds, |what| progress.doing(what), || is_stopped(&stop));
+    let comparison = compare(&mut stage, &rounds, |what| progress.doing(what), || stop.is_requested());
     if let Some(round) = comparison.interrupted {
         message!("sordino: interrupted in round {round}: results of the rounds before");
     }
@@ -67,12 +66,13 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
 
 pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
     let mut output = Output::of("--output", options.output.as_ref())?;
-    let stop = signals::stop()?;
+    // The loops and recorders receive Ctrl-C, too.
+    let stop = Stop::new()?;
     let mut scratch = Scratch::new()?;
     let mut stage = stage(options, &mut scratch)?;
     let mut progress = Progress::new(false);
     let length = options.duration.unwrap_or(DEFAULT_LENGTH);
-    let all = highest_rates(&mut stage, length, |what| progress.doing(what), || is_stopped(&stop));
+    let all = highest_rates(&mut stage, length, |what| progress.doing(what), || stop.is_requested());
     progress.clear();
     let about = format!("each rate kept for {length:?}; {}", stage.describe());
     let text =
@@ -110,12 +110,6 @@ fn count_ours(directory: &Path) -> Result<u64, Failure> {
     })?;
     recording.close()?;
     Ok(count)
-}
-
-/// Returns true after Ctrl-C; the loops and recorders received it, too.
-fn is_stopped(stop: &OwnedFd) -> bool {
-    let mut stop = [PollFd::new(stop, PollFlags::IN)];
-    poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 fn report(

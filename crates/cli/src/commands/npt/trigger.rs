@@ -1,19 +1,20 @@
 //! The flight recorder of `sordino npt --trigger`, which explains the gap that ended the loop.
 
 use super::Options;
-use super::arguments::{Part, Sink};
+use super::arguments::Part;
 use crate::Failure;
 use crate::commands::demo::KERNEL;
 use crate::commands::explain::{explain, format};
 use crate::commands::record;
 use crate::failure::{NO, UNUSABLE};
-use crate::privilege::is_root;
 use crate::terminal::{print, show};
 use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
 use sordino_event::Nanos;
+use sordino_npt::Sink;
 use sordino_report::{write_findings, write_findings_json};
+use sordino_sched::is_root;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

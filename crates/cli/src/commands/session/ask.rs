@@ -1,21 +1,21 @@
 //! The commands that send a request to a session's recorder: `sordino snapshot`, `rotate`, `enable`, `disable`,
 //! `attach`, `stop`, `destroy`.
 
-use super::place::{Life, Place};
-use super::text::{lines, recordings};
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
-use crate::missing;
 use crate::progress::Progress;
 use crate::quantities::{duration, pid};
 use crate::terminal::{answer, show};
 use clap::Args;
 use serde_json::json;
+use sordino_collect::text::missing as missing_text;
 use sordino_collect::{Kind, Shortfall, UnwrittenData};
 use sordino_event::text::printable;
+use sordino_manager::text::{lines, shown};
+use sordino_manager::{Life, SessionPlace};
 use sordino_report::tied;
 use sordino_session::{Reply, Request};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ pub(crate) fn rotate(options: &RotateOptions) -> Result<ExitCode, Failure> {
 /// Requests that a recording be completed, which may take long; so it first checks that the recorder replies. Prints
 /// the recording's path.
 fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failure> {
-    let place = Place::of(name)?;
+    let place = SessionPlace::of(name)?;
     place.ask(&Request::Status)?;
     let reply = {
         let mut progress = Progress::new(true);
@@ -140,7 +140,7 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
         reply.to_string() + "\n"
     } else {
         let read = tied(&format!("sordino explain {path}"));
-        format!("{}{path}\n  read it with: {read}\n", missing::line(&missing))
+        format!("{}{path}\n  read it with: {read}\n", missing_text(&missing))
     };
     answer(&text, json)?;
     Ok(verdict(&missing))
@@ -164,7 +164,7 @@ pub(crate) fn attach(options: &AttachOptions) -> Result<ExitCode, Failure> {
 }
 
 fn done(name: &str, request: &Request) -> Result<ExitCode, Failure> {
-    match Place::of(name)?.ask(request)? {
+    match SessionPlace::of(name)?.ask(request)? {
         Reply::Done => Ok(ExitCode::SUCCESS),
         // Programs that start later may have the missing tracepoints or fields.
         Reply::Changed { rules } => {
@@ -183,7 +183,7 @@ fn unexpected(reply: &Reply) -> Failure {
 }
 
 pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
-    let place = Place::of(&options.name)?;
+    let place = SessionPlace::of(&options.name)?;
     let (missing, shortfall) = end(&place, !options.no_snapshot)?;
     let output = place.definition()?.output;
     let written: Vec<PathBuf> = [Kind::Chunk, Kind::Snapshot]
@@ -199,15 +199,29 @@ pub(crate) fn stop(options: &StopOptions) -> Result<ExitCode, Failure> {
         .to_string()
             + "\n"
     } else {
-        missing::line(&missing) + &recordings(&place.name, &output, &written) + &lines(&shortfall)
+        missing_text(&missing) + &recordings(&place.name, &output, &written) + &lines(&shortfall)
     };
     answer(&text, options.json)?;
     Ok(verdict(&missing))
 }
 
+/// Returns the recordings of a session that has ended, with its directory.
+fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> String {
+    let mut text = format!("session '{name}' is stopped; in {}:\n", shown(output));
+    for path in recordings {
+        text += &format!("  {}\n", shown(Path::new(path.file_name().unwrap_or_default())));
+    }
+    match recordings.last() {
+        Some(last) => {
+            text + &format!("read the last with: {}\n", tied(&format!("sordino explain {}", shown(last))))
+        }
+        None => text + "  nothing\n",
+    }
+}
+
 /// Ends the recorder and waits until everything is written. Returns the data that could not be written, and the
 /// shortfall of the session.
-fn end(place: &Place, snapshot: bool) -> Result<(UnwrittenData, Shortfall), Failure> {
+fn end(place: &SessionPlace, snapshot: bool) -> Result<(UnwrittenData, Shortfall), Failure> {
     place.ask(&Request::Status)?;
     let mut progress = Progress::new(true);
     progress.doing("completing the recordings");
@@ -220,7 +234,7 @@ fn end(place: &Place, snapshot: bool) -> Result<(UnwrittenData, Shortfall), Fail
 }
 
 pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
-    let place = Place::of(&options.name)?;
+    let place = SessionPlace::of(&options.name)?;
     let missing = match place.life()? {
         Life::Running => end(&place, !options.no_snapshot)?.0,
         _ => UnwrittenData::default(),
@@ -229,6 +243,6 @@ pub(crate) fn destroy(options: &DestroyOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::new(UNUSABLE, format!("session '{}' was started again meanwhile", place.name)));
     };
     place.remove()?;
-    show(&missing::line(&missing))?;
+    show(&missing_text(&missing))?;
     Ok(verdict(&missing))
 }

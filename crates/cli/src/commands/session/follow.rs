@@ -1,6 +1,5 @@
 //! The live reader of a session, `sordino events --follow`.
 
-use super::place::{Life, Place};
 use crate::Failure;
 use crate::commands::events::{Sieve, Wanted, is_read};
 use crate::failure::UNUSABLE;
@@ -9,6 +8,7 @@ use sordino_collect::{Directory, Summary};
 use sordino_ctf::read::Stream;
 use sordino_dirfd::Dir;
 use sordino_event::{Event, Step, Time};
+use sordino_manager::{Life, SessionPlace};
 use sordino_report::{Listing, ListingFormat};
 use sordino_session::{Reply, Request};
 use sordino_timeline::Item;
@@ -35,7 +35,7 @@ pub(crate) fn follow(
     wanted: &Wanted,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let place = Place::of(name)?;
+    let place = SessionPlace::of(name)?;
     let Some(_lock) = place.lock_to_follow()? else {
         return Err(Failure::new(
             UNUSABLE,
@@ -64,7 +64,7 @@ pub(crate) fn follow(
 }
 
 /// Returns true if a session ends within ten seconds: it may have much to complete.
-fn ends(place: &Place) -> Result<bool, Failure> {
+fn ends(place: &SessionPlace) -> Result<bool, Failure> {
     for _ in 0..80 {
         if place.life()? != Life::Running {
             return Ok(true);
@@ -79,7 +79,7 @@ struct Piece(PathBuf);
 
 impl Piece {
     /// Requests the events since the last request; `None` if the session has ended.
-    fn next(place: &Place) -> Result<Option<Self>, Failure> {
+    fn next(place: &SessionPlace) -> Result<Option<Self>, Failure> {
         match place.ask(&Request::Live) {
             Ok(Reply::Written { directory, .. }) => Ok(Some(Self(directory))),
             Ok(other) => Err(Failure::new(
@@ -87,7 +87,7 @@ impl Piece {
                 format!("the session's recorder is another version of sordino: it replied {other:?}"),
             )),
             Err(_) if ends(place)? => Ok(None),
-            Err(failure) => Err(failure),
+            Err(error) => Err(error.into()),
         }
     }
 

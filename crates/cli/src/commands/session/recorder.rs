@@ -1,17 +1,16 @@
 //! The recorder of a session, `sordino session-recorder`, which `sordino start` runs.
 
-use super::place::Place;
-use super::start::{Options, READY, recording};
-use crate::commands::{guard, shield};
-use crate::missing;
+use super::start::{Options, recording};
 use crate::privilege::target;
-use crate::terminal::show_as_message;
+use crate::terminal::{remark, show_as_message};
 use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use sd_notify::{NotifyState, notify};
 use sordino_collect::Programs;
+use sordino_collect::text::missing;
 use sordino_inspect::rights::keep_needed_rights;
+use sordino_manager::{READY, SessionPlace};
 use sordino_session::keep_session;
 use std::fs::File;
 use std::io::Write;
@@ -36,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     // This process holds the lock alone: a command that it starts may outlive it.
     let _lock = fcntl_dupfd_cloexec(stdin(), 3)?;
     dup2_stdin(File::open("/dev/null")?)?;
-    let place = Place::make(&options.name)?;
+    let place = SessionPlace::make(&options.name)?;
     let mut starter = Some(match options.foreground {
         true => Starter::Foreground,
         false => Starter::Shell(go_to_the_background(&place)?),
@@ -51,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Leaves the shell's session, its terminal and its output. Returns standard output as it was, the pipe to `sordino
 /// start`.
-fn go_to_the_background(place: &Place) -> Result<File, Failure> {
+fn go_to_the_background(place: &SessionPlace) -> Result<File, Failure> {
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
     // A command that it starts has its output there, too, and none of the shell's files.
     dup2_stdout(&place.log()?)?;
@@ -81,23 +80,23 @@ impl Starter {
 
 fn record(
     options: &Options,
-    place: &Place,
+    place: &SessionPlace,
     write_now: BorrowedFd<'_>,
     starter: &mut Option<Starter>,
 ) -> Result<(), Failure> {
     let owner = target(options.what.as_user.as_deref())?;
     let mut recording = options.recording(place, owner.as_ref())?;
-    let back = shield::keep_off(options.what.collector_cpu)?;
+    let back = sordino_shield::keep_off(options.what.collector_cpu, &remark)?;
     if let Programs::Command(command) = &mut recording.programs {
         command.prefix.splice(0..0, back);
     }
     let stop: OwnedFd = signals::stop()?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(guard::start()?) };
+    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let ready = || starter.take().into_iter().for_each(|starter| starter.ready(options));
     let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
-    show_as_message(&missing::line(&kept.missing));
+    show_as_message(&missing(&kept.missing));
     kept.shortfall.lines().iter().for_each(|line| message!("sordino: {line}"));
     if let Some(status) = kept.status {
         message!("sordino: the command has ended, {status}");

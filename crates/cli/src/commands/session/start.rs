@@ -1,8 +1,6 @@
 //! The command `sordino start`.
 
-use super::place::{Definition, Place};
 use crate::Failure;
-use crate::commands::guard;
 use crate::failure::UNUSABLE;
 use crate::quantities::{duration, size};
 use crate::record_options::RecordOptions;
@@ -12,15 +10,11 @@ use clap::Args;
 use sordino_collect::{
     End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
 };
-use sordino_dirfd::Dir;
-use sordino_registration::environment::{RESERVE, SESSION, UNRECORDED};
+use sordino_manager::{Definition, SessionPlace, become_recorder, begin};
 use sordino_session::{Reply, Request};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Start a session: a recording that outlives this shell
@@ -137,7 +131,7 @@ impl Options {
     /// Returns the recorder's options for this session.
     pub(super) fn recording(
         &self,
-        place: &Place,
+        place: &SessionPlace,
         owner: Option<&crate::privilege::Target>,
     ) -> Result<Recording, Failure> {
         let output = self.output.clone().unwrap_or_else(|| format!("sordino-{}", self.name).into());
@@ -165,8 +159,8 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    guard::expect_own_program()?;
-    let place = Place::make(&options.name)?;
+    sordino_guard::expect_own_program()?;
+    let place = SessionPlace::make(&options.name)?;
     let name = &place.name;
     let Some(lock) = place.lock()? else {
         let known = format!(
@@ -176,8 +170,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let (is_new, before) = (place.is_new()?, place.definition().ok());
     let started = define(options, &place).and_then(|definition| match options.foreground {
-        true => become_recorder(&place, &definition, lock),
-        false => begin(&place, &definition, &lock),
+        true => become_recorder(&place, &definition, lock).map_err(Failure::from),
+        false => begin(&place, &definition, &lock).map_err(Failure::from),
     });
     if started.is_err() {
         // If starting fails, a new session is removed and an existing one is restored. A session whose definition is
@@ -203,7 +197,7 @@ pub(super) fn recording(options: &Options) -> String {
 
 /// Prints which of the running programs could not be recorded, and which rules match none of their tracepoints. The
 /// session continues if its recorder does not reply.
-fn tell_of_programs(place: &Place) {
+fn tell_of_programs(place: &SessionPlace) {
     let Ok(Reply::Status(status)) = place.ask(&Request::Status) else { return };
     status.notes.iter().for_each(|note| message!("  {note}"));
     let rules = &status.shortfall.rules;
@@ -214,7 +208,7 @@ fn tell_of_programs(place: &Place) {
 }
 
 /// Returns the session's definition: from the typed options or, if there are none, the previous one.
-fn define(options: &Options, place: &Place) -> Result<Definition, Failure> {
+fn define(options: &Options, place: &SessionPlace) -> Result<Definition, Failure> {
     let typed = std::env::args_os().skip_while(|argument| argument != "start").skip(1);
     let arguments = without_foreground(without_color(typed));
     let only_name = arguments.len() == 1;
@@ -250,57 +244,3 @@ fn without_foreground(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
         })
         .collect()
 }
-
-/// Replaces this process by the recorder; returns only if that fails.
-fn become_recorder(place: &Place, definition: &Definition, lock: File) -> Result<(), Failure> {
-    let directory = working_directory(place, definition)?;
-    Err(recorder(definition, &directory, &["--foreground"]).stdin(lock).exec().into())
-}
-
-/// Starts the recorder, which holds the session's lock from its first instruction on, and waits until it records.
-fn begin(place: &Place, definition: &Definition, lock: &File) -> Result<(), Failure> {
-    let directory = working_directory(place, definition)?;
-    let mut command = recorder(definition, &directory, &[]);
-    let mut child = command.stdin(lock.try_clone()?).stdout(Stdio::piped()).stderr(place.log()?).spawn()?;
-    let Some(stdout) = child.stdout.take() else { return Ok(()) };
-    let mut answer = BufReader::new(stdout);
-    let mut line = String::new();
-    answer.read_line(&mut line)?;
-    if line == READY {
-        return Ok(());
-    }
-    answer.read_to_string(&mut line)?;
-    child.wait()?;
-    let line = line.trim_end();
-    let reason = match line {
-        "" => format!("its recorder ended: {}", place.log_end().unwrap_or_default()),
-        reason => reason.to_owned(),
-    };
-    Err(Failure::new(UNUSABLE, reason))
-}
-
-/// Returns the recorder's command, without its standard files; it starts in `directory`.
-fn recorder(definition: &Definition, directory: &Dir, mode: &[&str]) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("sordino").arg("session-recorder").args(mode).args(&definition.arguments);
-    command.current_dir(directory.proc_path()).env_remove(SESSION).env(RESERVE, UNRECORDED);
-    command
-}
-
-/// Opens the directory in which the session was started. Its path had no symbolic links then; if it has one now, it
-/// leads to another directory, and is refused.
-fn working_directory(place: &Place, definition: &Definition) -> Result<Dir, Failure> {
-    let path = &definition.directory;
-    let directory = Dir::open(path).ok();
-    let is_same =
-        |directory: &Dir| std::fs::read_link(directory.proc_path()).is_ok_and(|found| found == *path);
-    directory.filter(is_same).ok_or_else(|| {
-        let (name, path) = (&place.name, path.display());
-        let text =
-            format!("session '{name}' was started in {path}, which does not exist any more: start it again with its options");
-        Failure::new(UNUSABLE, text)
-    })
-}
-
-/// The line that the recorder writes to `sordino start` when it records.
-pub(super) const READY: &str = "ready\n";

@@ -1,14 +1,10 @@
 //! The command `sordino status`.
 
-use super::known::Known;
-use super::place::{Life, Place};
-use super::text;
 use crate::Failure;
 use crate::terminal::answer;
 use clap::Args;
-use serde_json::{Value, json};
-use sordino_collect::{Directory, user_events_so_far};
-use sordino_session::{Reply, Request};
+use serde_json::json;
+use sordino_manager::{SessionPlace, as_json, counted, look, sessions, text};
 use std::process::ExitCode;
 
 /// Show the state of sessions
@@ -26,7 +22,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let known = match &options.name {
-        Some(name) => vec![counted(look(Place::of(name)?))],
+        Some(name) => vec![counted(look(SessionPlace::of(name)?))],
         None => sessions(),
     };
     let text = if options.json {
@@ -40,44 +36,4 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     answer(&text, options.json)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns this user's sessions.
-pub(crate) fn sessions() -> Vec<Known> {
-    Place::all().into_iter().map(look).collect()
-}
-
-fn look(place: Place) -> Known {
-    let life = place.life().unwrap_or(Life::Died);
-    let reply = (life == Life::Running).then(|| place.ask(&Request::Status));
-    let (status, silent) = match reply {
-        Some(Ok(Reply::Status(status))) => (Some(*status), None),
-        Some(Ok(other)) => {
-            (None, Some(format!("its recorder is another version of sordino: it replied {other:?}")))
-        }
-        Some(Err(failure)) => (None, Some(failure.text().to_owned())),
-        None => (None, None),
-    };
-    Known { place, life, status, silent }
-}
-
-/// Adds the number of events in the recording that is being written: it takes time, which only a user who asks for one
-/// session waits for.
-fn counted(mut known: Known) -> Known {
-    let recordings = known.status.iter_mut().flat_map(|status| &mut status.recordings);
-    for recording in recordings.filter(|recording| !recording.finished) {
-        let directory = Directory::open(&recording.directory).ok();
-        recording.user_events_so_far = directory.and_then(|directory| user_events_so_far(&directory));
-    }
-    known
-}
-
-pub(crate) fn as_json(known: &Known) -> Value {
-    let state = match known.life {
-        Life::Running => "running",
-        Life::Stopped => "stopped",
-        Life::Died => "died",
-    };
-    let output = known.place.definition().ok().map(|definition| definition.output);
-    json!({ "name": known.place.name, "state": state, "output": output, "silent": known.silent, "status": known.status })
 }

@@ -58,7 +58,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let owner = target(options.as_user.as_deref())?;
     let (program, arguments) = options.command.split_first().ok_or_else(|| bad("no command".to_owned()))?;
-    if let Err(error) = sordino_session::command::find(program.as_ref()) {
+    if let Err(error) = sordino_sched::find_program(program.as_ref()) {
         return Err(Failure::new(NOT_FOUND, format!("{}: {error}", program.display())));
     }
     shield.take_in(std::process::id())?;

@@ -45,7 +45,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// Ends the line with a newline.
+    /// Ends the current line.
     pub(super) fn end(self) {
         self.0.push(b'\n');
     }

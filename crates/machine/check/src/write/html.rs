@@ -1,8 +1,9 @@
 //! Writes a self-contained page: without scripts, fonts or images from elsewhere.
 
-use super::{escape, plot};
+use super::escape;
 use crate::limits::time;
-use crate::{CheckStep, Line, Report, Verdict};
+use crate::{CheckStep, Line, Measurement, Report, Verdict};
+use sordino_draw::{COLORS, LatencyLine, PICTURES, latency};
 use sordino_event::text::count;
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ pub fn html(report: &Report, limit: impl Fn(&str) -> Option<f64>) -> String {
     let _ = write!(
         page,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>Is this machine fit for real time?</h1>\n"
+         <title>{title}</title>\n<style>\n{STYLE}{PICTURES}</style></head>\n<body>\n<h1>Is this machine fit for real time?</h1>\n"
     );
     let (class, answer) = if report.has_failed() { ("fail", "No") } else { ("pass", "Nothing failed") };
     let _ =
@@ -86,7 +87,7 @@ fn section(step: &CheckStep, limit: Option<f64>, page: &mut String) {
         let _ = writeln!(page, "<p class=\"next\"><b>Next:</b> <code>{}</code></p>", escape(next));
     }
     table(&step.lines, page);
-    page.push_str(&plot::svg(&step.title, &step.measurements, limit));
+    page.push_str(&latency(&step.title, &lines(step), limit));
     figures(step, page);
     if let Some(explained) = &step.explained {
         let _ = writeln!(page, "<p><b>Explained:</b> {}</p>", escape(&explained.headline));
@@ -109,6 +110,16 @@ fn section(step: &CheckStep, limit: Option<f64>, page: &mut String) {
         page.push_str("</pre></details>\n");
     }
     page.push_str("</section>\n");
+}
+
+/// Returns the lines of a step's plot, one for each of its measurements.
+fn lines(step: &CheckStep) -> Vec<LatencyLine> {
+    let line = |measurement: &Measurement| {
+        let bins = measurement.times.histogram.iter().map(|bin| (bin.low_ns, bin.high_ns, bin.count));
+        let longest_ns = measurement.times.maximum_ns;
+        LatencyLine { name: measurement.what.clone(), longest_ns, bins: bins.collect() }
+    };
+    step.measurements.iter().map(line).collect()
 }
 
 /// Writes the lines that disturb, and the others folded.
@@ -164,8 +175,8 @@ fn figures(step: &CheckStep, page: &mut String) {
         let times = &measurement.times;
         let _ = write!(
             page,
-            "<tr><td><i class=\"key c{}\"></i></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
-            index % plot::COLOURS,
+            "<tr><td><svg class=\"key\" viewBox=\"0 0 8 8\"><rect class=\"c{}\" width=\"8\" height=\"8\"/></svg></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+            index % COLORS,
             escape(&measurement.what),
             times.count,
             time(times.minimum_ns),

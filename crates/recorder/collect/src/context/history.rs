@@ -1,6 +1,7 @@
 //! The observed attributes of threads, in order of observation.
 
 use sordino_inspect::context::{Attribute, Observation, ThreadIds};
+use sordino_ring::number::Ticks;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies an attribute of a thread; a later [`Attribute`] of the same key replaces the earlier one. The number is its
@@ -29,7 +30,7 @@ impl History {
     }
 
     /// Records the end of all known threads that are not in `threads`.
-    pub(super) fn end_others(&mut self, threads: &[ThreadIds], at: u64) {
+    pub(super) fn end_others(&mut self, threads: &[ThreadIds], at: Ticks) {
         let there: BTreeSet<_> = threads.iter().copied().collect();
         let ended: BTreeSet<_> =
             self.known.keys().map(|(thread, ..)| *thread).filter(|thread| !there.contains(thread)).collect();
@@ -54,7 +55,7 @@ impl History {
     }
 
     /// Returns the attributes that were current at `timestamp`, and all later observations.
-    pub(super) fn since(&self, timestamp: u64) -> Vec<Observation> {
+    pub(super) fn since(&self, timestamp: Ticks) -> Vec<Observation> {
         let mut held = BTreeMap::new();
         let mut newer = Vec::new();
         for observation in &self.observations {
@@ -92,7 +93,7 @@ mod tests {
     const TWO: ThreadIds = ThreadIds { pid: 1, tid: 2, vtid: 2 };
 
     fn named(at: u64, thread: ThreadIds, name: &str) -> Observation {
-        Observation { at, thread, attribute: Attribute::Comm(name.to_owned()) }
+        Observation { at: Ticks(at), thread, attribute: Attribute::Comm(name.to_owned()) }
     }
 
     #[test]
@@ -103,8 +104,8 @@ mod tests {
         }
         assert_eq!(history.rotate(), [named(1, ONE, "a"), named(3, TWO, "b"), named(4, ONE, "c")]);
         assert_eq!(history.rotate(), [named(4, ONE, "c"), named(3, TWO, "b")]);
-        history.end_others(&[TWO], 11);
-        let end = Observation { at: 11, thread: ONE, attribute: Attribute::End };
+        history.end_others(&[TWO], Ticks(11));
+        let end = Observation { at: Ticks(11), thread: ONE, attribute: Attribute::End };
         assert_eq!(history.rotate(), [named(4, ONE, "c"), named(3, TWO, "b"), end]);
         assert_eq!(history.rotate(), [named(3, TWO, "b")]);
     }
@@ -115,11 +116,14 @@ mod tests {
         for observation in [named(1, ONE, "a"), named(2, TWO, "b"), named(5, ONE, "c")] {
             history.take(observation);
         }
-        history.end_others(&[ONE], 6);
-        let end = Observation { at: 6, thread: TWO, attribute: Attribute::End };
-        assert_eq!(history.since(3), [named(3, ONE, "a"), named(3, TWO, "b"), named(5, ONE, "c"), end]);
-        assert_eq!(history.since(7), [named(7, ONE, "c")]);
-        assert_eq!(history.since(0), history.observations);
+        history.end_others(&[ONE], Ticks(6));
+        let end = Observation { at: Ticks(6), thread: TWO, attribute: Attribute::End };
+        assert_eq!(
+            history.since(Ticks(3)),
+            [named(3, ONE, "a"), named(3, TWO, "b"), named(5, ONE, "c"), end]
+        );
+        assert_eq!(history.since(Ticks(7)), [named(7, ONE, "c")]);
+        assert_eq!(history.since(Ticks(0)), history.observations);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reads the current attributes of a program's threads from `/proc` and from the program's table of annotations.
 
-use super::Contexts;
+use super::kinds::Contexts;
 use crate::program::Traced;
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;

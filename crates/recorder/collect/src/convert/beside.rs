@@ -1,8 +1,8 @@
 //! Writes the recorder's own observations as streams beside the kernel's events.
 
-use super::KernelTrace;
-use crate::Error;
+use super::trace::KernelTrace;
 use crate::directory::{Directory, KERNEL};
+use crate::error::Error;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::Observation;
 use sordino_inspect::dump;

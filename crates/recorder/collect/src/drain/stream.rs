@@ -1,11 +1,15 @@
 //! One ring and its output: a file, or copies.
 
-use super::Now;
 use crate::output::{Output, UnwrittenData};
+use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
+use sordino_ring::number::Ticks;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
 use std::time::{Duration, Instant};
+
+/// Returns the present timestamp in the recording's clock.
+pub type Now = fn() -> Ticks;
 
 /// A ring, and the file that it is written to.
 #[derive(Debug)]
@@ -43,8 +47,8 @@ impl Stream {
     }
 
     /// Returns the ring's CPU; `None` for the shared ring.
-    pub(super) fn cpu(&self) -> Option<u32> {
-        self.reader.cpu()
+    pub(super) fn cpu(&self) -> Option<Cpu> {
+        self.reader.cpu().map(Cpu)
     }
 
     /// Returns true if the last attempt to write to the file failed.
@@ -98,7 +102,7 @@ impl StreamState {
 #[derive(Debug)]
 pub struct StreamEnd {
     /// The ring's CPU; `None` for the shared ring.
-    pub cpu: Option<u32>,
+    pub cpu: Option<Cpu>,
     /// Lost records since the ring was created.
     pub lost: Lost,
     /// The number of sub-buffers that were overwritten.
@@ -129,7 +133,7 @@ impl StreamEnd {
 #[derive(Debug)]
 pub struct StreamCopy {
     /// The ring's CPU; `None` for the shared ring.
-    pub cpu: Option<u32>,
+    pub cpu: Option<Cpu>,
     /// The packets, in order of time.
     pub packets: Vec<Packet>,
     /// Lost records up to the end of the packets.
@@ -146,7 +150,7 @@ pub struct StreamCopy {
 
 impl StreamCopy {
     /// Returns the first timestamp of the packets that end at `since` or later.
-    pub fn first_since(&self, since: u64) -> Option<u64> {
+    pub fn first_since(&self, since: Ticks) -> Option<Ticks> {
         let contents = self.packets.iter().map(|packet| &packet.content);
         contents
             .filter(|content| content.last_timestamp >= since)
@@ -159,7 +163,7 @@ impl StreamCopy {
 #[derive(Debug)]
 pub struct StreamFill {
     /// The ring's CPU; `None` for the shared ring.
-    pub cpu: Option<u32>,
+    pub cpu: Option<Cpu>,
     /// The use of the ring's sub-buffers.
     pub fill: Fill,
     /// The number of bytes on disk.
@@ -231,10 +235,10 @@ impl Stream {
     }
 
     /// Returns the ring's CPU if there were records since the last call.
-    pub(super) fn moved(&mut self) -> Option<u32> {
+    pub(super) fn moved(&mut self) -> Option<Cpu> {
         let position = self.reader.position().ok();
         let before = std::mem::replace(&mut self.position, position);
-        self.reader.cpu().filter(|_| position != before)
+        self.cpu().filter(|_| position != before)
     }
 
     /// Skips the sub-buffers that the ring has overwritten.
@@ -303,18 +307,18 @@ impl Stream {
     }
 
     /// Copies the newest packets of the ring, back to this timestamp.
-    pub(super) fn copy(&self, since: u64, now: Now) -> StreamCopy {
+    pub(super) fn copy(&self, since: Ticks, now: Now) -> StreamCopy {
         let (packets, corrupt) = match self.reader.newest(since, usize::MAX, now) {
             Ok(newest) => (newest.packets, None),
             Err(corrupt) => (Vec::new(), Some(corrupt)),
         };
         let lost = packets.last().map_or_else(|| self.reader.lost(), |last| last.content.lost);
-        let (cpu, overwritten) = (self.reader.cpu(), self.reader.overwritten());
+        let (cpu, overwritten) = (self.cpu(), self.reader.overwritten());
         StreamCopy { cpu, packets, lost, left_out: 0, gap: 0, overwritten, corrupt }
     }
 
     /// Returns the kept copies, and copies of the ring's records from this timestamp on.
-    pub(super) fn live(&mut self, since: u64, now: Now) -> StreamCopy {
+    pub(super) fn live(&mut self, since: Ticks, now: Now) -> StreamCopy {
         let retained = std::mem::take(&mut self.retained);
         let mut copy = self.copy(since, now);
         copy.gap = retained.packets.len();
@@ -326,7 +330,7 @@ impl Stream {
     pub(super) fn fill(&self) -> StreamFill {
         let corrupt = self.state.corrupt.map(|corrupt| corrupt.to_string());
         StreamFill {
-            cpu: self.reader.cpu(),
+            cpu: self.cpu(),
             fill: self.reader.fill().unwrap_or(Fill { used: 0, capacity: 0 }),
             bytes: self.output.as_ref().map_or(0, Output::bytes),
             lost: self.reader.lost(),
@@ -352,7 +356,7 @@ fn end(
     unfinished: u64,
 ) -> StreamEnd {
     StreamEnd {
-        cpu: reader.cpu(),
+        cpu: reader.cpu().map(Cpu),
         lost: output.as_ref().map_or(lost, |output| output.since(lost)),
         overwritten: reader.overwritten(),
         unfinished,
@@ -422,6 +426,7 @@ pub fn unwritable(output: &Output, failure: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_ring::number::Seqno;
 
     #[test]
     fn a_write_holds_no_more_than_a_quarter_of_a_small_ring() {
@@ -432,7 +437,7 @@ mod tests {
 
     #[test]
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
-        let corrupt = Some(Corrupt { head: 1, seqno: 2 });
+        let corrupt = Some(Corrupt { head: 1, seqno: Seqno(2) });
         let failure = Some(io::ErrorKind::StorageFull.into());
         let problem = Some("full".to_owned());
         let mut state = StreamState { corrupt, failure, problem, ..StreamState::new(true) };

@@ -1,18 +1,20 @@
 //! A program's trace: its directory in a recording, and its metadata.
 
 use crate::directory::{Directory, USER, append, overwrite};
+use crate::error::Error;
+use crate::options::UserEvents;
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
-use crate::{Error, options::UserEvents};
 use sordino_ctf::write::{StreamClass, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;
-use sordino_event::Pid;
+use sordino_event::{Cpu, Pid};
 use sordino_filter::condition::{Condition, Context};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_inspect::quota::CpuQuota;
 use sordino_intake::Declared;
+use sordino_ring::number::{PointId, Ticks};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +40,7 @@ pub struct ProgramTrace {
     pub(super) wake_up: Option<u64>,
     /// The time at which the session attached, in ticks of the trace's clock, if the program ran before. Earlier hits
     /// are not recorded.
-    pub(super) taken_up: Option<u64>,
+    pub(super) taken_up: Option<Ticks>,
     /// The tracepoints, in ascending order of their ids.
     pub(super) tracepoints: Arc<Vec<Declared>>,
     /// Unanswered hits since the trace began, or since the session began if it is in memory.
@@ -110,7 +112,7 @@ impl ProgramTrace {
     }
 
     /// Returns the file for the ring of a CPU, or for the shared ring.
-    pub fn output(&self, cpu: Option<u32>) -> Option<Output> {
+    pub fn output(&self, cpu: Option<Cpu>) -> Option<Output> {
         let place = self.place.as_ref()?;
         let file = cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
         let name = format!("{}/{file}", place.name);
@@ -139,11 +141,11 @@ impl ProgramTrace {
     /// Returns the time at which the session attached, in nanoseconds since the epoch, if the program ran before.
     pub fn taken_up_ns(&self) -> Option<i64> {
         let place = self.place.as_ref()?;
-        Some(place.clock.time(self.taken_up?).0)
+        Some(place.clock.time(self.taken_up?.0).0)
     }
 
     /// Returns the full name of its tracepoint `id`.
-    pub fn tracepoint(&self, id: u16) -> Option<String> {
+    pub fn tracepoint(&self, id: PointId) -> Option<String> {
         let index = self.tracepoints.binary_search_by_key(&id, |known| known.id).ok()?;
         Some(self.tracepoints[index].schema.full_name())
     }
@@ -215,7 +217,7 @@ impl ProgramTrace {
             environment.set("wake_up_futex", futex.cast_signed());
         }
         if let Some(ticks) = self.taken_up {
-            environment.set("taken_up", ticks.cast_signed());
+            environment.set("taken_up", ticks.0.cast_signed());
         }
         self.quota.iter().for_each(|quota| quota.tell(&mut environment));
         Ok(preamble(place.uuid, &environment, clock)?)

@@ -121,7 +121,7 @@ impl Ring {
     /// not used yet, on its first use.
     fn mark(&mut self, head: Head, ahead: u32) {
         let geometry = self.pager.geometry();
-        let within = u64::from(head.start()) & (geometry.size() as u64 - 1);
+        let within = u64::from(head.start().within(geometry.size() as u32));
         let half = (u64::from(ahead) + 1) << geometry.bits >> 1;
         let used = (within + USED).min(half).max(within + 1);
         // On its first use, the recorder moves away from the program's CPU.

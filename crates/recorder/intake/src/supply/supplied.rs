@@ -1,8 +1,8 @@
 //! The supply of one program's rings with pages.
 
-use super::SupplyWaker;
 use super::recipient::Recipient;
 use super::ring::{Ring, Urgency};
+use super::waker::SupplyWaker;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use sordino_ring::layout::Geometry;

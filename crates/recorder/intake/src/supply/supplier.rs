@@ -2,6 +2,7 @@
 
 use super::ring::{RETRY, kept};
 use super::supplied::Supplied;
+use super::waker::SupplyWaker;
 use sordino_inspect::threads;
 use std::io;
 use std::sync::atomic::AtomicUsize;
@@ -15,17 +16,6 @@ const TICK: Duration = Duration::from_secs(1);
 /// Length of its time slice on a CPU: a writer at full speed must not wait for other threads' slices, which last
 /// milliseconds.
 const TURN: Duration = Duration::from_micros(100);
-
-/// Wakes a supplier's thread without waiting.
-#[derive(Clone, Debug)]
-pub struct SupplyWaker(Thread);
-
-impl SupplyWaker {
-    /// Wakes the thread because a ring has called its pager.
-    pub fn wake(&self) {
-        self.0.unpark();
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Supplier {
@@ -65,7 +55,7 @@ impl Supplier {
     pub(super) fn add(supplier: &Arc<Self>, mut program: Supplied) -> io::Result<Arc<Supplied>> {
         let mut state = supplier.lock();
         let thread = Self::thread(supplier, &mut state)?;
-        program.begin(state.supplied.is_empty(), SupplyWaker(thread.clone()));
+        program.begin(state.supplied.is_empty(), SupplyWaker::of(thread.clone()));
         let program = Arc::new(program);
         state.supplied.push(Arc::clone(&program));
         drop(state);

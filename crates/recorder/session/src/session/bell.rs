@@ -4,6 +4,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use sordino_collect::Error;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two checks of everything that causes no wake-up.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A descriptor that is readable from `ring` until `silence`.
 #[derive(Clone, Debug)]

@@ -9,9 +9,11 @@ use sordino_collect::drain::{
 use sordino_collect::options::Options;
 use sordino_collect::output::Output;
 use sordino_collect::place::CollectorPlace;
+use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::threads;
 use sordino_inspect::threads::cpu_seconds;
+use sordino_ring::number::Ticks;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -20,7 +22,7 @@ pub(super) struct Collector {
     orders: Option<Orderer>,
     reports: Receiver<DrainReport>,
     /// Answers to [`ask_what_moved`](Self::ask_what_moved): CPUs whose rings have advanced.
-    moved: (Sender<Vec<u32>>, Receiver<Vec<u32>>),
+    moved: (Sender<Vec<Cpu>>, Receiver<Vec<Cpu>>),
     thread: Option<JoinHandle<f64>>,
 }
 
@@ -77,12 +79,12 @@ impl Collector {
     }
 
     /// Returns copies of the newest packets of all rings, back to this timestamp.
-    pub(super) fn copy(&self, since: u64) -> Vec<ProgramCopy> {
+    pub(super) fn copy(&self, since: Ticks) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Copy { since, answer })
     }
 
     /// Returns copies of the newest packets of a program that has ended.
-    pub(super) fn take(&self, number: usize, since: u64) -> Option<ProgramCopy> {
+    pub(super) fn take(&self, number: usize, since: Ticks) -> Option<ProgramCopy> {
         self.ask(|answer| Order::Take { number, since, answer })
     }
 
@@ -92,7 +94,7 @@ impl Collector {
     }
 
     /// Returns the packets written since the last call, and the rings' records from this timestamp on.
-    pub(super) fn live(&self, owner: Addressees, since: u64) -> Vec<ProgramCopy> {
+    pub(super) fn live(&self, owner: Addressees, since: Ticks) -> Vec<ProgramCopy> {
         self.ask(|answer| Order::Live { owner, since, answer })
     }
 
@@ -112,7 +114,7 @@ impl Collector {
     }
 
     /// Returns the CPUs of those rings, for each answer since the last call.
-    pub(super) fn moved(&self) -> Vec<Vec<u32>> {
+    pub(super) fn moved(&self) -> Vec<Vec<Cpu>> {
         self.moved.1.try_iter().collect()
     }
 

@@ -1,9 +1,8 @@
 //! Detaches from programs: at once, when a lock has become free, or by a thread of the program's user.
 
-use super::Session;
+use super::state::Session;
 use sordino_collect::program::Traced;
-use sordino_intake::Detachment;
-use sordino_intake::{Job, JobSource, is_trusted};
+use sordino_intake::{Detachment, is_trusted};
 use sordino_ring::control::PATIENCE;
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,11 @@ impl Session<'_> {
     pub(super) fn detach(&mut self, program: &mut Traced) {
         let Some(left) = program.detach() else { return };
         if !is_trusted(program.user()) {
-            return self.intake.let_go(program.user(), program.trace.pid, left);
+            return self.arrivals.intake.let_go(program.user(), program.trace.pid, left);
         }
-        self.detachments.push(left);
-        if self.detachments.len() > MOST_DETACHMENTS {
-            let oldest = self.detachments.remove(0);
+        self.recorded.detachments.push(left);
+        if self.recorded.detachments.len() > MOST_DETACHMENTS {
+            let oldest = self.recorded.detachments.remove(0);
             self.finish_detachment(&oldest, true);
         }
     }
@@ -26,27 +25,15 @@ impl Session<'_> {
     fn finish_detachment(&mut self, detachment: &Detachment, must_end: bool) -> bool {
         let ended = detachment.retry(must_end);
         let is_over = ended.is_some();
-        ended.flatten().into_iter().for_each(|note| self.tell(note));
+        ended.flatten().into_iter().for_each(|note| self.recordings.add_note(note));
         is_over
-    }
-
-    /// Waits until the users' threads have detached from their programs, or until `end`.
-    pub(super) fn wait_for_leaving(&mut self, end: Instant) {
-        while self.intake.outstanding() > 0 && Instant::now() < end {
-            let (leaving, _expected): (Vec<Job>, Vec<Job>) = self
-                .intake
-                .finished_until(end)
-                .into_iter()
-                .partition(|job| matches!(job.source, JobSource::Leaves(_)));
-            leaving.into_iter().for_each(|job| self.take_up(job));
-        }
     }
 
     /// Detaches from all programs whose locks were held: other recorders hold them for a moment, hostile programs for
     /// ever.
     pub(super) fn end_detachments(&mut self) {
         let end = Instant::now() + PATIENCE;
-        while !self.detachments.is_empty() && Instant::now() < end {
+        while !self.recorded.detachments.is_empty() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
             self.finish_detachments(false);
         }
@@ -55,9 +42,9 @@ impl Session<'_> {
 
     /// Tries again to detach from programs whose locks were held; with `must_end`, even without the lock.
     pub(super) fn finish_detachments(&mut self, must_end: bool) {
-        for detachment in std::mem::take(&mut self.detachments) {
+        for detachment in std::mem::take(&mut self.recorded.detachments) {
             if !self.finish_detachment(&detachment, must_end) {
-                self.detachments.push(detachment);
+                self.recorded.detachments.push(detachment);
             }
         }
     }

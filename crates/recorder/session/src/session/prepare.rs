@@ -1,21 +1,22 @@
 //! Prepares a session before anything is recorded.
 
-use super::answers::Misses;
-use super::bell::Bell;
+use super::bell::{Bell, TICK};
 use super::collector::Collector;
+use super::kernel::KernelSource;
+use super::machine::MachineTime;
+use super::memory::SnapshotMemory;
+use super::misses::Misses;
+use super::outlet::Outlet;
+use super::placing::Placing;
+use super::recordings::{Recordings, Sink, chunk};
 use super::search::Search;
 use super::sightings::Sightings;
 use super::skipped::Skipped;
-use super::snapshots::Memory;
-use super::{Outlet, Session, Sink, TICK};
+use super::state::{Arrivals, Findings, Progress, RecordedCommand, RecordedPrograms, Session};
 use crate::coverage::Coverage;
-use sordino_clock::Sample;
 use sordino_collect::Error;
-use sordino_collect::chunk::Chunk;
 use sordino_collect::context::Watcher;
-use sordino_collect::convert::Purpose;
-use sordino_collect::directory::page_file;
-use sordino_collect::directory::{Directory, RAW};
+use sordino_collect::directory::{Directory, RAW, page_file};
 use sordino_collect::drain::{TriggerSettings, Work};
 use sordino_collect::kernel::KernelRecorder;
 use sordino_collect::options::{Options, Polling, Programs};
@@ -24,10 +25,7 @@ use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::steal::Steal;
-use sordino_intake::Listener;
-use sordino_intake::Supply;
-use sordino_intake::limits;
-use sordino_intake::{Intake, IntakeLimits, Wishes};
+use sordino_intake::{Intake, IntakeLimits, Listener, Supply, Wishes, limits};
 use sordino_ring::write::TimestampClock;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
@@ -56,7 +54,7 @@ impl<'a> Session<'a> {
             (Some(outlet), None) if !options.geometry.overwrite => Some(outlet.series.next()?),
             _ => None,
         };
-        let mut memory = Memory::new(options);
+        let mut memory = SnapshotMemory::new(options);
         let raw = directory.as_ref().map(|directory| directory.part(RAW)).transpose()?;
         let file = |cpu| match &raw {
             Some(raw) => page_file(raw, cpu),
@@ -85,68 +83,60 @@ impl<'a> Session<'a> {
         let collector = Collector::start(options, work(options, &clock), &clock, bell.clone())?;
         let mut coverage = Coverage::default();
         coverage.set_rules(&options.user);
+        let named = match &options.programs {
+            Programs::Pids(pids) => pids.clone(),
+            _ => Vec::new(),
+        };
+        let recorder = kernel;
         Ok(Self {
             options,
-            guardian,
             clock,
+            user: options.user.clone(),
             listener,
-            kernel,
-            kernel_lost: 0,
-            kernel_failed: None,
+            kernel: KernelSource { guardian, recorder, lost: 0, failed: None },
             collector,
             bell,
-            sink,
-            outlet,
-            user: options.user.clone(),
-            coverage,
-            pids: match &options.programs {
-                Programs::Pids(pids) => pids.clone(),
-                _ => Vec::new(),
+            recordings: Recordings {
+                sink,
+                outlet,
+                template,
+                misses: Misses::default(),
+                unplaced: HashSet::new(),
+                live: None,
             },
-            programs: Vec::new(),
-            intake,
-            supply: Supply::begin(),
-            detachments: Vec::new(),
-            postponed: Vec::new(),
-            attaching: Vec::new(),
-            descriptors,
-            numbered: 0,
-            search: Search::new(!options.kernel_only),
-            placement,
-            placed: (Instant::now(), 0),
-            skipped: Skipped::default(),
-            sightings: Sightings::default(),
-            had_enabled: false,
-            has_events: false,
-            unplaced: HashSet::new(),
-            expected: HashMap::new(),
-            accounted: HashSet::new(),
-            misses: Misses::default(),
-            child: None,
-            status: None,
-            template,
-            live: None,
-            steal: Steal::here(),
-            gaps: Vec::new(),
-            looked: Instant::now(),
-            watcher: Watcher::new(options.contexts),
-            began,
-            failed: false,
-            stopped: false,
-            write_now: None,
+            recorded: RecordedPrograms {
+                programs: Vec::new(),
+                numbered: 0,
+                supply: Supply::begin(),
+                detachments: Vec::new(),
+            },
+            arrivals: Arrivals {
+                intake,
+                named,
+                search: Search::new(!options.kernel_only),
+                postponed: Vec::new(),
+                attaching: Vec::new(),
+                expected: HashMap::new(),
+                accounted: HashSet::new(),
+            },
+            findings: Findings {
+                coverage,
+                skipped: Skipped::default(),
+                sightings: Sightings::default(),
+                had_enabled: false,
+                has_events: false,
+            },
+            placing: Placing { placement, asked: (Instant::now(), 0) },
+            command: RecordedCommand { descriptors, child: None, status: None },
+            machine: MachineTime {
+                steal: Steal::here(),
+                gaps: Vec::new(),
+                looked: Instant::now(),
+                watcher: Watcher::new(options.contexts),
+            },
+            progress: Progress { began, failed: false, stopped: false, write_now: None },
         })
     }
-}
-
-/// Begins a chunk with the kernel's formats and a state dump.
-pub(super) fn chunk(
-    directory: Directory,
-    template: &Summary,
-    clock: &TraceClock,
-    kernel: Option<&KernelRecorder>,
-) -> Result<Chunk, Error> {
-    kernel.map_or(Ok(()), |kernel| kernel.formats.save(&directory))?;
-    Chunk::begin(directory, template.clone(), clock, Sample::take(), Purpose::Keeping)
 }
 
 /// Returns the task of the collector's thread beside its orders.

@@ -7,30 +7,36 @@
 //! ago has not created its area yet, or loads the library later. All processes are walked through at the start, when
 //! events were missed, and once a minute; every ten seconds where exec causes no event.
 
-use super::{Session, TICK};
-use sordino_collect::options::Programs;
-use sordino_inspect::discover::{Glance, Hidden, Incarnation, Walk, glance, is_forbidden, parent, user_of};
+use super::bell::TICK;
+use sordino_inspect::discover::{Glance, Incarnation, Walk, glance, parent};
 use sordino_inspect::process_events::{ProcessEvent, ProcessEvents};
-use sordino_intake::JobSource;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// Number of checks of a process after which it is known to have no area of its own.
 const LOOKS: u8 = 10;
+
 /// Number of the first checks, which are made in successive rounds.
 const SOON: u8 = 5;
+
 /// Time between two of the later checks: a program may load the library some seconds after it was executed.
 const LATER: Duration = Duration::from_secs(1);
+
 /// Time after which a step ends. The check in progress then takes some microseconds more.
 pub(super) const STEP: Duration = Duration::from_micros(20);
+
 /// Pause between two steps.
 pub(super) const BETWEEN_STEPS: Duration = Duration::from_millis(2);
+
 /// Shortest time between two walks through all processes, for a session.
-const WALK: Duration = Duration::from_secs(1);
+pub(super) const WALK: Duration = Duration::from_secs(1);
+
 /// Longest time between two walks where exec causes no event.
 const WALK_FOR_EXEC: Duration = Duration::from_secs(10);
+
 /// Longest time between two walks where exec causes an event: a check of a process may have failed.
 const WALK_ANYWAY: Duration = Duration::from_secs(60);
+
 /// Maximum number of processes that are remembered beyond those of the last walk, which removes ended ones. Events
 /// alone do not.
 const MOST_NEW: usize = 10_000;
@@ -53,7 +59,7 @@ pub(super) struct Search {
     found: usize,
     /// The start of the present round, and the time that its steps have taken.
     began: Instant,
-    taken: Duration,
+    pub(super) taken: Duration,
     known: HashMap<i32, Known>,
     /// Processes to be examined again in the next round.
     young: BTreeSet<i32>,
@@ -61,22 +67,22 @@ pub(super) struct Search {
     older: BTreeSet<i32>,
     looked_older: Instant,
     /// Processes that the intake is examining.
-    submitted: HashSet<i32>,
+    pub(super) submitted: HashSet<i32>,
     /// The number of checks of processes since the session began.
-    looked_at: u64,
+    pub(super) looked_at: u64,
 }
 
 /// A process with memory of its own.
 #[derive(Debug)]
-struct Known {
+pub(super) struct Known {
     incarnation: Incarnation,
     /// The process that started it, as of the first check.
     parent: Option<i32>,
     looks: u8,
     /// True if the process is to be recorded.
-    is_selected: bool,
+    pub(super) is_selected: bool,
     /// True if the recorder has no permission to inspect the process.
-    is_hidden: bool,
+    pub(super) is_hidden: bool,
     /// The last walk that found it.
     walk: u32,
 }
@@ -122,12 +128,12 @@ impl Search {
     }
 
     /// Returns true if a round is due. Rounds take at most a tenth of the time, however many processes there are.
-    fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         !self.is_busy() && self.began.elapsed() >= TICK.max(10 * self.taken)
     }
 
     /// Begins a round, and in it a walk if one is needed and `pause` has passed since the last one.
-    fn begin_round(&mut self, pause: Duration) {
+    pub(super) fn begin_round(&mut self, pause: Duration) {
         (self.began, self.taken) = (Instant::now(), Duration::ZERO);
         self.reads_events = true;
         self.queue.append(&mut self.young);
@@ -152,7 +158,7 @@ impl Search {
     }
 
     /// Returns the next process of the round; `None` if this call did something else, or the round is over.
-    fn next(&mut self) -> Option<i32> {
+    pub(super) fn next(&mut self) -> Option<i32> {
         if self.reads_events {
             match self.events.next() {
                 Some(ProcessEvent::Changed(pid)) => _ = self.queue.insert(pid),
@@ -179,14 +185,14 @@ impl Search {
         self.found = self.known.len();
     }
 
-    fn forget(&mut self, pid: i32) {
+    pub(super) fn forget(&mut self, pid: i32) {
         self.known.remove(&pid);
         self.young.remove(&pid);
         self.older.remove(&pid);
     }
 
     /// Records a check of a process. Returns true if it is the first one of this program.
-    fn note(&mut self, pid: i32, glance: &Glance) -> bool {
+    pub(super) fn note(&mut self, pid: i32, glance: &Glance) -> bool {
         let walk = self.walks;
         match self.known.get_mut(&pid) {
             Some(known) if known.incarnation == glance.incarnation => {
@@ -204,7 +210,7 @@ impl Search {
     }
 
     /// Counts a check of a process. Returns true if its areas are to be searched.
-    fn count_look(&mut self, pid: i32) -> bool {
+    pub(super) fn count_look(&mut self, pid: i32) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
         if !known.is_selected || known.looks >= LOOKS {
             return false;
@@ -219,7 +225,7 @@ impl Search {
     }
 
     /// Ends the checks of a process until it executes another program: it is known to have an area, or none.
-    fn settle(&mut self, incarnation: Incarnation) {
+    pub(super) fn settle(&mut self, incarnation: Incarnation) {
         if let Some(known) = self.of(incarnation) {
             known.looks = LOOKS;
             self.young.remove(&incarnation.0);
@@ -242,12 +248,12 @@ impl Search {
         }
     }
 
-    fn of(&mut self, incarnation: Incarnation) -> Option<&mut Known> {
+    pub(super) fn of(&mut self, incarnation: Incarnation) -> Option<&mut Known> {
         self.known.get_mut(&incarnation.0).filter(|known| known.incarnation == incarnation)
     }
 
     /// Returns the number of checks of the process's present program.
-    fn looks(&self, pid: i32) -> u8 {
+    pub(super) fn looks(&self, pid: i32) -> u8 {
         self.known.get(&pid).map_or(0, |known| known.looks)
     }
 
@@ -263,7 +269,7 @@ impl Search {
     }
 
     /// Returns the process that started this one.
-    fn parent_of(&mut self, pid: i32) -> Option<i32> {
+    pub(super) fn parent_of(&mut self, pid: i32) -> Option<i32> {
         match self.known.get(&pid) {
             Some(known) => known.parent,
             None => parent(pid),
@@ -271,126 +277,9 @@ impl Search {
     }
 }
 
-impl Session<'_> {
-    /// Begins a round of the search if it is due.
-    pub(super) fn search_if_due(&mut self) {
-        if !self.options.kernel_only && self.search.is_due() {
-            let pause = if self.outlet.is_none() { TICK } else { WALK };
-            self.search.begin_round(pause);
-        }
-    }
-
-    /// Examines all processes at once, before anything is recorded.
-    pub(super) fn search_all(&mut self) {
-        self.search.begin_round(Duration::ZERO);
-        while self.search.is_busy() {
-            self.search_step();
-        }
-    }
-
-    /// Continues a round for some microseconds.
-    pub(super) fn search_step(&mut self) {
-        let begin = Instant::now();
-        while self.search.is_busy() {
-            if let Some(pid) = self.search.next() {
-                self.look_at(pid);
-            }
-            if begin.elapsed() >= STEP {
-                break;
-            }
-        }
-        self.search.taken += begin.elapsed();
-    }
-
-    fn look_at(&mut self, pid: i32) {
-        self.search.looked_at += 1;
-        let glance = glance(pid);
-        if pid == std::process::id() as i32 || !glance.has_memory {
-            return self.search.forget(pid);
-        }
-        let is_new = self.search.note(pid, &glance);
-        if is_new {
-            self.note_new(pid, &glance.name, glance.incarnation);
-        }
-        // A process that has registered is being attached to, and must not count as one that ran before.
-        if !self.search.count_look(pid) || self.expected.values().any(|(registered, _)| *registered == pid) {
-            return;
-        }
-        // A process without a stack is about to end, or must not be inspected.
-        if glance.incarnation.2 == 0 {
-            return self.note_if_hidden(pid, glance.incarnation);
-        }
-        let Some(user) = user_of(pid).filter(|_| self.search.submitted.insert(pid)) else { return };
-        let (looks, incarnation) = (self.search.looks(pid), glance.incarnation);
-        self.intake.submit(pid, user, JobSource::Scanned { looks, incarnation });
-    }
-
-    /// Notes that a process is new, or executes another program.
-    fn note_new(&mut self, pid: i32, name: &str, incarnation: Incarnation) {
-        let Some(ancestors) = self.ancestors() else { return };
-        let is_selected = descends(pid, &ancestors, |pid| self.search.parent_of(pid));
-        if is_selected {
-            self.sightings.add(pid, name, Some(incarnation));
-        }
-        if let Some(known) = self.search.of(incarnation) {
-            known.is_selected = is_selected;
-        }
-    }
-
-    fn note_if_hidden(&mut self, pid: i32, incarnation: Incarnation) {
-        if is_forbidden(pid) {
-            self.sightings.not_reached(pid, &Hidden::NotPermitted.to_string());
-            self.search.settle(incarnation);
-            if let Some(known) = self.search.of(incarnation) {
-                known.is_hidden = true;
-            }
-        }
-    }
-
-    /// Returns true if the process is one of those that the user selected.
-    pub(super) fn is_selected(&mut self, pid: i32) -> bool {
-        // Commands of `sordino` itself are excluded later, because recognising them may take long.
-        let Some(ancestors) = self.ancestors() else { return true };
-        descends(pid, &ancestors, |pid| self.search.parent_of(pid))
-    }
-
-    /// Returns the processes whose descendants are to be recorded; `None` for all processes.
-    fn ancestors(&self) -> Option<Vec<i32>> {
-        match &self.options.programs {
-            Programs::All => None,
-            Programs::Pids(_) => Some(self.pids.clone()),
-            Programs::Command(_) => Some(self.child.iter().map(|child| child.id() as i32).collect()),
-        }
-    }
-}
-
-/// Returns true if `pid` is one of `ancestors` or a descendant of one.
-fn descends(mut pid: i32, ancestors: &[i32], mut parent: impl FnMut(i32) -> Option<i32>) -> bool {
-    // Deeper than any real tree of processes; a change of parents meanwhile could make a cycle.
-    for _ in 0..1000 {
-        if ancestors.contains(&pid) {
-            return true;
-        }
-        match parent(pid) {
-            Some(parent) if parent > 1 => pid = parent,
-            _ => return false,
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn descendants_of_a_command_are_wanted() {
-        // 10 -> 11 -> 12; 20 -> 21; a cycle of 30 and 31.
-        let parents = HashMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (21, 20), (30, 31), (31, 30)]);
-        for (pid, is_one) in [(10, false), (11, true), (12, true), (20, false), (21, false), (30, false)] {
-            assert_eq!(descends(pid, &[11], |pid| parents.get(&pid).copied()), is_one, "{pid}");
-        }
-    }
 
     fn glance_of(pid: i32, stack: u64) -> Glance {
         Glance { incarnation: (pid, 1, stack), parent: Some(1), name: "motor".to_owned(), has_memory: true }

@@ -1,6 +1,6 @@
 //! Events that a session was to record but has not so far.
 
-use super::Session;
+use super::state::Session;
 use sordino_collect::options::{IMPLIED, Programs};
 use sordino_collect::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
 use sordino_event::Pid;
@@ -9,26 +9,26 @@ use sordino_filter::condition::Context;
 impl Session<'_> {
     /// Checks the tracepoints that a program has declared, from index `first` on.
     pub(super) fn observe(&mut self, index: usize, first: usize) {
-        let program = &self.programs[index];
+        let program = &self.recorded.programs[index];
         let (pid, name, user) = (program.trace.pid, &program.trace.identity.name, program.user());
         let context = Context { pid: Pid(pid), procname: name };
         let declared = program.declared();
         for known in declared.get(first..).unwrap_or_default() {
-            self.coverage.observe(user, &known.schema, &context);
+            self.findings.coverage.observe(user, &known.schema, &context);
         }
         let enabled: Vec<String> = program.enabled().map(|schema| schema.full_name()).collect();
-        self.had_enabled |= enabled.iter().any(|name| !IMPLIED.contains(&name.as_str()));
-        let is_asked_for = |name: &str| self.coverage.is_asked_for(name);
+        self.findings.had_enabled |= enabled.iter().any(|name| !IMPLIED.contains(&name.as_str()));
+        let is_asked_for = |name: &str| self.findings.coverage.is_asked_for(name);
         let declared = declared.iter().filter(|known| is_asked_for(&known.schema.full_name())).count();
         let enabled = enabled.iter().filter(|name| is_asked_for(name)).count();
-        self.sightings.recorded(pid, declared, enabled);
+        self.findings.sightings.recorded(pid, declared, enabled);
     }
 
     /// Returns the rules that have chosen nothing, and the reason if there is no event of a program.
     pub(super) fn shortfall(&self) -> Shortfall {
         Shortfall {
-            rules: self.coverage.problems(),
-            tracepoints_cut: self.coverage.is_cut(),
+            rules: self.findings.coverage.problems(),
+            tracepoints_cut: self.findings.coverage.is_cut(),
             no_events: self.no_events(),
         }
     }
@@ -37,20 +37,20 @@ impl Session<'_> {
     /// `None` for a session that records the kernel, because events are counted only when a recording is complete.
     fn no_events(&self) -> Option<NoEvents> {
         let has_kernel = self.options.session.is_some() && !self.options.kernel.is_empty();
-        if self.has_events || has_kernel || !self.user.includes_any() {
+        if self.findings.has_events || has_kernel || !self.user.includes_any() {
             return None;
         }
-        let (processes, more_processes) = self.sightings.processes();
+        let (processes, more_processes) = self.findings.sightings.processes();
         let is_all = matches!(self.options.programs, Programs::All);
-        let reason = match self.numbered {
-            0 if is_all && self.skipped.notes().next().is_some() => NoEventsReason::NotReached,
+        let reason = match self.recorded.numbered {
+            0 if is_all && self.findings.skipped.notes().next().is_some() => NoEventsReason::NotReached,
             0 if is_all => NoEventsReason::NoProgram,
             0 => not_recorded(&processes),
-            _ if !self.coverage.has_any() => NoEventsReason::NoTracepoint,
-            _ if !self.had_enabled => NoEventsReason::NoRuleMatched,
+            _ if !self.findings.coverage.has_any() => NoEventsReason::NoTracepoint,
+            _ if !self.findings.had_enabled => NoEventsReason::NoRuleMatched,
             _ => NoEventsReason::NotHit,
         };
-        let hidden_processes = if is_all { self.search.hidden() } else { 0 };
+        let hidden_processes = if is_all { self.arrivals.search.hidden() } else { 0 };
         Some(NoEvents { reason, processes, more_processes, hidden_processes })
     }
 }

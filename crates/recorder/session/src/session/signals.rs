@@ -1,12 +1,16 @@
 //! Signals that request a snapshot or another chunk, received by signalfd(2).
 
-use super::{Session, Sink};
+use super::recordings::Sink;
+use super::state::Session;
 use std::os::fd::BorrowedFd;
 
 /// Size of `struct signalfd_siginfo`, and the offsets of the signal, the sender's process and its user.
 const SIZE: usize = 128;
+
 const SIGNO: usize = 0;
+
 const PID: usize = 12;
+
 const UID: usize = 16;
 
 /// `SIGUSR1`; the other one that is accepted is `SIGUSR2`.
@@ -16,20 +20,20 @@ impl<'a> Session<'a> {
     /// Returns the descriptor of the signals, unless other snapshots wait to be written: signals then stay pending and
     /// are answered later.
     pub(super) fn signals_in_time(&self) -> Option<BorrowedFd<'a>> {
-        self.write_now.filter(|_| !self.has_backlog())
+        self.progress.write_now.filter(|_| !self.recordings.has_backlog())
     }
 
     /// Writes a snapshot, or begins another chunk, if a signal has arrived since the last call.
     pub(super) fn answer_signals(&mut self) {
         let Some(why) = self.signals_in_time().and_then(came) else { return };
-        match &self.sink {
+        match &self.recordings.sink {
             Sink::Memory(_) => {
                 let job = self.snapshot(None, &why);
-                self.write(job, None);
+                self.recordings.write(job, None);
             }
             Sink::Chunk(_) => match self.rotate() {
-                Ok(job) => self.write(job, None),
-                Err(error) => self.tell(format!("no other chunk for {why}: {error}")),
+                Ok(job) => self.recordings.write(job, None),
+                Err(error) => self.recordings.add_note(format!("no other chunk for {why}: {error}")),
             },
         }
     }

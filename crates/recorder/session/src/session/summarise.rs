@@ -32,7 +32,7 @@ pub(super) fn is_worth_a_line(stream: &StreamEnd) -> bool {
 fn stream(end: &StreamEnd) -> StreamSummary {
     let corrupt = end.corrupt.map(|corrupt| format!("the program spoilt its ring: {corrupt}"));
     StreamSummary {
-        cpu: end.cpu,
+        cpu: end.cpu.map(|cpu| cpu.0),
         bytes: end.bytes(),
         events: None,
         ring_full: end.lost.total - end.lost.too_large,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 /// A job that completes a recording.
-pub(super) type Job = Box<dyn FnOnce() -> Result<(Directory, Summary), Error> + Send>;
+pub(super) type WriteJob = Box<dyn FnOnce() -> Result<(Directory, Summary), Error> + Send>;
 
 /// The result of a job.
 pub(super) struct Done {
@@ -20,7 +20,7 @@ pub(super) struct Done {
 }
 
 enum Order {
-    Write(Job, Option<Asker>),
+    Write(WriteJob, Option<Asker>),
     Remove(Directory),
 }
 
@@ -56,7 +56,7 @@ impl Writer {
     }
 
     /// Adds a job; `whom` is the client that waits for it.
-    pub(super) fn give(&mut self, job: Job, whom: Option<Asker>) {
+    pub(super) fn give(&mut self, job: WriteJob, whom: Option<Asker>) {
         let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Order::Write(job, whom)).is_ok());
         self.open += usize::from(given);
     }

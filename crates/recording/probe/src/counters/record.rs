@@ -4,6 +4,7 @@ use super::kind::{LABELS, MOST};
 use crate::emit::Staged;
 use crate::point::{Description, FieldDescription, Tracepoint};
 use sordino_event::Level;
+use sordino_ring::number::PointId;
 use sordino_ring::position::EncodedLength;
 
 /// The tracepoint of `sordino:counters`.
@@ -41,9 +42,9 @@ impl Payload {
     /// The length of a number, then of two sequences, each with its length.
     const LONGEST: usize = 2 + (2 + MOST) + (2 + 8 * MOST);
 
-    pub(super) fn of(event: u16, numbers: &[u8], values: &[u64]) -> Self {
+    pub(super) fn of(event: PointId, numbers: &[u8], values: &[u64]) -> Self {
         let mut payload = Self { bytes: [0; _], length: 0 };
-        payload.put(&event.to_ne_bytes());
+        payload.put(&event.0.to_ne_bytes());
         payload.put(&(numbers.len() as u16).to_ne_bytes());
         payload.put(numbers);
         payload.put(&(values.len() as u16).to_ne_bytes());
@@ -67,13 +68,13 @@ mod tests {
 
     #[test]
     fn a_payload_is_laid_out_as_the_fields_are_declared() {
-        let payload = Payload::of(0x0102, &[10, 128], &[3, 4]);
+        let payload = Payload::of(PointId(0x0102), &[10, 128], &[3, 4]);
         let staged = payload.staged();
         // SAFETY: `payload`, whose bytes are staged, is still alive and unchanged.
         let bytes = unsafe { staged.payload() }.unwrap();
         assert_eq!(bytes[..8], [2, 1, 2, 0, 10, 128, 2, 0]);
         assert_eq!(bytes[8..], [3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
-        let longest = Payload::of(1, &[0; MOST], &[0; MOST]);
+        let longest = Payload::of(PointId(1), &[0; MOST], &[0; MOST]);
         assert_eq!(longest.length, Payload::LONGEST);
     }
 }

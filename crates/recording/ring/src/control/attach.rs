@@ -5,9 +5,10 @@ use super::plan::{AttachOptions, Placement, RingPlan};
 use super::{Conditions, EnableMode, Program, Refusal};
 use crate::enable::EnableMask;
 use crate::layout::{
-    self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, SLOTS, Slot, TableEntry,
+    self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, Slot, TableEntry,
 };
 use crate::map::{self, Mapping};
+use crate::number::{PointId, RingOffset, Seqno, SlotIndex};
 use crate::position::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};
 use crate::table::{Entry, Spare};
@@ -24,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_millis(300);
 /// The slot and the region that [`Program::try_detach`] ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
-    slot: usize,
+    slot: SlotIndex,
     region: (u64, u64),
 }
 
@@ -32,7 +33,7 @@ pub struct Hold {
 #[derive(Debug)]
 pub struct Attached {
     /// The slot's number in the program.
-    pub slot: usize,
+    pub slot: SlotIndex,
     /// The readers of each CPU's ring, and of the shared ring.
     pub readers: Vec<Reader>,
     /// The pagers of the rings, in the same order; none if all sub-buffers have pages.
@@ -42,7 +43,7 @@ pub struct Attached {
     /// The address at which the program has the rings mapped, and their size in bytes.
     pub region: (u64, u64),
     /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have
-    /// pages, the slot's inline filters and its ring headers.
+    /// pages, the area's header, the slot's inline filters and its ring headers.
     pub present: Vec<(u64, u64)>,
 }
 
@@ -101,21 +102,21 @@ impl Program {
         let slot = self.take_slot()?;
         let made = self.make_rings(slot, options);
         if made.is_err() {
-            map::unlock(&self.file, slot as u64)?;
+            map::unlock(&self.file, slot.index().into())?;
         }
         made
     }
 
     /// Takes the first free slot. Clears away the rings that killed collectors left in any slot. Slots that never had a
     /// session are skipped: most are such, and looking through all tracepoints for each would cost more than the rest.
-    fn take_slot(&self) -> Result<usize, Refusal> {
+    fn take_slot(&self) -> Result<SlotIndex, Refusal> {
         let mut taken = None;
-        for slot in 0..SLOTS {
-            let was_used = self.header().slots[slot].collector.load(Relaxed) != 0;
+        for slot in SlotIndex::all() {
+            let was_used = self.slot(slot).collector.load(Relaxed) != 0;
             if taken.is_some() && !was_used {
                 continue;
             }
-            if !map::try_lock(&self.file, slot as u64)? {
+            if !map::try_lock(&self.file, slot.index().into())? {
                 continue;
             }
             if was_used {
@@ -128,7 +129,7 @@ impl Program {
             if free && taken.is_none() {
                 taken = Some(slot);
             } else {
-                map::unlock(&self.file, slot as u64)?;
+                map::unlock(&self.file, slot.index().into())?;
             }
         }
         taken.ok_or(Refusal::NoSlot)
@@ -136,15 +137,15 @@ impl Program {
 
     /// Gives back the memory of rings that no collector detached. Precedes the choice of a new region, which could be
     /// the same.
-    fn reclaim(&self, slot: usize) -> io::Result<()> {
-        let region = &self.header().slots[slot].region;
+    fn reclaim(&self, slot: SlotIndex) -> io::Result<()> {
+        let region = &self.slot(slot).region;
         let [offset, length] = region.each_ref().map(|word| word.swap(0, Relaxed));
         let end = offset.saturating_add(length).min(map::size(&self.file)?);
         let is_region = offset >= self.control_size && offset < end;
         if is_region { self.change(|| map::punch(&self.file, offset, end - offset)) } else { Ok(()) }
     }
 
-    fn make_rings(&self, slot: usize, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
+    fn make_rings(&self, slot: SlotIndex, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
         let plan = self.plan(options);
         let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
         let parts = plan.parts(options);
@@ -175,6 +176,7 @@ impl Program {
         let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
         let headers = (self.cpus() as usize + 1) * size_of::<RingHeader>();
         let way = [
+            there(0, size_of::<Header>()),
             there(conditions.first_inline_filter, INLINE_FILTERS * size_of::<InlineFilter>()),
             there(self.ring(slot, 0).offset, headers),
         ];
@@ -184,14 +186,14 @@ impl Program {
     }
 
     /// The lowest offset with `needed` bytes that no session uses and no writer of an earlier one may touch.
-    fn find_room(&self, slot: usize, needed: u64) -> Result<u64, Refusal> {
+    fn find_room(&self, slot: SlotIndex, needed: u64) -> Result<u64, Refusal> {
         let mut used = Vec::new();
         for (index, other) in self.header().slots.iter().enumerate() {
             // A slot's region counts whether or not its collector lives: a collector that was killed a moment ago has
             // neither lock nor writers, and its rings are still open. `take_slot` clears away those that are really
             // left.
             let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
-            if index != slot && length != 0 {
+            if index != slot.index() as usize && length != 0 {
                 used.push((offset, offset.saturating_add(length)));
             }
         }
@@ -210,13 +212,13 @@ impl Program {
 
     fn announce(
         &self,
-        slot: usize,
+        slot: SlotIndex,
         options: &AttachOptions<'_>,
         offset: u64,
         length: u64,
         conditions: usize,
     ) {
-        let slot = &self.header().slots[slot];
+        let slot = &self.slot(slot);
         slot.collector.store(std::process::id(), Relaxed);
         slot.region[0].store(offset, Relaxed);
         slot.region[1].store(length, Relaxed);
@@ -229,7 +231,7 @@ impl Program {
 
     fn make_ring(
         &self,
-        slot: usize,
+        slot: SlotIndex,
         options: &AttachOptions<'_>,
         plan: &RingPlan,
         region: &Arc<Mapping>,
@@ -256,14 +258,15 @@ impl Program {
         header.too_large.store(0, Relaxed);
         header.latest.store(0, Relaxed);
         let room = Room::new(header.clone(), geometry.count, first, options.present(plan.cpu));
-        let wake = header.offset - (std::mem::offset_of!(Header, slots) + slot * size_of::<Slot>());
+        let wake =
+            header.offset - (std::mem::offset_of!(Header, slots) + slot.index() as usize * size_of::<Slot>());
         header.wake.store(if options.wake { wake as u32 } else { 0 }, Relaxed);
         // Closed once more: a section that was under way when the ring was closed may have stored its head since.
         header.head.store(Head::CLOSED.0, Relaxed);
         // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
         // head, then it sees all stores above.
         header.count.store(geometry.count, Release);
-        let offset = (options.first_seqno & (geometry.count - 1)) << geometry.bits;
+        let offset = RingOffset::of_sub_buffer(options.first_seqno.entry(geometry.count), geometry.bits);
         header.head.store(Head::entering(options.first_seqno, offset).0, Release);
         // ORDER(control:F) pairs with write:E: if a load sees the fast path open, then it sees the head above. The shared ring has none, and neither has a
         // ring with another clock than the cycle counter.
@@ -328,19 +331,19 @@ impl Program {
         let (offset, length) = (hold.region.0 - self.address, hold.region.1);
         let result = self.change(|| map::punch(&self.file, offset, length));
         if !self.has_writers(hold.slot) {
-            self.header().slots[hold.slot].region.iter().for_each(|word| word.store(0, Relaxed));
+            self.slot(hold.slot).region.iter().for_each(|word| word.store(0, Relaxed));
         }
-        map::unlock(&self.file, hold.slot as u64)?;
+        map::unlock(&self.file, hold.slot.index().into())?;
         result
     }
 
     /// Disables every event of `slot`, and closes its rings to all writers.
-    fn close(&self, slot: usize) {
+    fn close(&self, slot: SlotIndex) {
         let cpus = self.cpus();
         // Only registered events can be enabled. Reading the other words would make their pages.
-        for id in 0..self.registered() {
-            if EnableMask(self.point(id as usize).load(Relaxed)).sessions(cpus).all >> slot & 1 != 0 {
-                self.enable(slot, id as u16, EnableMode::No);
+        for id in (0..self.registered()).map(|id| PointId(id as u16)) {
+            if EnableMask(self.point(id).load(Relaxed)).sessions(cpus).has(slot) {
+                self.enable(slot, id, EnableMode::No);
             }
         }
         for index in 0..=cpus {
@@ -354,7 +357,7 @@ impl Program {
     }
 
     /// Returns true if a writer may still touch the region of `slot`, whose rings are closed or in use.
-    fn has_writers(&self, slot: usize) -> bool {
+    fn has_writers(&self, slot: SlotIndex) -> bool {
         // ORDER(control:D) pairs with commit:E and commit:F: `close` wrote, this fences and reads: if it misses a
         // writer, then that writer sees the ring closed, or is gone and all that it wrote is seen.
         fence(SeqCst);
@@ -363,10 +366,10 @@ impl Program {
 }
 
 /// Writes the table of a ring whose first sub-buffer sequence number is `first`, the only one that is claimed yet.
-fn make_table(region: &Mapping, table: usize, count: u32, first: u32) {
-    for seqno in (0..count).map(|step| first.wrapping_add(step)) {
-        let number = seqno & (count - 1);
-        let before = Entry::of(seqno.wrapping_sub(count), Spare { number, uses: 0 });
+fn make_table(region: &Mapping, table: usize, count: u32, first: Seqno) {
+    for seqno in (0..count).map(|step| first.after(step)) {
+        let number = seqno.entry(count);
+        let before = Entry::of(seqno.before(count), Spare { number, uses: 0 });
         let entry = if seqno == first { before.claimed(seqno) } else { before };
         let word = region.at(table + number as usize * size_of::<TableEntry>()).cast::<TableEntry>();
         // SAFETY: the plan has `count` entries at this offset of the region, which is mapped; all are atomics.

@@ -4,6 +4,7 @@ use super::EnableMode;
 use crate::condition::{Code, CodeRange, MAX_CODE, When};
 use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, INLINE_FILTERS, InlineFilter};
 use crate::map::Mapping;
+use crate::number::{PointId, SlotIndex};
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::collections::HashMap;
 use std::fmt;
@@ -57,18 +58,18 @@ impl Conditions {
         pool: usize,
         control: Arc<Mapping>,
         capacity: Capacity,
-        slot: usize,
+        slot: SlotIndex,
     ) -> Self {
-        let first_inline_filter =
-            capacity.inline_filters_offset() + slot * INLINE_FILTERS * size_of::<InlineFilter>();
+        let first_inline_filter = capacity.inline_filters_offset()
+            + slot.index() as usize * INLINE_FILTERS * size_of::<InlineFilter>();
         let (known, inline_filters) = (HashMap::new(), HashMap::new());
         Self { region, pool, used: 0, known, control, capacity, first_inline_filter, inline_filters }
     }
 
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
-    fn check(&self, id: u16) {
-        assert!(u32::from(id) < self.capacity.points);
+    fn check(&self, id: PointId) {
+        assert!(u32::from(id.0) < self.capacity.points);
     }
 
     /// Chooses how to enable tracepoint `id`, if its [code](Self::set) only requires that the field with this number
@@ -81,7 +82,7 @@ impl Conditions {
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.
-    pub fn inline_filter(&mut self, id: u16, field: u32, low: u64, span: u64) -> EnableMode {
+    pub fn inline_filter(&mut self, id: PointId, field: u32, low: u64, span: u64) -> EnableMode {
         self.check(id);
         let (key, next) = ((field, low, span), self.inline_filters.len());
         let at = |number| self.first_inline_filter + number * size_of::<InlineFilter>();
@@ -100,7 +101,7 @@ impl Conditions {
                 at(next)
             }
         };
-        let word = self.capacity.points_offset() + usize::from(id) * size_of::<EnableWord>();
+        let word = self.capacity.points_offset() + id.index() * size_of::<EnableWord>();
         EnableMode::Through((at - word) as u32)
     }
 
@@ -112,7 +113,7 @@ impl Conditions {
     ///
     /// # Panics
     /// If there is no such tracepoint, or a part's code is empty or longer than [`MAX_CODE`].
-    pub fn set(&mut self, id: u16, code: &Code<'_>) -> Result<(), NoRoom> {
+    pub fn set(&mut self, id: PointId, code: &Code<'_>) -> Result<(), NoRoom> {
         self.check(id);
         let key = [code.filter, code.trigger].map(owned);
         let range = match self.known.get(&key) {
@@ -124,7 +125,7 @@ impl Conditions {
             }
         };
         let table = self.region.at(self.pool + CONDITION_POOL).cast::<ConditionEntry>();
-        let entry = table.wrapping_add(usize::from(id));
+        let entry = table.wrapping_add(id.index());
         // SAFETY: `id` is below the capacity (checked above), which is the table's length; the region is mapped; an
         // atomic.
         let entry = unsafe { &*entry };

@@ -28,6 +28,7 @@
 
 use super::Program;
 use crate::layout::{Geometry, PAGE};
+use crate::number::{RingOffset, Seqno};
 use crate::position::Head;
 use crate::read::{Bounds, Reader, Room};
 use sordino_percpu::primitive::{Acquire, Relaxed, SeqCst, fence};
@@ -55,8 +56,8 @@ pub struct Pager {
     /// The offset of the shared ring's commit words in the program's file.
     commits: Option<u64>,
     /// Sequence number of the oldest sub-buffer that has pages, and of the first behind it that has none.
-    low: u32,
-    top: u32,
+    low: Seqno,
+    top: Seqno,
 }
 
 /// The use of a ring at one moment.
@@ -98,15 +99,15 @@ impl Pager {
     /// Bytes of the sub-buffers that have pages.
     pub fn present(&self) -> u64 {
         let (_, top, low) = self.limits();
-        u64::from(top.wrapping_sub(low)) << self.geometry.bits
+        u64::from(top.since(low)) << self.geometry.bits
     }
 
     /// Returns the use of the ring now; `None` if its head is one that it cannot have.
     pub fn look(&self) -> Option<Use> {
         let bounds = self.room.bounds();
         let head = Head(self.room.header().head.load(Relaxed));
-        let is_possible = head.seqno().wrapping_sub(bounds.oldest) < self.geometry.count;
-        let ahead = bounds.open.wrapping_sub(head.seqno().wrapping_add(1)) as i32;
+        let is_possible = head.seqno().since(bounds.oldest) < self.geometry.count;
+        let ahead = bounds.open.since(head.seqno().after(1)) as i32;
         let is_whole = bounds.length() == self.geometry.count;
         is_possible.then_some(Use { head, ahead: ahead.max(0) as u32, is_whole })
     }
@@ -115,10 +116,10 @@ impl Pager {
     /// sub-buffer of `head`.
     pub fn call_behind(&self, head: Head, bytes: u64) {
         let seqnos = (bytes >> self.geometry.bits) as u32;
-        let seqno = head.seqno().wrapping_add(seqnos);
-        let offset = (seqno & (self.geometry.count - 1)) << self.geometry.bits;
+        let seqno = head.seqno().after(seqnos);
+        let offset = RingOffset::of_sub_buffer(seqno.entry(self.geometry.count), self.geometry.bits);
         let rest = bytes as u32 & (self.geometry.size() as u32 - 1);
-        self.room.call_at(Head((u64::from(seqno) << 32) + u64::from(offset + rest)));
+        self.room.call_at(Head((u64::from(seqno.0) << 32) + u64::from(offset.after(rest).0)));
     }
 
     /// Returns true if the reader has called, or there is no mark.
@@ -128,16 +129,16 @@ impl Pager {
 
     /// Returns the bounds, and the sequence numbers of the sub-buffers that have pages. While all have pages, the
     /// reader moves both on by itself.
-    fn limits(&self) -> (Bounds, u32, u32) {
+    fn limits(&self) -> (Bounds, Seqno, Seqno) {
         let (bounds, count) = (self.room.bounds(), self.geometry.count);
         if bounds.length() == count {
             return (bounds, bounds.open, bounds.oldest);
         }
         // A hostile program may deceive the reader about its offset: no more sub-buffers than the ring has can have
         // pages.
-        let top = if bounds.oldest.wrapping_sub(self.top) as i32 > 0 { bounds.oldest } else { self.top };
-        let is_beyond = top.wrapping_sub(self.low) > count;
-        (bounds, top, if is_beyond { top.wrapping_sub(count) } else { self.low })
+        let top = if bounds.oldest.since(self.top) as i32 > 0 { bounds.oldest } else { self.top };
+        let is_beyond = top.since(self.low) > count;
+        (bounds, top, if is_beyond { top.before(count) } else { self.low })
     }
 
     /// Opens the next sub-buffers that are free, at most `most` of them if not all have pages, after their pages are
@@ -149,19 +150,19 @@ impl Pager {
     /// opened then.
     pub fn extend(&mut self, program: &Program, pid: i32, most: u32) -> io::Result<u64> {
         let (bounds, top, low) = self.limits();
-        let (count, present) = (self.geometry.count, top.wrapping_sub(low));
+        let (count, present) = (self.geometry.count, top.since(low));
         (self.top, self.low) = (top, low);
-        let until = bounds.open.wrapping_add(most.min(count - bounds.length().min(count)));
+        let until = bounds.open.after(most.min(count - bounds.length().min(count)));
         if until == bounds.open {
             return Ok(0);
         }
         // Revoked sub-buffers that still have their pages need none, nor do those that lie where others were put.
-        let needed = (until.wrapping_sub(top) as i32).max(0) as u32;
+        let needed = (until.since(top) as i32).max(0) as u32;
         let new = needed.min(count - present);
         let data = data_ranges(self.geometry, self.data, top, new);
         program.supply(pid, &data, &word_ranges(self.geometry, self.commits, top, new))?;
-        self.top = top.wrapping_add(needed);
-        self.low = low.wrapping_add(needed - new);
+        self.top = top.after(needed);
+        self.low = low.after(needed - new);
         let is_whole = present + new == count;
         self.room.end_at((!is_whole).then_some(self.top));
         self.room.open_until(until, is_whole);
@@ -175,8 +176,8 @@ impl Pager {
     /// The system call's error.
     pub fn trim(&mut self, program: &Program) -> io::Result<u64> {
         let (bounds, top, low) = self.limits();
-        let behind = bounds.oldest.wrapping_sub(low);
-        if behind == 0 || behind > top.wrapping_sub(low) {
+        let behind = bounds.oldest.since(low);
+        if behind == 0 || behind > top.since(low) {
             return Ok(0);
         }
         (self.top, self.low) = (top, bounds.oldest);
@@ -188,7 +189,7 @@ impl Pager {
     /// revoke again.
     pub fn revoke(&mut self, keep: u32) -> bool {
         let Some(Use { head, .. }) = self.look() else { return false };
-        let end = head.seqno().wrapping_add(1).wrapping_add(keep.max(1));
+        let end = head.seqno().after(1).after(keep.max(1));
         let before = self.room.close_from(end).filter(|before| before.length() == self.geometry.count);
         if let Some(before) = before {
             (self.top, self.low) = (before.open, before.oldest);
@@ -208,9 +209,9 @@ impl Pager {
         if self.has_writers() {
             return Ok(0);
         }
-        let next = head.seqno().wrapping_add(2);
-        let first = if (next.wrapping_sub(bounds.open) as i32) > 0 { next } else { bounds.open };
-        let revoked = top.wrapping_sub(first) as i32;
+        let next = head.seqno().after(2);
+        let first = if (next.since(bounds.open) as i32) > 0 { next } else { bounds.open };
+        let revoked = top.since(first) as i32;
         if revoked <= 0 {
             return Ok(0);
         }
@@ -218,7 +219,7 @@ impl Pager {
         self.room.end_at(Some(first));
         // This includes all sub-buffers that should have no pages: a program that locks its memory (mlockall(2)) makes
         // them present everywhere.
-        self.punch(program, first, self.geometry.count - first.wrapping_sub(low))?;
+        self.punch(program, first, self.geometry.count - first.since(low))?;
         Ok(u64::from(revoked as u32) << self.geometry.bits)
     }
 
@@ -231,14 +232,14 @@ impl Pager {
         self.room.header().writers.load(Acquire) != 0
     }
 
-    fn punch(&self, program: &Program, seqno: u32, seqnos: u32) -> io::Result<u64> {
+    fn punch(&self, program: &Program, seqno: Seqno, seqnos: u32) -> io::Result<u64> {
         program.punch(&data_ranges(self.geometry, self.data, seqno, seqnos))?;
         Ok(u64::from(seqnos) << self.geometry.bits)
     }
 }
 
 /// The parts of a file with the sub-buffers of these sequence numbers: offsets and lengths.
-pub(super) fn data_ranges(geometry: Geometry, data: u64, seqno: u32, seqnos: u32) -> Vec<(u64, u64)> {
+pub(super) fn data_ranges(geometry: Geometry, data: u64, seqno: Seqno, seqnos: u32) -> Vec<(u64, u64)> {
     let bytes = |sub_buffers: u32| u64::from(sub_buffers) << geometry.bits;
     let runs = runs(geometry.count, seqno, seqnos);
     runs.map(|run| (data + bytes(run.start), bytes(run.end - run.start))).collect()
@@ -249,7 +250,7 @@ pub(super) fn data_ranges(geometry: Geometry, data: u64, seqno: u32, seqnos: u32
 pub(super) fn word_ranges(
     geometry: Geometry,
     commits: Option<u64>,
-    seqno: u32,
+    seqno: Seqno,
     seqnos: u32,
 ) -> Vec<(u64, u64)> {
     let Some(commits) = commits else { return Vec::new() };
@@ -263,8 +264,8 @@ pub(super) fn word_ranges(
 
 /// The indices of the sub-buffers with these sequence numbers, at most `count` of them, in one range or, where they
 /// wrap, two.
-fn runs(count: u32, seqno: u32, seqnos: u32) -> impl Iterator<Item = Range<u32>> {
-    let start = seqno & (count - 1);
+fn runs(count: u32, seqno: Seqno, seqnos: u32) -> impl Iterator<Item = Range<u32>> {
+    let start = seqno.entry(count);
     let first = seqnos.min(count - start);
     [start..start + first, 0..seqnos - first].into_iter().filter(|run| !run.is_empty())
 }
@@ -276,13 +277,16 @@ mod tests {
     #[test]
     fn turns_that_go_round_lie_in_two_parts() {
         let geometry = Geometry::new(16 << 10, 4).unwrap();
-        assert_eq!(data_ranges(geometry, 4096, 6, 3), [(4096 + (32 << 10), 32 << 10), (4096, 16 << 10)]);
-        assert_eq!(data_ranges(geometry, 4096, 4, 4), [(4096, 64 << 10)]);
-        assert!(data_ranges(geometry, 4096, 5, 0).is_empty());
-        let all = word_ranges(geometry, Some(8192), u32::MAX, 2);
+        assert_eq!(
+            data_ranges(geometry, 4096, Seqno(6), 3),
+            [(4096 + (32 << 10), 32 << 10), (4096, 16 << 10)]
+        );
+        assert_eq!(data_ranges(geometry, 4096, Seqno(4), 4), [(4096, 64 << 10)]);
+        assert!(data_ranges(geometry, 4096, Seqno(5), 0).is_empty());
+        let all = word_ranges(geometry, Some(8192), Seqno(u32::MAX), 2);
         let words = geometry.commit_stride() as u64;
         assert_eq!(all[0].0, (8192 + 3 * words) / 4096 * 4096);
         assert!(all[0].0 + all[0].1 >= 8192 + 4 * words && all[1].0 == 8192);
-        assert!(word_ranges(geometry, None, u32::MAX, 2).is_empty());
+        assert!(word_ranges(geometry, None, Seqno(u32::MAX), 2).is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::pager::{Portion, data_ranges, word_ranges};
 use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
+use crate::number::Seqno;
 use crate::write::TimestampClock;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub struct AttachOptions<'a> {
     /// without a limit. No effect in rings that overwrite, which always have room.
     pub block: Option<Duration>,
     /// The sub-buffer sequence number at which every ring starts. Should differ from one session to the next.
-    pub first_seqno: u32,
+    pub first_seqno: Seqno,
     /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager)
     /// give pages to the others.
     pub portion: Option<Portion>,
@@ -35,7 +36,7 @@ pub struct AttachOptions<'a> {
 impl<'a> AttachOptions<'a> {
     /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring.
     /// Writers neither wake the collector nor wait for it.
-    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_seqno: u32) -> Self {
+    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_seqno: Seqno) -> Self {
         let clock = TimestampClock::Cycles;
         Self {
             name,

@@ -3,6 +3,7 @@
 use super::Reader;
 use super::packet::Copied;
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
+use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, plain};
@@ -65,7 +66,7 @@ impl Source {
     pub(super) fn complete(
         self,
         marks: &[MarkWord],
-        seqno: u32,
+        seqno: Seqno,
         within: Range<u32>,
     ) -> impl Iterator<Item = Range<u32>> {
         let mut behind = within.start;
@@ -88,16 +89,16 @@ impl Source {
     /// is padding. Its last writer may be about to store the words of the switch.
     fn ends_in_padding(self, behind: u32) -> bool {
         let [_, head, _] = Self { racing: true, ..self }.words(LEFT);
-        Head(head).start() & (self.size - 1) == behind
+        Head(head).start().within(self.size) == behind
     }
 }
 
 /// The offsets that are marked for sequence number `seqno`, ascending.
-fn marked(marks: &[MarkWord], seqno: u32) -> impl Iterator<Item = u32> {
+fn marked(marks: &[MarkWord], seqno: Seqno) -> impl Iterator<Item = u32> {
     marks.iter().zip((0..).step_by(MARKED)).flat_map(move |(word, base)| {
         // ORDER(read:D) pairs with commit:A: if the load sees a mark, then it sees the record.
         let word = word.load(Acquire);
-        let bits = if (word >> 32) as u32 == seqno { word as u32 } else { 0 };
+        let bits = if (word >> 32) as u32 == seqno.0 { word as u32 } else { 0 };
         (0..32).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| base + 8 * bit)
     })
 }
@@ -109,13 +110,13 @@ impl Reader {
 
     /// Copies the unread records of the sub-buffer with sequence number `seqno`, up to `head`. Where writers may be
     /// `racing`, the caller has to find out if they were.
-    pub(super) fn copy_seqno(&self, seqno: u32, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
+    pub(super) fn copy_seqno(&self, seqno: Seqno, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
         let (source, size) = (self.source(sub_buffer.number, racing), self.geometry.size() as u32);
         let start = if seqno == self.seqno { self.handed_out.behind() } else { PACKET_HEADER as u32 };
         let filling = seqno == head.seqno();
         match self.commit_words(sub_buffer.number) {
             Some((_, marks)) if filling || !self.is_committed(sub_buffer) => {
-                let end = if filling { head.start() & (size - 1) } else { size };
+                let end = if filling { head.start().within(size) } else { size };
                 let records: Vec<_> = source.complete(marks, seqno, start..end).collect();
                 let unfinished = gaps(&records, start..end, |behind| source.ends_in_padding(behind));
                 Copied { bytes: source.gather(&records), left: None, unfinished }
@@ -127,7 +128,7 @@ impl Reader {
             _ => {
                 let [timestamp, left, lost] = source.words(LEFT);
                 let bytes = source.packet(start..self.end(Head(left)));
-                Copied { bytes, left: Some((timestamp, lost)), unfinished: 0 }
+                Copied { bytes, left: Some((Ticks(timestamp), lost)), unfinished: 0 }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Corrupt, HandedOut, Reader};
 use crate::layout::TableEntry;
+use crate::number::Seqno;
 use crate::position::Head;
 use crate::table::{Entry, Spare};
 use sordino_percpu::primitive::{Relaxed, Release};
@@ -66,20 +67,20 @@ impl Reader {
     }
 
     /// The sub-buffer with sequence number `seqno`, if it was not claimed for a later one.
-    pub(super) fn in_table(&self, seqno: u32) -> Option<Spare> {
+    pub(super) fn in_table(&self, seqno: Seqno) -> Option<Spare> {
         let entry = self.entry(seqno)?;
         (entry.seqno() == seqno).then_some(entry.spare())
     }
 
     /// The entry for sequence number `seqno`, if its index is possible.
-    fn entry(&self, seqno: u32) -> Option<Entry> {
+    fn entry(&self, seqno: Seqno) -> Option<Entry> {
         // The load orders nothing: the exchange confirms its value, or the value is never undone.
         let entry = Entry(self.entry_word(seqno)?.load(Relaxed));
         ((entry.spare().number as usize) < self.geometry.sub_buffers()).then_some(entry)
     }
 
-    fn entry_word(&self, seqno: u32) -> Option<&TableEntry> {
-        let index = (seqno & (self.geometry.count - 1)) as usize;
+    fn entry_word(&self, seqno: Seqno) -> Option<&TableEntry> {
+        let index = seqno.entry(self.geometry.count) as usize;
         let word = self.region.at(self.exchange.as_ref()?.table + index * size_of::<TableEntry>());
         // SAFETY: the table lies inside the region and has `count` entries, of which `index` is one; all are atomics.
         Some(unsafe { &*word.cast::<TableEntry>() })
@@ -99,15 +100,15 @@ impl Reader {
     }
 
     fn skip_overwritten(&mut self, head: Head) {
-        let oldest = head.seqno().wrapping_add(1).wrapping_sub(self.geometry.count);
-        let behind = oldest.wrapping_sub(self.seqno);
+        let oldest = head.seqno().after(1).before(self.geometry.count);
+        let behind = oldest.since(self.seqno);
         if (1..=i32::MAX as u32).contains(&behind) {
             self.skip(behind);
         }
     }
 
     fn skip(&mut self, sub_buffers: u32) {
-        self.seqno = self.seqno.wrapping_add(sub_buffers);
+        self.seqno = self.seqno.after(sub_buffers);
         self.handed_out = HandedOut::default();
         if let Some(exchange) = &mut self.exchange {
             exchange.overwritten += u64::from(sub_buffers);

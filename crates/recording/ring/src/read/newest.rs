@@ -23,6 +23,7 @@
 
 use super::packet::packets;
 use super::{Corrupt, Packet, Reader};
+use crate::number::{Seqno, Ticks};
 use crate::table::Spare;
 use sordino_percpu::primitive::{Acquire, fence};
 
@@ -48,7 +49,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn newest(&self, since: u64, limit: usize, now: impl FnOnce() -> u64) -> Result<Newest, Corrupt> {
+    pub fn newest(&self, since: Ticks, limit: usize, now: impl FnOnce() -> Ticks) -> Result<Newest, Corrupt> {
         let head = self.head()?;
         let (now, lost) = (now(), self.lost());
         let (mut newest_first, mut bytes, mut overwritten) = (Vec::new(), 0, false);
@@ -75,7 +76,7 @@ impl Reader {
 
     /// The result of `copy` for the sub-buffer with sequence number `seqno`, while writers may overwrite it; `None` if
     /// they have claimed it for a later one.
-    pub(super) fn unless_claimed<T>(&self, seqno: u32, copy: impl FnOnce(Spare) -> T) -> Option<T> {
+    pub(super) fn unless_claimed<T>(&self, seqno: Seqno, copy: impl FnOnce(Spare) -> T) -> Option<T> {
         let sub_buffer = self.sub_buffer_of(seqno)?;
         let copied = copy(sub_buffer);
         // ORDER(read:E) pairs with write:B and commit:D: if `copy` has read a word that a later sequence number's

@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::layout::{PACKET_HEADER, RECORD_HEADER};
+use crate::number::Ticks;
 use sordino_percpu::primitive::plain;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -29,16 +30,16 @@ pub struct Content {
     /// Bytes of header room and records; at least [`PACKET_HEADER`], at most the sub-buffer's size.
     pub end: u32,
     /// The first record's timestamp; `last_timestamp` if there is no record.
-    pub first_timestamp: u64,
+    pub first_timestamp: Ticks,
     /// A timestamp not before the last record's, and not after the next packet's first.
-    pub last_timestamp: u64,
+    pub last_timestamp: Ticks,
     /// Records lost by the packet's end.
     pub lost: Lost,
 }
 
 impl Content {
     /// The description of a packet whose first record has the timestamp `first`.
-    pub(super) fn new(end: u32, first: Option<u64>, last: u64, lost: Lost) -> Self {
+    pub(super) fn new(end: u32, first: Option<Ticks>, last: Ticks, lost: Lost) -> Self {
         let first_timestamp = first.unwrap_or(last);
         Self { end, first_timestamp, last_timestamp: last.max(first_timestamp), lost }
     }
@@ -137,15 +138,15 @@ pub(super) struct Copied {
     pub(super) bytes: Vec<u8>,
     /// The words of the sub-buffer switch: its record's timestamp, and the number of lost records. `None` for a
     /// sub-buffer that is being filled, or unfinished.
-    pub(super) left: Option<(u64, u64)>,
+    pub(super) left: Option<(Ticks, u64)>,
     /// Number of places where at least one record was reserved and is not finished.
     pub(super) unfinished: u64,
 }
 
 impl Copied {
     /// The first record's timestamp, if there is a record.
-    pub(super) fn first_timestamp(&self) -> Option<u64> {
-        word(&self.bytes, PACKET_HEADER)
+    pub(super) fn first_timestamp(&self) -> Option<Ticks> {
+        word(&self.bytes, PACKET_HEADER).map(Ticks)
     }
 }
 
@@ -161,7 +162,7 @@ fn word(bytes: &[u8], offset: usize) -> Option<u64> {
 ///
 /// An incomplete sub-buffer has neither its end's time nor the count of lost records then. But its packet ends when the
 /// next one begins, and each record has the low bits of the count of records lost before it.
-pub(super) fn packets(newest_first: impl Iterator<Item = Copied>, now: u64, lost: Lost) -> Vec<Packet> {
+pub(super) fn packets(newest_first: impl Iterator<Item = Copied>, now: Ticks, lost: Lost) -> Vec<Packet> {
     let (mut next, mut lost) = (now, lost);
     let packet = |copied: Copied| {
         let (last, total) = copied.left.unwrap_or((next, lost.total));

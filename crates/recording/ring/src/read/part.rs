@@ -3,6 +3,7 @@
 use super::packet::{Copied, packets};
 use super::{Corrupt, Packet, Reader};
 use crate::layout::{LEFT, PACKET_HEADER};
+use crate::number::Ticks;
 use crate::position::Head;
 use crate::table::Spare;
 use sordino_percpu::primitive::plain;
@@ -40,7 +41,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn part(&mut self, now: impl FnOnce() -> u64) -> Result<Option<Packet>, Corrupt> {
+    pub fn part(&mut self, now: impl FnOnce() -> Ticks) -> Result<Option<Packet>, Corrupt> {
         let head = self.head()?;
         let (now, lost) = (now(), self.lost());
         if self.handed_out.taken {
@@ -58,7 +59,7 @@ impl Reader {
         let source = self.source(sub_buffer.number, self.exchange.is_some());
         let (start, size) = (self.handed_out.behind(), self.geometry.size() as u32);
         let filling = self.seqno == head.seqno();
-        let end = if filling { head.start() & (size - 1) } else { size };
+        let end = if filling { head.start().within(size) } else { size };
         let Some((_, marks)) = self.commit_words(sub_buffer.number) else {
             return filling.then(|| (source.packet(start..self.end(head)), end.max(start)));
         };

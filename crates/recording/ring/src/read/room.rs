@@ -14,6 +14,7 @@
 //! | `room:B`, the end of a reader's publishing | itself | if the load sees it over, then nothing older is published any more |
 
 use super::HeaderRef;
+use crate::number::Seqno;
 use crate::position::Head;
 use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed, Release};
 use std::sync::Arc;
@@ -22,24 +23,24 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// The oldest sequence number whose sub-buffer the reader has not put.
-    pub(crate) oldest: u32,
+    pub(crate) oldest: Seqno,
     /// The first sequence number that writers may not enter: at most `count` beyond `oldest`. If it is that, all
     /// sub-buffers have pages.
-    pub(crate) open: u32,
+    pub(crate) open: Seqno,
 }
 
 impl Bounds {
     const fn of(word: u64) -> Self {
-        Self { oldest: word as u32, open: (word >> 32) as u32 }
+        Self { oldest: Seqno(word as u32), open: Seqno((word >> 32) as u32) }
     }
 
     const fn word(self) -> u64 {
-        (self.open as u64) << 32 | self.oldest as u64
+        (self.open.0 as u64) << 32 | self.oldest.0 as u64
     }
 
     /// Sub-buffers that the writers may use, or have used.
     pub(crate) const fn length(self) -> u32 {
-        self.open.wrapping_sub(self.oldest)
+        self.open.since(self.oldest)
     }
 }
 
@@ -62,8 +63,8 @@ const NEVER: u64 = u64::MAX;
 
 impl Room {
     /// Returns the room of a ring of `count` sub-buffers that is not open yet; the first `present` have pages.
-    pub(crate) fn new(header: HeaderRef, count: u32, first_seqno: u32, present: u32) -> Arc<Self> {
-        let bounds = Bounds { oldest: first_seqno, open: first_seqno.wrapping_add(present) };
+    pub(crate) fn new(header: HeaderRef, count: u32, first_seqno: Seqno, present: u32) -> Arc<Self> {
+        let bounds = Bounds { oldest: first_seqno, open: first_seqno.after(present) };
         let [word, mark, end] = [(); 3].map(|()| AtomicU64::new(0));
         let room = Arc::new(Self { header, count, bounds: word, publishing: AtomicU32::new(0), mark, end });
         // At their final address: the checker loom knows an atomic by its address.
@@ -73,12 +74,12 @@ impl Room {
         room.publishing.store(0, Relaxed);
         room.mark.store(NEVER, Relaxed);
         room.end_at((present < count).then_some(bounds.open));
-        room.header.consumed.store(room.consumed(bounds), Relaxed);
+        room.header.consumed.store(room.consumed(bounds).0, Relaxed);
         room
     }
 
-    const fn consumed(&self, bounds: Bounds) -> u32 {
-        bounds.open.wrapping_sub(self.count)
+    const fn consumed(&self, bounds: Bounds) -> Seqno {
+        bounds.open.before(self.count)
     }
 
     pub(crate) fn header(&self) -> &crate::layout::RingHeader {
@@ -94,15 +95,15 @@ impl Room {
 
     /// Sets the first sequence number that has no pages; `None`: all have pages. To be called before writers may enter
     /// one more, and before the pages of one are taken.
-    pub(crate) fn end_at(&self, seqno: Option<u32>) {
-        self.end.store(seqno.map_or(NEVER, u64::from), Relaxed);
+    pub(crate) fn end_at(&self, seqno: Option<Seqno>) {
+        self.end.store(seqno.map_or(NEVER, |seqno| seqno.0.into()), Relaxed);
     }
 
     /// Returns true if the sub-buffer with sequence number `seqno` has pages. That of a head has pages, if writers
     /// stored the head: a thread that has loaded it sees the [`end_at`](Self::end_at) that preceded.
-    pub(crate) fn has_pages(&self, seqno: u32) -> bool {
+    pub(crate) fn has_pages(&self, seqno: Seqno) -> bool {
         let end = self.end.load(Relaxed);
-        end == NEVER || (end as u32).wrapping_sub(seqno) as i32 > 0
+        end == NEVER || Seqno(end as u32).since(seqno) as i32 > 0
     }
 
     /// Sets the head from which on the pager is to be called.
@@ -127,14 +128,14 @@ impl Room {
     }
 
     /// Puts the reader's sub-buffers before `oldest`. If all have pages, writers may enter them again.
-    pub(crate) fn give_back(&self, oldest: u32) {
+    pub(crate) fn give_back(&self, oldest: Seqno) {
         self.publishing.store(1, Relaxed);
         self.change(|bounds| {
             let open = match bounds.length() == self.count {
-                true => oldest.wrapping_add(self.count),
+                true => oldest.after(self.count),
                 // The writers went on between the pager's load of the head and a revocation: the reader read
                 // sub-buffers that were open.
-                false if oldest.wrapping_sub(bounds.open) as i32 > 0 => oldest,
+                false if oldest.since(bounds.open) as i32 > 0 => oldest,
                 false => bounds.open,
             };
             Bounds { oldest, open }
@@ -152,17 +153,17 @@ impl Room {
     }
 
     /// Moves the pager's end of the open sub-buffers to `open`; to `count` beyond the reader, if all have pages now.
-    pub(crate) fn open_until(&self, open: u32, is_whole: bool) {
+    pub(crate) fn open_until(&self, open: Seqno, is_whole: bool) {
         self.change(|bounds| Bounds {
-            open: if is_whole { bounds.oldest.wrapping_add(self.count) } else { open },
+            open: if is_whole { bounds.oldest.after(self.count) } else { open },
             ..bounds
         });
     }
 
     /// Closes the sub-buffers from sequence number `end` on, for the pager. Returns the bounds before, if any of them
     /// was open.
-    pub(crate) fn close_from(&self, end: u32) -> Option<Bounds> {
-        let is_beyond = |bounds: Bounds| bounds.open.wrapping_sub(end) as i32 > 0;
+    pub(crate) fn close_from(&self, end: Seqno) -> Option<Bounds> {
+        let is_beyond = |bounds: Bounds| bounds.open.since(end) as i32 > 0;
         let before = self
             .change(|bounds| Bounds { open: if is_beyond(bounds) { end } else { bounds.open }, ..bounds });
         is_beyond(before).then_some(before)
@@ -192,7 +193,7 @@ impl Room {
         loop {
             // ORDER(read:B) pairs with view:C: if a writer's load sees this value, then the writer writes after the
             // reader has read.
-            self.header.consumed.swap(self.consumed(bounds), AcqRel);
+            self.header.consumed.swap(self.consumed(bounds).0, AcqRel);
             // ORDER(room:A) pairs with itself: if a reader publishes sub-buffers that the pager opened, then it knows their pages.
             let now = Bounds::of(self.bounds.load(Acquire));
             if now.open == bounds.open {
@@ -211,7 +212,7 @@ mod tests {
     use crate::position::is_full;
     use std::os::fd::AsFd;
 
-    fn room(first_seqno: u32, present: u32) -> Arc<Room> {
+    fn room(first_seqno: Seqno, present: u32) -> Arc<Room> {
         let size = size_of::<RingHeader>();
         let file = create_file(size as u64).unwrap();
         let control = Arc::new(Mapping::new(file.as_fd(), 0, size).unwrap());
@@ -220,52 +221,52 @@ mod tests {
 
     /// Sequence numbers from `from` on that writers may enter.
     fn open(room: &Room, from: u32) -> Vec<u32> {
-        let consumed = room.header.consumed.load(Relaxed);
+        let consumed = Seqno(room.header.consumed.load(Relaxed));
         let seqnos = (0..8).map(|step| from.wrapping_add(step));
-        seqnos.take_while(|&seqno| !is_full(seqno, consumed, 4)).collect()
+        seqnos.take_while(|&seqno| !is_full(Seqno(seqno), consumed, 4)).collect()
     }
 
     #[test]
     fn writers_enter_what_has_pages_and_was_given_back() {
-        let room = room(u32::MAX, 2);
+        let room = room(Seqno(u32::MAX), 2);
         assert_eq!(open(&room, 0), [0]);
-        room.give_back(0);
+        room.give_back(Seqno(0));
         assert_eq!(open(&room, 0), [0], "it has pages, and the one behind it has not");
-        room.open_until(4, true);
+        room.open_until(Seqno(4), true);
         assert_eq!(open(&room, 0), [0, 1, 2, 3]);
-        room.give_back(1);
+        room.give_back(Seqno(1));
         assert_eq!(open(&room, 0), [0, 1, 2, 3, 4], "all have pages");
     }
 
     #[test]
     fn a_turn_has_pages_before_the_end_and_everywhere_where_all_have() {
-        let room = room(u32::MAX, 2);
-        assert_eq!([u32::MAX, 0, 1, 2].map(|seqno| room.has_pages(seqno)), [true, true, false, false]);
+        let room = room(Seqno(u32::MAX), 2);
+        assert_eq!([u32::MAX, 0, 1, 2].map(|seqno| room.has_pages(Seqno(seqno))), [true, true, false, false]);
         room.end_at(None);
-        assert!(room.has_pages(1) && room.has_pages(2));
+        assert!(room.has_pages(Seqno(1)) && room.has_pages(Seqno(2)));
         assert!(
-            self::room(7, 4).has_pages(11),
+            self::room(Seqno(7), 4).has_pages(Seqno(11)),
             "the count of its sub-buffers limits the head of a whole ring"
         );
     }
 
     #[test]
     fn a_ring_that_was_revoked_behind_its_writers_can_be_opened_again() {
-        let room = room(0, 4);
-        room.close_from(1);
-        room.give_back(3);
-        assert_eq!(room.bounds(), Bounds { oldest: 3, open: 3 });
-        room.open_until(5, false);
+        let room = room(Seqno(0), 4);
+        room.close_from(Seqno(1));
+        room.give_back(Seqno(3));
+        assert_eq!(room.bounds(), Bounds { oldest: Seqno(3), open: Seqno(3) });
+        room.open_until(Seqno(5), false);
         assert_eq!(open(&room, 3), [3, 4]);
     }
 
     #[test]
     fn what_is_revoked_is_closed_to_writers_that_are_past_it_too() {
-        let room = room(5, Geometry::MIN_COUNT as u32 * 2);
-        assert_eq!(room.close_from(7), Some(Bounds { oldest: 5, open: 9 }));
+        let room = room(Seqno(5), Geometry::MIN_COUNT as u32 * 2);
+        assert_eq!(room.close_from(Seqno(7)), Some(Bounds { oldest: Seqno(5), open: Seqno(9) }));
         assert_eq!(open(&room, 6), [6]);
         assert!(open(&room, 7).is_empty() && open(&room, 8).is_empty() && open(&room, 20).is_empty());
-        room.give_back(6);
+        room.give_back(Seqno(6));
         assert_eq!(open(&room, 6), [6]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::packet::packets;
 use super::{Corrupt, Packet, Reader};
+use crate::number::Ticks;
 
 impl Reader {
     /// Hands `take` copies of the unread records, sub-buffer by sub-buffer: also of the one that was being filled and,
@@ -11,7 +12,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn salvage(&self, now: u64, take: impl FnMut(Packet)) -> Result<u64, Corrupt> {
+    pub fn salvage(&self, now: Ticks, take: impl FnMut(Packet)) -> Result<u64, Corrupt> {
         let head = self.head()?;
         let copy = |seqno| Some(self.copy_seqno(seqno, self.sub_buffer_of(seqno)?, head, false));
         let newest_first: Vec<_> = self.seqnos(head).filter_map(copy).collect();

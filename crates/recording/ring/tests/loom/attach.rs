@@ -8,6 +8,7 @@ use sordino_ring::area::Area;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::layout::{Geometry, SLOTS};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::position::Head;
 
 /// Two collectors of different processes, of which the second has attached. Loom knows the words that the first will
@@ -15,7 +16,7 @@ use sordino_ring::position::Head;
 fn two_collectors() -> (Area, [Program; 2], Attached) {
     let (area, file) = Area::create(&REQUEST).unwrap();
     let programs = [(); 2].map(|()| Program::open(&file).unwrap());
-    area.point(0).load(Relaxed);
+    area.point(PointId(0)).load(Relaxed);
     let before = programs.each_ref().map(|program| program.attach(&options(&[], 1)).unwrap());
     for (program, attached) in programs.iter().zip(&before) {
         share(area.rings(attached.slot), 0, HALF, None);
@@ -27,7 +28,7 @@ fn two_collectors() -> (Area, [Program; 2], Attached) {
 
 /// Writes a record to each session that enabled it, as a tracepoint does. Returns these sessions.
 fn hit(area: Area) -> u8 {
-    let all = EnableMask(area.point(0).load(Acquire)).sessions(1).all;
+    let all = EnableMask(area.point(PointId(0)).load(Acquire)).sessions(1).all;
     let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
     wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
     all
@@ -39,14 +40,14 @@ fn who_sees_that_sessions_want_an_event_sees_the_rings_of_all() {
         let (area, [one, two], mut second) = two_collectors();
         let other_slot = second.slot;
         let writer = thread::spawn(move || hit(area));
-        let other = thread::spawn(move || two.enable(other_slot, 0, EnableMode::Always));
+        let other = thread::spawn(move || two.enable(other_slot, PointId(0), EnableMode::Always));
         let mut first = one.attach(&options(&[], 3)).unwrap();
-        one.enable(first.slot, 0, EnableMode::Always);
+        one.enable(first.slot, PointId(0), EnableMode::Always);
         let written = writer.join().unwrap();
         other.join().unwrap();
         for attached in [&mut first, &mut second] {
             let records = finish(&mut attached.readers[0], HALF).len();
-            assert_eq!(records, usize::from(written >> attached.slot & 1));
+            assert_eq!(records, usize::from(attached.slot.is_in(written)));
         }
         assert_eq!(hit(area), 0b11);
     });
@@ -57,17 +58,17 @@ fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
     check(|| {
         let (area, [one, two], second) = two_collectors();
         let first = one.attach(&options(&[], 3)).unwrap();
-        two.enable(second.slot, 0, EnableMode::Always);
+        two.enable(second.slot, PointId(0), EnableMode::Always);
         let other = thread::spawn(move || {
-            two.enable(second.slot, 0, EnableMode::If);
-            two.enable(second.slot, 0, EnableMode::No);
+            two.enable(second.slot, PointId(0), EnableMode::If);
+            two.enable(second.slot, PointId(0), EnableMode::No);
         });
-        one.enable(first.slot, 0, EnableMode::Always);
-        one.enable(first.slot, 0, EnableMode::If);
+        one.enable(first.slot, PointId(0), EnableMode::Always);
+        one.enable(first.slot, PointId(0), EnableMode::If);
         other.join().unwrap();
-        let only = 1 << first.slot;
+        let only = first.slot.bit();
         assert_eq!(
-            EnableMask(area.point(0).load(Relaxed)).sessions(1),
+            EnableMask(area.point(PointId(0)).load(Relaxed)).sessions(1),
             Sessions { all: only, conditional: only, counted: 0 }
         );
     });
@@ -131,7 +132,7 @@ fn a_cpu_ring_that_closes_stays_closed() {
         let head = || Head(unsafe { &*area.rings(slot).at(0) }.head.load(Relaxed));
         let closed = head();
         // A writer that was in its section publishes; none took the closed ring for an open one.
-        assert!(closed.is_closed() || closed.seqno() == 1, "{closed:x?}");
+        assert!(closed.is_closed() || closed.seqno() == Seqno(1), "{closed:x?}");
         emit(area.rings(slot), 2, HALF);
         assert_eq!(head(), closed);
     });

@@ -7,6 +7,7 @@ use sordino_ring::condition::When;
 use sordino_ring::control::{Code, EnableMode};
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::InlineFilter;
+use sordino_ring::number::{PointId, SlotIndex};
 use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 
@@ -15,7 +16,7 @@ const NEW: Code<'_> = Code { filter: When::If(b"the newer one"), trigger: When::
 
 /// The filter's code, as a hit finds it.
 fn filter(table: Table) -> Vec<u8> {
-    let When::If(code) = table.code_range(0).filter() else { return Vec::new() };
+    let When::If(code) = table.code_range(PointId(0)).filter() else { return Vec::new() };
     let mut copied: Copied = [MaybeUninit::uninit(); _];
     // SAFETY: `code` is the range that the tracepoint's place returned.
     unsafe { table.copy(code, &mut copied) }.to_vec()
@@ -27,16 +28,16 @@ fn who_sees_a_condition_s_word_sees_its_code() {
         let (area, program, mut before) = attached(&options(&[], 1));
         // Makes the words of both known to loom.
         for code in [OLD, NEW] {
-            before.conditions.set(0, &code).unwrap();
-            let table = area.slots().conditions(before.slot as u32).unwrap();
+            before.conditions.set(PointId(0), &code).unwrap();
+            let table = area.slots().conditions(before.slot).unwrap();
             assert_eq!(When::If(&filter(table)[..]), code.filter);
         }
         program.detach(&before).unwrap();
         let mut attached = program.attach(&options(&[], 2)).unwrap();
-        attached.conditions.set(0, &OLD).unwrap();
-        let table = area.slots().conditions(attached.slot as u32).unwrap();
-        let hit = thread::spawn(move || filter(area.slots().conditions(0).unwrap()));
-        attached.conditions.set(0, &NEW).unwrap();
+        attached.conditions.set(PointId(0), &OLD).unwrap();
+        let table = area.slots().conditions(attached.slot).unwrap();
+        let hit = thread::spawn(move || filter(area.slots().conditions(SlotIndex::FIRST).unwrap()));
+        attached.conditions.set(PointId(0), &NEW).unwrap();
         let seen = hit.join().unwrap();
         assert!([OLD.filter, NEW.filter].contains(&When::If(&seen)), "{seen:?}");
         assert_eq!(When::If(&filter(table)[..]), NEW.filter);
@@ -48,11 +49,11 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
     check(|| {
         let (area, program, mut before) = attached(&options(&[], 1));
         // Makes the words known to loom.
-        before.conditions.inline_filter(0, 1, 1, 1);
-        program.enable(before.slot, 0, EnableMode::No);
+        before.conditions.inline_filter(PointId(0), 1, 1, 1);
+        program.enable(before.slot, PointId(0), EnableMode::No);
         program.detach(&before).unwrap();
         let mut attached = program.attach(&options(&[], 2)).unwrap();
-        let word = area.point(0);
+        let word = area.point(PointId(0));
         let hit = thread::spawn(move || {
             let mask = EnableMask(word.load(Acquire));
             let at = (&raw const *word).cast::<u8>().wrapping_add(mask.distance());
@@ -62,9 +63,9 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
                 (filter.field.load(Relaxed), filter.low.load(Relaxed), filter.span.load(Relaxed))
             })
         });
-        let mode = attached.conditions.inline_filter(0, 3, 5, 7);
+        let mode = attached.conditions.inline_filter(PointId(0), 3, 5, 7);
         assert!(matches!(mode, EnableMode::Through(_)));
-        program.enable(attached.slot, 0, mode);
+        program.enable(attached.slot, PointId(0), mode);
         assert!([None, Some((3, 5, 7))].contains(&hit.join().unwrap()));
         program.detach(&attached).unwrap();
     });
@@ -78,7 +79,7 @@ fn who_sees_that_a_snapshot_is_wanted_sees_the_record_that_wants_it() {
         program.triggers(slot);
         let hit = thread::spawn(move || {
             emit(area.rings(slot), 1, HALF);
-            area.slots().trigger(slot as u32, 0);
+            area.slots().trigger(slot, PointId(0));
         });
         if program.triggers(slot).count == 1 {
             assert_eq!(finish(&mut attached.readers[0], HALF), [1]);

@@ -3,6 +3,7 @@
 use crate::support::*;
 use loom::thread;
 use sordino_percpu::primitive::plain;
+use sordino_ring::number::Ticks;
 use sordino_ring::read::Reader;
 use sordino_ring::write::Rings;
 
@@ -18,7 +19,7 @@ fn filled(cpus: &[u32], write: impl Fn(Rings, u64)) -> (Rings, Reader) {
 /// Copies the newest records and returns their numbers: the newest is at least the third, and none is missing before
 /// it.
 fn copy(reader: &Reader) -> Vec<u64> {
-    let newest = reader.newest(0, usize::MAX, || END_OF_TIME).unwrap();
+    let newest = reader.newest(Ticks::default(), usize::MAX, || Ticks(END_OF_TIME)).unwrap();
     let found: Vec<u64> = newest.packets.iter().flat_map(|packet| numbers(reader, packet, WHOLE)).collect();
     assert!(found.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{found:?}");
     assert!(newest.overwritten || newest.packets.len() == 2, "{newest:?}");
@@ -57,7 +58,7 @@ fn a_writer_that_did_not_claim_overwrites_no_copy_unnoticed() {
         (1..=6).for_each(|number| share(rings, number, HALF, None));
         // One of the writers claims the sub-buffer of the third and the fourth record, the other follows.
         let writers = [7, 8].map(|number| thread::spawn(move || share(rings, number, HALF, None)));
-        let newest = reader.newest(0, usize::MAX, || END_OF_TIME).unwrap();
+        let newest = reader.newest(Ticks::default(), usize::MAX, || Ticks(END_OF_TIME)).unwrap();
         let found: Vec<u64> =
             newest.packets.iter().flat_map(|packet| numbers(reader, packet, HALF)).collect();
         let old = found.iter().take_while(|&&number| number <= 6).count();

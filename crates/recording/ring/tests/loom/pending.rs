@@ -6,6 +6,7 @@ use sordino_percpu::primitive::Relaxed;
 use sordino_ring::area::Area;
 use sordino_ring::control::{Attached, EnableMode, Program};
 use sordino_ring::layout::SLOTS;
+use sordino_ring::number::PointId;
 
 /// A time in which tracepoints are pending, and one in which they are no longer.
 const NOW: u64 = 1;
@@ -23,7 +24,7 @@ fn session() -> (Area, Program, Attached) {
 
 /// A hit of the pending tracepoint; returns true if it was recorded.
 fn hit(area: Area, now: u64) -> bool {
-    let all = area.slots().pending().count(0, || now).sessions(1).all;
+    let all = area.slots().pending().count(PointId(0), || now).sessions(1).all;
     let wanting = (0..SLOTS).filter(|slot| all >> slot & 1 != 0);
     wanting.for_each(|slot| share(area.rings(slot), 1, HALF, None));
     all != 0
@@ -35,7 +36,7 @@ fn a_hit_is_recorded_or_counted_and_never_both() {
         let (area, program, mut attached) = session();
         area.slots().pending().begin(0..1, NOW);
         let hits = [(); 2].map(|()| thread::spawn(move || hit(area, NOW)));
-        let counted = program.enable(attached.slot, 0, EnableMode::Always);
+        let counted = program.enable(attached.slot, PointId(0), EnableMode::Always);
         program.pending().answer();
         let recorded = hits.map(|hit| usize::from(hit.join().unwrap())).iter().sum();
         assert_eq!(finish(&mut attached.readers[0], HALF).len(), recorded);
@@ -52,7 +53,7 @@ fn a_hit_that_meets_an_answer_sees_the_session_s_rings() {
         area.slots().pending().begin(0..1, NOW);
         let other = thread::spawn(move || hit(area, NOW));
         let mut attached = program.attach(&options(&[], 2)).unwrap();
-        let counted = program.enable(attached.slot, 0, EnableMode::Always);
+        let counted = program.enable(attached.slot, PointId(0), EnableMode::Always);
         let recorded = usize::from(other.join().unwrap());
         assert_eq!(
             (finish(&mut attached.readers[0], HALF).len(), counted as usize + recorded),
@@ -65,7 +66,7 @@ fn a_hit_that_meets_an_answer_sees_the_session_s_rings() {
 fn who_sees_a_tracepoint_pending_sees_until_when() {
     check(|| {
         let (area, program) = area();
-        area.point(0).load(Relaxed);
+        area.point(PointId(0)).load(Relaxed);
         let other = thread::spawn(move || hit(area, NOW));
         area.slots().pending().begin(0..1, NOW);
         other.join().unwrap();
@@ -79,7 +80,7 @@ fn who_finds_a_tracepoint_settled_by_a_late_hit_sees_that_it_was_not_counted() {
         let (area, program, attached) = session();
         area.slots().pending().begin(0..1, NOW);
         let late = thread::spawn(move || hit(area, LATE));
-        program.enable(attached.slot, 0, EnableMode::Always);
+        program.enable(attached.slot, PointId(0), EnableMode::Always);
         let is_reported = program.pending().has_uncounted();
         assert!(late.join().unwrap() || is_reported);
     });
@@ -98,10 +99,10 @@ fn nobody_settles_what_another_recorder_was_just_told_of() {
         pending.await_another();
         pending.answer();
         first.join().unwrap();
-        assert_eq!(pending.hits(0), 0);
+        assert_eq!(pending.hits(PointId(0)), 0);
         hit(area, NOW);
-        assert_eq!(pending.hits(0), 1);
+        assert_eq!(pending.hits(PointId(0)), 1);
         pending.answer();
-        assert!(!hit(area, NOW) && pending.hits(0) == 0);
+        assert!(!hit(area, NOW) && pending.hits(PointId(0)) == 0);
     });
 }

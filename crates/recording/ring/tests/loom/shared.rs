@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_ring::number::Ticks;
 
 #[test]
 fn two_writers_and_a_reader_agree_on_every_record() {
@@ -82,7 +83,9 @@ fn who_reserves_later_has_the_later_time() {
         passing.join().unwrap();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         let mut timestamps = Vec::new();
-        attached.readers[0].salvage(END_OF_TIME, |part| timestamps = records(&part.bytes, 24, HALF)).unwrap();
+        attached.readers[0]
+            .salvage(Ticks(END_OF_TIME), |part| timestamps = records(&part.bytes, 24, HALF))
+            .unwrap();
         assert!(timestamps.is_sorted_by_key(|&(timestamp, _)| timestamp), "{timestamps:?}");
     });
 }
@@ -96,7 +99,9 @@ fn so_has_one_whose_cpu_is_behind() {
             .map(|(number, time)| thread::spawn(move || share(rings(), number, HALF, Some(&time))));
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         let mut timestamps = Vec::new();
-        attached.readers[0].salvage(END_OF_TIME, |part| timestamps = records(&part.bytes, 24, HALF)).unwrap();
+        attached.readers[0]
+            .salvage(Ticks(END_OF_TIME), |part| timestamps = records(&part.bytes, 24, HALF))
+            .unwrap();
         assert!(
             timestamps.len() == 2 && timestamps.is_sorted_by_key(|&(timestamp, _)| timestamp),
             "{timestamps:?}"

@@ -5,6 +5,7 @@ use sordino_percpu::{Bytes, model};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
@@ -52,7 +53,7 @@ pub(crate) fn area() -> (Area, Program) {
 
 /// The request of a session with a ring for each of `cpus`.
 pub(crate) fn options(cpus: &[u32], first_seqno: u32) -> AttachOptions<'_> {
-    AttachOptions::new("", SMALL, cpus, first_seqno)
+    AttachOptions::new("", SMALL, cpus, Seqno(first_seqno))
 }
 
 /// The same request for rings that overwrite.
@@ -64,7 +65,7 @@ pub(crate) fn overwriting(cpus: &[u32]) -> AttachOptions<'_> {
 /// the threads will use before they start.
 pub(crate) fn recorded_area(options: &AttachOptions<'_>) -> (Area, Program) {
     let (area, program) = area();
-    area.point(0).load(Relaxed);
+    area.point(PointId(0)).load(Relaxed);
     let mut before = program.attach(options).unwrap();
     program.wake_word(before.slot).load(Relaxed);
     for number in 0..4 * options.geometry.count {
@@ -200,7 +201,7 @@ pub(crate) fn finish(reader: &mut Reader, length: usize) -> Vec<u64> {
 pub(crate) fn salvage(reader: &Reader, length: usize) -> (Vec<u64>, u64) {
     let mut all = Vec::new();
     let unfinished =
-        reader.salvage(END_OF_TIME, |packet| all.extend(numbers(reader, &packet, length))).unwrap();
+        reader.salvage(Ticks(END_OF_TIME), |packet| all.extend(numbers(reader, &packet, length))).unwrap();
     (all, unfinished)
 }
 

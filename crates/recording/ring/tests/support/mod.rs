@@ -6,6 +6,7 @@ use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
+use sordino_ring::number::{Seqno, SlotIndex, Ticks};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{
@@ -87,11 +88,11 @@ impl Harness {
         self.program.attach(&options(geometry, first_seqno)).unwrap()
     }
 
-    pub fn write(&self, slot: usize, tag: u64, payload: &[u8]) {
+    pub fn write(&self, slot: SlotIndex, tag: u64, payload: &[u8]) {
         self.try_write(slot, tag, payload, IfFull::Lose).unwrap();
     }
 
-    pub fn try_write(&self, slot: usize, tag: u64, payload: &[u8], if_full: IfFull) -> Result<(), Full> {
+    pub fn try_write(&self, slot: SlotIndex, tag: u64, payload: &[u8], if_full: IfFull) -> Result<(), Full> {
         let mut staged = [0u8; 40 << 10];
         staged[..payload.len()].copy_from_slice(payload);
         let encoded_length = EncodedLength::of(payload.len());
@@ -123,7 +124,7 @@ pub fn all_cpus() -> &'static [u32] {
 }
 
 pub fn options(geometry: Geometry, first_seqno: u32) -> AttachOptions<'static> {
-    AttachOptions::new("test", geometry, all_cpus(), first_seqno)
+    AttachOptions::new("test", geometry, all_cpus(), Seqno(first_seqno))
 }
 
 /// One record of a sub-buffer.
@@ -183,7 +184,7 @@ pub fn finish(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
     for reader in &mut attached.readers {
         let cpu = reader.cpu();
         let unfinished =
-            reader.salvage(END_OF_TIME, |packet| taken.push((cpu, packet.content, packet.bytes)));
+            reader.salvage(Ticks(END_OF_TIME), |packet| taken.push((cpu, packet.content, packet.bytes)));
         assert_eq!(unfinished, Ok(0));
     }
     taken

@@ -3,11 +3,10 @@
 use super::Tracker;
 use crate::cause::{Cause, Thread};
 use crate::files::File;
-use crate::syscall::{Futex, Operation, is_reading};
 use crate::thread::{Activity, Call, Fault, Handler, Schedule};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{FaultReason, Syscall, signal_name};
-use sordino_timeline::{Moment, System};
+use sordino_timeline::{Futex, FutexOperation, Moment, System, is_reading};
 use std::sync::Arc;
 
 /// The maximum depth of nested signal handlers; a trace with more has lost their ends.
@@ -50,7 +49,7 @@ impl Tracker {
         };
         let Some(&index) = self.by_tid.get(&tid) else { return };
         let wakes_recorder = futex.is_some_and(|futex| {
-            futex.operation == Operation::Wake && moment.system.is_wake_up(tid, futex.word)
+            futex.operation == FutexOperation::Wake && moment.system.is_wake_up(tid, futex.word)
         });
         let call = call.map(|(call, _)| {
             let name = self.arch.name(&call);

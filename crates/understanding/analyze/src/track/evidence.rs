@@ -3,38 +3,37 @@
 
 use super::Tracker;
 use crate::cause::{Cause, Thread};
-use crate::cpu::{Processor, Run};
+use crate::cpu::Run;
 use crate::findings::MissingSwitches;
 use crate::thread::{Activity, Schedule};
 use sordino_event::{Cpu, Tid, Time};
-use sordino_timeline::System;
+use sordino_timeline::{Evidence, System, UnrecordedSwitch};
 
 impl Tracker {
-    /// Corrects the running thread of a CPU by a record that names it. If that is another thread than believed, a
-    /// switch is missing at some time after the last event of this CPU.
-    pub(super) fn has_cpu(&mut self, tid: Tid, cpu: Cpu, system: &System) {
-        let (now, serial) = (self.now, self.serial);
-        let processor = self.cpus.entry(cpu).or_default();
-        let seen = std::mem::replace(&mut processor.seen, now);
-        let believed = processor.running_tid();
-        if believed == Some(tid) {
-            return;
+    /// Corrects the running thread of a CPU by a record that names it.
+    pub(super) fn observe(&mut self, evidence: Evidence, system: &System) {
+        if let Some(switch) = self.running.observe(evidence, self.now) {
+            self.correct_cpu(&switch, system);
         }
-        processor.miss();
+    }
+
+    /// Applies a switch that was not recorded: it came at some time after the last event of this CPU.
+    fn correct_cpu(&mut self, switch: &UnrecordedSwitch, system: &System) {
+        let (now, serial) = (self.now, self.serial);
+        let UnrecordedSwitch { cpu, tid, believed, seen, since, ref left } = *switch;
         // Where the idle thread leaves without a record, only that choice of the scheduler is missing. Elsewhere a
         // thread may have had the CPU and have left it.
         let was_idle = believed == Some(Tid(0));
+        let processor = self.cpus.entry(cpu).or_default();
+        believed.into_iter().for_each(|believed| processor.leave_silently(believed));
         if !was_idle {
             processor.explained.iter().for_each(|&index| self.threads[index].queued = None);
         }
         if tid != Tid(0) {
-            self.is_nowhere_else(tid, cpu, system);
+            left.iter().for_each(|&(other, seen)| self.has_left(tid, other, seen, system));
+            self.comes_to(tid, cpu);
         }
-        let processor = self.cpus.entry(cpu).or_default();
-        // A thread that now has the idle CPU came after that CPU's last record. For another CPU, it is not known until
-        // when the believed thread had it.
-        let since = if was_idle { seen } else { now };
-        for index in processor.explained.clone() {
+        for index in self.cpus.entry(cpu).or_default().explained.clone() {
             self.correct(index, believed, Some(tid), (seen, since));
         }
         believed.into_iter().for_each(|believed| self.past.forget(believed, now));
@@ -58,22 +57,21 @@ impl Tracker {
         self.now_do(&explained, cpu, system);
     }
 
-    /// Corrects the other CPUs on which this thread was believed to run: it has left them at an unknown time.
-    fn is_nowhere_else(&mut self, tid: Tid, cpu: Cpu, system: &System) {
-        let has_it =
-            |(other, processor): &(&Cpu, &Processor)| **other != cpu && processor.running_tid() == Some(tid);
-        let elsewhere: Vec<Cpu> = self.cpus.iter().filter(has_it).map(|(other, _)| *other).collect();
-        for other in elsewhere {
-            let processor = self.cpus.entry(other).or_default();
-            processor.miss();
-            processor.running = None;
-            let (seen, explained) = (processor.seen, processor.explained.clone());
-            self.past.turn(other, seen, None);
-            for &index in &explained {
-                self.correct(index, Some(tid), None, (seen, self.now));
-            }
-            self.now_do(&explained, other, system);
+    /// Corrects a CPU on which this thread was believed to run: it has left it at an unknown time.
+    fn has_left(&mut self, tid: Tid, other: Cpu, seen: Time, system: &System) {
+        let processor = self.cpus.entry(other).or_default();
+        processor.leave_silently(tid);
+        processor.running = None;
+        let explained = processor.explained.clone();
+        self.past.turn(other, seen, None);
+        for &index in &explained {
+            self.correct(index, Some(tid), None, (seen, self.now));
         }
+        self.now_do(&explained, other, system);
+    }
+
+    /// Moves an explained thread to the CPU that it has, if it belonged to another.
+    fn comes_to(&mut self, tid: Tid, cpu: Cpu) {
         let Some(&index) = self.by_tid.get(&tid) else { return };
         if self.threads[index].cpu.is_none_or(|before| before == cpu) {
             return;
@@ -135,9 +133,7 @@ impl Tracker {
 
     /// Returns the number of switches that were not recorded, for each CPU that lacks some.
     pub(crate) fn missing_switches(&self) -> Vec<MissingSwitches> {
-        let all =
-            self.cpus.iter().map(|(cpu, processor)| MissingSwitches { cpu: cpu.0, count: processor.missing });
-        all.filter(|missing| missing.count > 0).collect()
+        self.running.missing().map(|(cpu, count)| MissingSwitches { cpu: cpu.0, count }).collect()
     }
 
     /// Notes that the thread runs outside of interrupts, and corrects the believed state. At the same nanosecond the
@@ -145,11 +141,8 @@ impl Tracker {
     pub(super) fn seen(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
         let now = self.now;
         if let Some(cpu) = cpu {
-            let processor = self.cpus.entry(cpu).or_default();
-            processor.is_in_thread(now);
-            if processor.running.as_ref().is_none_or(|run| run.since < now) {
-                self.has_cpu(tid, cpu, system);
-            }
+            self.cpus.entry(cpu).or_default().is_in_thread(now);
+            self.observe(Evidence { cpu, tid, is_ordered: false }, system);
         }
         let Some(&index) = self.by_tid.get(&tid) else { return };
         let thread = &self.threads[index];

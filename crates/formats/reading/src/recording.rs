@@ -1,0 +1,340 @@
+//! A recording that is opened for reading.
+
+use crate::{Error, several};
+use sordino_analyze::{Quota, Quotas};
+use sordino_collect::{Directory, State, Summary, Watch};
+use sordino_ctf::read::{self, Stream};
+use sordino_ctf::{Environment, Setting};
+use sordino_event::text::with_causes;
+use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Step, Time};
+use sordino_filter::condition::Expression;
+use sordino_query::Facts;
+use sordino_timeline::{Item, SuperTrace};
+use std::path::{Path, PathBuf};
+
+/// Number of items of a pass between two updates of its progress.
+const EACH: u64 = 1 << 16;
+/// Time before the first wanted event from which on events are read, so that it is known who runs where.
+const LEAD: Nanos = Nanos(10_000_000);
+
+/// A recording: all of its traces, read as one.
+pub struct OpenRecording {
+    /// The directory of the recording.
+    pub path: PathBuf,
+    /// The event classes of all its traces.
+    pub classes: Classes,
+    /// The facts about its events that conditions use.
+    pub facts: Facts,
+    /// The first and the last time that a pass shows.
+    within: (Time, Time),
+    streams: Vec<Stream>,
+    programs: Vec<Program>,
+    /// The time that real-time threads may use on a CPU, and the period of that limit.
+    real_time: Option<(Nanos, Nanos)>,
+    /// The numbering of priorities in the kernel's events, if the traces state it.
+    pub priorities: Option<PriorityNumbering>,
+    /// The name of the traced machine, if a trace has it.
+    pub host: Option<String>,
+    /// The release of the traced kernel, and the machine's architecture, if a trace has them.
+    pub kernel: [Option<String>; 2],
+    /// The reasons why parts can't be read.
+    problems: Vec<String>,
+}
+
+/// A program, from its trace's environment.
+struct Program {
+    pid: Pid,
+    name: String,
+    /// The address of the futex by which it wakes sordino's recorder, if it does.
+    wake_up: Option<u64>,
+    /// The CPU quota of its control group, if that is known.
+    quota: Option<Quota>,
+}
+
+impl OpenRecording {
+    /// Opens the recording that was named, or the newest in the current directory: any directory with CTF traces of one
+    /// recording.
+    ///
+    /// # Errors
+    /// There is no trace in it, or traces of several recordings.
+    pub fn open(named: Option<&Path>) -> Result<Self, Error> {
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => Directory::newest(&std::env::current_dir()?)?.path().to_owned(),
+        };
+        let mut recording = Self {
+            path,
+            classes: Classes::default(),
+            facts: Facts::default(),
+            within: (Time::MIN, Time::MAX),
+            streams: Vec::new(),
+            programs: Vec::new(),
+            real_time: None,
+            priorities: None,
+            host: None,
+            kernel: [None, None],
+            problems: Vec::new(),
+        };
+        recording.look_at_summary();
+        let traces = read::find(&recording.path)?;
+        if traces.is_empty() {
+            let text = format!("{} holds no CTF trace: no file 'metadata' in it", recording.path.display());
+            return Err(Error::Unusable(text));
+        }
+        several::refuse_several(&recording.path, &traces)?;
+        for trace in traces {
+            let first = recording.classes.iter().count();
+            match read::Trace::open(&trace, &mut recording.classes) {
+                Ok(trace) => {
+                    if let Some(host) = trace.environment().text("hostname") {
+                        recording.facts.add_host(first, &recording.classes, host);
+                        recording.host.get_or_insert_with(|| host.to_owned());
+                    }
+                    recording.streams.extend_from_slice(trace.streams());
+                    recording.programs.extend(program(&trace));
+                    recording.real_time = recording.real_time.or(real_time(&trace));
+                    for (known, name) in recording.kernel.iter_mut().zip(["kernel_release", "machine"]) {
+                        let found = trace.environment().text(name).map(ToOwned::to_owned);
+                        *known = known.take().or(found);
+                    }
+                    recording.priorities = recording.priorities.or(priorities(trace.environment()));
+                }
+                Err(error) => recording.problems.push(with_causes(&error)),
+            }
+        }
+        recording.facts.begin_at(recording.span().0);
+        Ok(recording)
+    }
+
+    /// Limits passes to the time in which events can meet the condition.
+    pub fn limit_to(&mut self, condition: &Expression) {
+        let (begin, span) = (self.span().0, condition.span());
+        self.narrow(begin + *span.start(), begin + *span.end());
+    }
+
+    /// Limits passes to a part of the recording's time. Packets that lie wholly before it are not read, but for those
+    /// that describe the state of the machine.
+    pub fn narrow(&mut self, from: Time, to: Time) {
+        self.within = (self.within.0.max(from), self.within.1.min(to));
+    }
+
+    /// Adds a problem if the recording is not finished, and so lacks kernel events.
+    fn look_at_summary(&mut self) {
+        let Ok(directory) = Directory::open(&self.path) else { return };
+        let path = self.path.display();
+        match Summary::read(&directory) {
+            Ok(summary) if summary.state == State::Recording => self.problems.push(format!(
+                "{path} is not finished: it is being recorded, or its recorder was killed (then: sordino recover {path})"
+            )),
+            Ok(summary) if summary.state == State::Incomplete => self.problems.push(format!(
+                "{path} lacks kernel events, whose pages are kept: make room, then run: sordino recover {path}"
+            )),
+            Ok(_) => {}
+            Err(error) => self.problems.push(with_causes(&error)),
+        }
+    }
+
+    /// Returns all events in order of time, from the start, or from a little before the time to which passes are
+    /// limited.
+    pub fn super_trace(&self) -> SuperTrace<impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>> {
+        let from = self.within.0 - LEAD;
+        self.super_trace_of(|stream| {
+            let mut events = stream.events();
+            if from > Time::MIN && !describes_state(stream) {
+                events.skip_to(from);
+            }
+            move |event: &mut Event| events.next(event)
+        })
+    }
+
+    /// Returns the events that `source` returns from each stream, in order of time.
+    pub fn super_trace_of<'a, S>(&'a self, source: impl FnMut(&'a Stream) -> S) -> SuperTrace<S>
+    where
+        S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
+    {
+        let sources = self.streams.iter().map(source);
+        let mut trace = SuperTrace::new(&self.classes, sources);
+        self.priorities.into_iter().for_each(|numbering| trace.number_priorities(numbering));
+        for program in &self.programs {
+            trace.introduce(program.pid, &program.name);
+            program.wake_up.into_iter().for_each(|futex| trace.introduce_wake_up(program.pid, futex));
+        }
+        trace
+    }
+
+    /// Returns the quotas of the programs' control groups and of real-time threads, as the traces say.
+    pub fn quotas(&self) -> Quotas {
+        let mut quotas = Quotas::default();
+        self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));
+        self.real_time.into_iter().for_each(|(runtime, period)| quotas.set_real_time(runtime, period));
+        quotas
+    }
+
+    /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`, as its name says.
+    ///
+    /// # Errors
+    /// Those of `take`; problems of reading are kept.
+    pub fn pass<E>(
+        &mut self,
+        watch: Option<(&'static str, &mut dyn Watch)>,
+        mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let from = self.within.0;
+        self.pass_with_lead(watch, |item| if end_of(item) < from { Ok(true) } else { take(item) })
+    }
+
+    /// Does the same, and begins with the items a little before the time to which passes are limited: they show what the
+    /// machine did then.
+    ///
+    /// # Errors
+    /// Those of `take`; problems of reading are kept.
+    pub fn pass_with_lead<E>(
+        &mut self,
+        mut watch: Option<(&'static str, &mut dyn Watch)>,
+        mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let (first, last) = self.span();
+        let (first, last) = (first.max(self.within.0), last.min(self.within.1));
+        let mut trace = self.super_trace();
+        let mut count = 0;
+        let mut problems = Vec::new();
+        loop {
+            match trace.next() {
+                Ok(Some(item)) => {
+                    count += 1;
+                    if count % EACH == 0
+                        && let (Item::Event(moment), Some((what, watch))) = (&item, &mut watch)
+                    {
+                        let done = (moment.event.time - first).0.max(0).cast_unsigned();
+                        watch.working(what, done, (last - first).0.max(0).cast_unsigned());
+                    }
+                    if begin_of(&item) > last || !take(&item)? {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => problems.push(with_causes(&error)),
+            }
+        }
+        drop(trace);
+        // A further pass has the same problems.
+        problems.retain(|problem| !self.problems.contains(problem));
+        self.problems.append(&mut problems);
+        Ok(())
+    }
+
+    /// Returns the times of the first and the last event.
+    pub fn span(&self) -> (Time, Time) {
+        let spans = self.streams.iter().filter_map(Stream::span);
+        spans
+            .reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
+            .unwrap_or((Time(0), Time(0)))
+    }
+
+    /// Returns the first time that passes show.
+    pub fn begin(&self) -> Time {
+        self.within.0
+    }
+
+    /// Returns the problems of reading so far.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+/// Returns true if a stream describes the state of the machine, which other events do not show.
+pub fn describes_state(stream: &Stream) -> bool {
+    let names = ["statedump", "recorder", "symbols", "steal"];
+    stream.files().next().is_some_and(|file| names.iter().any(|name| file.ends_with(name)))
+}
+
+fn begin_of(item: &Item<'_>) -> Time {
+    match item {
+        Item::Event(moment) => moment.event.time,
+        Item::Loss(loss) => loss.from,
+        Item::Disorder(disorder) => disorder.at,
+    }
+}
+
+fn end_of(item: &Item<'_>) -> Time {
+    match item {
+        Item::Loss(loss) => loss.to,
+        item => begin_of(item),
+    }
+}
+
+/// Returns the time that real-time threads may use on a CPU and the period of that limit, from the kernel's trace.
+fn real_time(trace: &read::Trace) -> Option<(Nanos, Nanos)> {
+    Some((microseconds(trace, "sched_rt_runtime_us")?, microseconds(trace, "sched_rt_period_us")?))
+}
+
+fn microseconds(trace: &read::Trace, name: &str) -> Option<Nanos> {
+    Some(Nanos(trace.environment().integer(name)?.saturating_mul(1000)))
+}
+
+/// Returns the numbering of priorities in a trace of the kernel: the one that its environment states, or that of a known
+/// tracer which states none.
+fn priorities(environment: &Environment) -> Option<PriorityNumbering> {
+    let of_kernel = environment.text("domain") == Some("kernel");
+    match environment.get(PriorityNumbering::ENTRY).filter(|_| of_kernel) {
+        Some(Setting::Text(name)) => PriorityNumbering::from_name(name),
+        Some(Setting::Integer(_)) => None,
+        None => {
+            let tracer = environment.text("tracer_name").filter(|_| of_kernel);
+            // Of sordino's traces, those of versions before the entry.
+            matches!(tracer, Some("lttng-modules" | "sordino")).then_some(PriorityNumbering::Lttng)
+        }
+    }
+}
+
+/// Returns the program of a trace, from its environment.
+fn program(trace: &read::Trace) -> Option<Program> {
+    let environment = trace.environment();
+    let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
+    let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
+    let time = |name| microseconds(trace, name);
+    let quota = || {
+        let group = Some(environment.text("cpu_quota_group")?.into());
+        Some(Quota { group, runtime: time("cpu_quota_us")?, period: time("cpu_period_us")? })
+    };
+    let name = environment.text("procname")?.to_owned();
+    Some(Program { pid: Pid(pid), name, wake_up, quota: quota() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(domain: &str, tracer: &str, numbering: Option<Setting>) -> Option<PriorityNumbering> {
+        let mut environment = Environment::default();
+        environment.set("domain", domain).set("tracer_name", tracer);
+        if let Some(numbering) = numbering {
+            environment.set(PriorityNumbering::ENTRY, numbering);
+        }
+        priorities(&environment)
+    }
+
+    #[test]
+    fn priorities_are_numbered_as_the_trace_states() {
+        for numbering in [PriorityNumbering::Kernel, PriorityNumbering::Lttng] {
+            for tracer in ["sordino", "lttng-modules", "another"] {
+                assert_eq!(of("kernel", tracer, Some(numbering.name().into())), Some(numbering));
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_that_states_no_numbering_has_its_tracers() {
+        assert_eq!(of("kernel", "lttng-modules", None), Some(PriorityNumbering::Lttng));
+        assert_eq!(of("kernel", "sordino", None), Some(PriorityNumbering::Lttng));
+        assert_eq!(of("kernel", "another", None), None);
+    }
+
+    #[test]
+    fn a_programs_trace_and_a_statement_that_makes_no_sense_say_nothing() {
+        assert_eq!(of("ust", "sordino", None), None);
+        assert_eq!(of("ust", "sordino", Some("lttng".into())), None);
+        assert_eq!(of("kernel", "sordino", Some("backwards".into())), None);
+        assert_eq!(of("kernel", "sordino", Some(20.into())), None);
+    }
+}

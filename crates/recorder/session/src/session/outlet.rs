@@ -1,0 +1,203 @@
+//! The recordings of a session as a series: numbered, completed by another thread, and removed when they are too many.
+
+use super::bell::Bell;
+use super::control::{Asker, Control, Reply, Request};
+use super::live::clean;
+use super::writer::{Done, Writer};
+use sordino_collect::Error;
+use sordino_collect::directory::Directory;
+use sordino_collect::missing::UnwrittenData;
+use sordino_collect::options::{Options, Worst};
+use sordino_collect::recover::recover;
+use sordino_collect::series::{Ground, Kind, Series};
+use sordino_collect::shortfall::Shortfall;
+use sordino_collect::summary::{State, Summary};
+use sordino_collect::watch::Nobody;
+use sordino_ring::number::Ticks;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Maximum number of other users' recordings that are read when a session begins.
+const MOST_OF_OTHERS: usize = 100;
+
+/// The recordings of a session: their series, the thread that completes them, and requests for them.
+pub(super) struct Outlet {
+    pub(super) series: Series,
+    pub(super) writer: Writer,
+    pub(super) control: Control,
+    /// Errors of earlier recordings.
+    pub(super) notes: Vec<String>,
+    /// The data that earlier recordings lack.
+    pub(super) missing: UnwrittenData,
+    /// The number of automatic triggers for a snapshot so far.
+    pub(super) triggers: u64,
+    /// The number of snapshots taken for them, and the time of the last one.
+    pub(super) taken: u64,
+    pub(super) triggered: Option<Instant>,
+    /// The timestamp from which on events rank a snapshot; earlier ones ranked the last one.
+    pub(super) unranked: Ticks,
+    /// Ranks of the finished snapshots, where ranked: each one's summary is read once.
+    pub(super) badness: HashMap<PathBuf, Option<f64>>,
+    /// The time at which the present chunk began.
+    pub(super) rotated: Instant,
+    /// The time at which the chunk's size is next read.
+    pub(super) size_due: Instant,
+    /// The time of the last failure to begin the next chunk.
+    pub(super) not_rotated: Option<Instant>,
+    /// True if a flight recorder takes a last snapshot.
+    pub(super) last_snapshot: bool,
+    /// The clients that wait until all recordings are complete.
+    pub(super) enders: Vec<Asker>,
+}
+
+impl Outlet {
+    /// Creates a session's output. Recordings that a killed recorder left are completed.
+    pub(super) fn of(options: &Options, ground: Option<&Ground>, bell: &Bell) -> Result<Option<Self>, Error> {
+        let (Some(session), Some(ground)) = (&options.session, ground) else { return Ok(None) };
+        let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
+        let series = Series::open(ground, kind);
+        let mut writer = Writer::start(bell.clone())?;
+        // A killed recorder left one of the last recordings unfinished; a user can have put any number there.
+        let older = series.finished().len().saturating_sub(MOST_OF_OTHERS);
+        let is_read = |(place, directory): &(usize, &Directory)| *place >= older || directory.is_ours();
+        let read = series.finished().enumerate().filter(is_read).map(|(_, directory)| directory);
+        for directory in read.filter(|directory| is_unfinished(directory)).cloned() {
+            let job = move || match recover(&directory, &mut Nobody) {
+                Ok(summary) => Ok((directory, summary)),
+                Err(error) => Err(Error::Earlier(Box::new(error))),
+            };
+            writer.give(Box::new(job), None);
+        }
+        let control = Control::listen(&session.runtime, bell.clone())?;
+        clean(&session.runtime);
+        Ok(Some(Self {
+            series,
+            writer,
+            control,
+            notes: Vec::new(),
+            missing: UnwrittenData::default(),
+            triggers: 0,
+            taken: 0,
+            triggered: None,
+            unranked: Ticks::default(),
+            badness: HashMap::new(),
+            rotated: Instant::now(),
+            size_due: Instant::now(),
+            not_rotated: None,
+            last_snapshot: true,
+            enders: Vec::new(),
+        }))
+    }
+
+    /// Processes the writer's results.
+    pub(super) fn take(&mut self, done: Vec<Done>, options: &Options) {
+        let Some(session) = &options.session else { return };
+        for Done { result, whom } in done {
+            let reply = match result {
+                Ok((directory, summary)) => {
+                    let missing = summary.missing();
+                    // Recovered recordings are in the series already, and those for live readers do not belong to it.
+                    let is_ours = directory.path().parent() == Some(self.series.path());
+                    if is_ours && self.series.finished().all(|known| known.path() != directory.path()) {
+                        let old = self.series.finish(directory.clone(), session.keep);
+                        old.into_iter().for_each(|directory| self.writer.remove(directory));
+                        self.note_rank(&summary);
+                        self.keep_worst(options);
+                        self.missing.add(missing.clone());
+                    }
+                    Reply::Written { directory: directory.path().to_owned(), missing }
+                }
+                Err(error) => {
+                    // Earlier recordings do not count as missing from this session.
+                    if !matches!(error, Error::Earlier(_)) {
+                        self.missing.add_recording(error.to_string());
+                    }
+                    note_once(&mut self.notes, error.to_string());
+                    Reply::Refused { reason: error.to_string() }
+                }
+            };
+            _ = whom.map(|whom| whom.tell(&reply));
+        }
+    }
+
+    /// Adds a note on a snapshot that could not be ranked.
+    fn note_rank(&mut self, summary: &Summary) {
+        if summary.rank.as_ref().is_some_and(|rank| rank.value.is_none()) {
+            let why = "a snapshot lacks the value of the event that asked for it, and ranks last: see --last and --subbuf-size";
+            note_once(&mut self.notes, why.to_owned());
+        }
+    }
+
+    /// Removes ranked snapshots beyond the number to be kept, the least bad ones. Ranks come from the summaries, which
+    /// outlive recorders. Snapshots of other sessions, with another ranking or without a rank, are kept.
+    fn keep_worst(&mut self, options: &Options) {
+        let worst = options.session.as_ref().and_then(|session| session.snapshots.worst.as_ref());
+        let Some(Worst { count, ranking }) = worst else { return };
+        let read = |directory: &Directory| {
+            let summary = Summary::read(directory).ok().filter(|summary| summary.name == options.name)?;
+            summary.rank.filter(|rank| rank.is_by(ranking)).map(|rank| rank.badness())
+        };
+        let mut ranked = Vec::new();
+        for directory in self.series.finished() {
+            let badness = self.badness.entry(directory.path().to_owned()).or_insert_with(|| read(directory));
+            ranked.extend(badness.map(|badness| (badness, directory.clone())));
+        }
+        // Among equal ones, the older comes first and is kept.
+        ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        for (_, directory) in ranked.into_iter().skip(*count) {
+            self.badness.remove(directory.path());
+            self.series.forget(&directory);
+            self.writer.remove(directory);
+        }
+    }
+
+    /// Waits until everything is written, and replies to the commands that ended the session. Returns notes on errors,
+    /// and the missing data.
+    pub(super) fn finish(
+        mut self,
+        last: Option<&Result<(Directory, Summary), Error>>,
+        shortfall: &Shortfall,
+        options: &Options,
+    ) -> (Vec<String>, UnwrittenData) {
+        self.notes.clear();
+        let done = self.writer.finish();
+        self.take(done, options);
+        match (last, &options.session) {
+            (Some(Ok((last, summary))), Some(session)) => {
+                self.missing.add(summary.missing());
+                let old = self.series.finish(last.clone(), session.keep);
+                old.into_iter().for_each(|directory| self.writer.remove(directory));
+            }
+            (Some(Err(error)), _) => {
+                self.missing.add_recording(error.to_string());
+                self.notes.push(error.to_string());
+            }
+            _ => {}
+        }
+        let reply = Reply::Ended { missing: self.missing.clone(), shortfall: shortfall.clone() };
+        let late = self.control.asked().into_iter();
+        let late =
+            late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, asker)| asker);
+        self.enders.into_iter().chain(late).for_each(|ender| ender.tell(&reply));
+        options.session.iter().for_each(|session| clean(&session.runtime));
+        (self.notes, self.missing)
+    }
+}
+
+/// Returns true if its recorder was killed, or had no room to complete it.
+fn is_unfinished(directory: &Directory) -> bool {
+    let is_open = |state| matches!(state, State::Recording | State::Incomplete);
+    Summary::read(directory).is_ok_and(|summary| is_open(summary.state))
+}
+
+/// Maximum number of notes on events that may be repeated.
+const MOST_NOTES: usize = 200;
+
+/// Adds a note unless it is there already; the oldest notes are dropped for new ones.
+pub(super) fn note_once(notes: &mut Vec<String>, note: String) {
+    if !notes.contains(&note) {
+        notes.push(note);
+        notes.drain(..notes.len().saturating_sub(MOST_NOTES));
+    }
+}

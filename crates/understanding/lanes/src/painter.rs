@@ -1,0 +1,274 @@
+//! The painter: follows the kernel's events over the whole trace, and paints the windows.
+
+use crate::sheet::Sheet;
+use crate::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
+use sordino_analyze::{Cause, Thread};
+use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time};
+use sordino_timeline::kernel::{Interrupt, Kernel};
+use sordino_timeline::{
+    Evidence, Item, Moment, Recorded, RunningThreads, System, TaskState, UnrecordedSwitch,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The maximum depth of nested interrupts; a trace with more has lost their exits.
+const DEPTH_MAX: usize = 32;
+
+/// A pass over a trace that collects the lanes of some windows, in memory bounded by the number of windows and of
+/// living threads.
+///
+/// The thread on a CPU is the one that the CPU's own records name. Where a record names another thread than the last
+/// switch did, the time since the CPU's record before is unknown.
+#[derive(Debug)]
+pub struct Painter {
+    has_switches: bool,
+    /// The end of the last window: nothing later is of interest.
+    end: Time,
+    sheets: Vec<Sheet>,
+    names: Vec<Arc<str>>,
+    running: RunningThreads,
+    cpus: BTreeMap<Cpu, Processor>,
+    tasks: HashMap<Tid, Task>,
+    now: Time,
+}
+
+/// The state of a CPU.
+#[derive(Debug)]
+struct Processor {
+    running: Option<Thread>,
+    since: Time,
+    interrupts: Vec<(Time, Handler)>,
+}
+
+/// The state of a thread.
+#[derive(Debug)]
+struct Task {
+    thread: Thread,
+    state: LaneState,
+    since: Time,
+}
+
+impl Painter {
+    /// Creates a painter of these windows in a trace with these classes, which has the events `recorded`.
+    pub fn new(classes: &Classes, recorded: Recorded, windows: impl IntoIterator<Item = Window>) -> Self {
+        let sheets: Vec<Sheet> = windows.into_iter().map(Sheet::new).collect();
+        Self {
+            has_switches: recorded.switches,
+            end: sheets.iter().map(|sheet| sheet.window.to).max().unwrap_or(Time::MIN),
+            sheets,
+            names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
+            running: RunningThreads::default(),
+            cpus: BTreeMap::new(),
+            tasks: HashMap::new(),
+            now: Time::MIN,
+        }
+    }
+
+    /// Processes the next item of the trace.
+    pub fn take(&mut self, item: &Item<'_>) {
+        // The first item behind the last window still ends what was going on in it.
+        if self.sheets.is_empty() || self.now > self.end {
+            return;
+        }
+        match item {
+            Item::Event(moment) => self.event(moment),
+            Item::Loss(loss) => self.lose(loss),
+            Item::Disorder(_) => {}
+        }
+    }
+
+    /// Returns the lanes after the last item, in the order of the windows.
+    pub fn finish(mut self) -> Vec<Lanes> {
+        let tids: Vec<Tid> = self.tasks.keys().copied().collect();
+        tids.into_iter().for_each(|tid| self.set_state(tid, LaneState::Unknown, self.now));
+        for cpu in self.cpus.keys().copied().collect::<Vec<_>>() {
+            self.set_running(cpu, None, self.now);
+            self.end_interrupts(cpu, 0);
+        }
+        self.sheets.into_iter().map(|sheet| sheet.finish(self.has_switches)).collect()
+    }
+
+    fn event(&mut self, moment: &Moment<'_>) {
+        let now = self.now.max(moment.event.time);
+        self.now = now;
+        if let Some(evidence) = Evidence::of(moment).filter(|_| self.has_switches) {
+            if moment.domain == Domain::User {
+                self.end_interrupts(evidence.cpu, 0);
+            }
+            if let Some(switch) = self.running.observe(evidence, now) {
+                self.correct(&switch, moment.system);
+            }
+        }
+        match (moment.domain, moment.tid) {
+            (Domain::User, Some(tid)) => {
+                let Some(name) = self.names.get(moment.event.class.index()) else { return };
+                let thread = Thread::of(moment.system, tid);
+                let sheets = self.sheets.iter_mut().filter(|sheet| sheet.has(now));
+                sheets.for_each(|sheet| sheet.mark(now, &thread, name));
+            }
+            _ => moment.kernel.into_iter().for_each(|kernel| self.learn(kernel, moment)),
+        }
+    }
+
+    fn learn(&mut self, kernel: Kernel<'_>, moment: &Moment<'_>) {
+        let (now, system) = (self.now, moment.system);
+        match kernel {
+            Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } => self.wake(tid, moment),
+            Kernel::Gone { tid } => {
+                self.set_state(tid, LaneState::Unknown, now);
+                self.tasks.remove(&tid);
+            }
+            Kernel::Switch { prev, state, next } => {
+                let Some(cpu) = moment.cpu else { return };
+                self.running.switch(cpu, next.tid, now);
+                self.end_interrupts(cpu, 0);
+                // A thread that was found by its id has its name from now on.
+                let running = &mut self.processor(cpu).running;
+                running.iter_mut().for_each(|thread| *thread = Thread::of(system, thread.tid));
+                self.set_running(cpu, Some(Thread::of(system, next.tid)), now);
+                self.task(prev.tid, system);
+                self.task(next.tid, system);
+                let left = match state {
+                    TaskState::Runnable => LaneState::Runnable,
+                    state => LaneState::Asleep(state),
+                };
+                self.set_state(prev.tid, left, now);
+                self.set_state(next.tid, LaneState::Running(cpu.0), now);
+            }
+            Kernel::Enter(interrupt) => {
+                let processor = moment.cpu.map(|cpu| self.processor(cpu));
+                let Some(processor) = processor.filter(|cpu| cpu.interrupts.len() < DEPTH_MAX) else {
+                    return;
+                };
+                let depth = processor.interrupts.len() as u32;
+                processor.interrupts.push((now, handler(&interrupt, depth)));
+            }
+            Kernel::Exit(interrupt) => {
+                let Some(cpu) = moment.cpu else { return };
+                // The exit of a device's interrupt has no name.
+                let is_it = |(_, entered): &(Time, Handler)| match interrupt {
+                    Interrupt::Irq(number, _) => entered.name.starts_with(&format!("irq {number} ")),
+                    _ => entered.name == handler(&interrupt, 0).name,
+                };
+                if let Some(depth) = self.processor(cpu).interrupts.iter().rposition(is_it) {
+                    self.end_interrupts(cpu, depth);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self, tid: Tid, moment: &Moment<'_>) {
+        let now = self.now;
+        if matches!(self.task(tid, moment.system), Some(LaneState::Running(_) | LaneState::Runnable) | None) {
+            return;
+        }
+        self.set_state(tid, LaneState::Runnable, now);
+        let cpu = moment.cpu;
+        let in_interrupt =
+            cpu.and_then(|cpu| self.cpus.get(&cpu)).is_some_and(|cpu| !cpu.interrupts.is_empty());
+        let by = moment.tid.filter(|by| !in_interrupt && *by != Tid(0));
+        for sheet in self.sheets.iter_mut().filter(|sheet| sheet.has(now)) {
+            sheet.wake_up(WakeUp { at: now, tid, cpu: cpu.map(|cpu| cpu.0), by });
+        }
+    }
+
+    /// Applies a switch that was not recorded.
+    fn correct(&mut self, switch: &UnrecordedSwitch, system: &System) {
+        let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
+        if let Some(believed) = believed {
+            self.set_running(cpu, None, seen);
+            let has_it = |task: &Task| task.state == LaneState::Running(cpu.0);
+            if self.tasks.get(&believed).is_some_and(has_it) {
+                self.set_state(believed, LaneState::Unknown, seen);
+            }
+        }
+        for &(other, seen) in &switch.left {
+            self.set_running(other, None, seen);
+            self.set_state(tid, LaneState::Unknown, seen);
+        }
+        let now = self.now;
+        self.set_running(cpu, Some(Thread::of(system, tid)), now);
+        self.task(tid, system);
+        self.set_state(tid, LaneState::Running(cpu.0), now);
+    }
+
+    fn lose(&mut self, loss: &Loss) {
+        self.running.lose(loss);
+        let is_programs = loss.pid.is_some();
+        let hole = Hole { from: loss.from, to: loss.to, cpu: loss.cpu.map(|cpu| cpu.0), is_programs };
+        self.sheets.iter_mut().for_each(|sheet| sheet.hole(hole));
+        if is_programs {
+            return;
+        }
+        let is_lost = |cpu: &Cpu| loss.cpu.is_none_or(|lost| lost == *cpu);
+        let lost: Vec<Cpu> = self.cpus.keys().copied().filter(is_lost).collect();
+        for cpu in lost {
+            self.end_interrupts(cpu, 0);
+            if let Some(thread) = self.processor(cpu).running.clone() {
+                self.set_state(thread.tid, LaneState::Unknown, loss.from);
+            }
+            self.set_running(cpu, None, loss.from);
+        }
+        // A thread that waits may have run meanwhile.
+        let waiting = |(tid, task): (&Tid, &Task)| (task.state == LaneState::Runnable).then_some(*tid);
+        let waiting: Vec<Tid> = self.tasks.iter().filter_map(waiting).collect();
+        waiting.into_iter().for_each(|tid| self.set_state(tid, LaneState::Unknown, loss.from));
+    }
+
+    fn processor(&mut self, cpu: Cpu) -> &mut Processor {
+        let now = self.now;
+        self.cpus.entry(cpu).or_insert_with(|| Processor {
+            running: None,
+            since: now,
+            interrupts: Vec::new(),
+        })
+    }
+
+    /// Updates the name of a thread, and returns its state; `None` for the idle thread.
+    fn task(&mut self, tid: Tid, system: &System) -> Option<LaneState> {
+        if tid == Tid(0) {
+            return None;
+        }
+        let (thread, now) = (Thread::of(system, tid), self.now);
+        let new = || Task { thread: thread.clone(), state: LaneState::Unknown, since: now };
+        let task = self.tasks.entry(tid).or_insert_with(new);
+        task.thread = thread;
+        Some(task.state)
+    }
+
+    /// Paints the time of a CPU since its last change, and sets the thread that has it from `at` on.
+    fn set_running(&mut self, cpu: Cpu, thread: Option<Thread>, at: Time) {
+        let processor = self.processor(cpu);
+        let at = at.max(processor.since);
+        let since = std::mem::replace(&mut processor.since, at);
+        let before = std::mem::replace(&mut processor.running, thread);
+        self.sheets.iter_mut().for_each(|sheet| sheet.run(cpu, (since, at), before.as_ref()));
+    }
+
+    /// Paints the time of a thread since its last change, and sets its state from `at` on.
+    fn set_state(&mut self, tid: Tid, state: LaneState, at: Time) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let at = at.max(task.since);
+        let since = std::mem::replace(&mut task.since, at);
+        let before = std::mem::replace(&mut task.state, state);
+        self.sheets.iter_mut().for_each(|sheet| sheet.state(&task.thread, (since, at), before));
+    }
+
+    /// Paints the interrupts of a CPU from this depth on, which end now.
+    fn end_interrupts(&mut self, cpu: Cpu, depth: usize) {
+        let now = self.now;
+        let processor = self.processor(cpu);
+        for (since, handler) in processor.interrupts.split_off(depth.min(processor.interrupts.len())) {
+            self.sheets.iter_mut().for_each(|sheet| sheet.interrupt(cpu, (since, now), &handler));
+        }
+    }
+}
+
+fn handler(interrupt: &Interrupt<'_>, depth: u32) -> Handler {
+    let name = match Cause::of_interrupt(interrupt) {
+        Cause::Irq { number, name } => format!("irq {number} {name}").into(),
+        cause => cause.name().unwrap_or_default().into(),
+    };
+    Handler { name, depth, is_softirq: matches!(interrupt, Interrupt::Softirq(_)) }
+}

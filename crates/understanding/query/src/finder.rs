@@ -1,0 +1,68 @@
+//! The interface of what finds the spans of a measure, and the finders of points and of rules.
+
+use crate::span::{Found, Span};
+use sordino_analyze::{Finder, FoundInterval};
+use sordino_event::{Loss, Time};
+use sordino_timeline::{Item, Moment};
+use std::fmt::Debug;
+
+/// A pass over a trace that finds the spans of a measure.
+pub(crate) trait SpanFinder: Debug {
+    /// Processes an event, and adds the spans that end with it.
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>);
+
+    /// Processes a loss, and adds the spans that it breaks.
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>);
+
+    /// Ends the trace at its last event. Adds the spans that are found there, and returns the number of others that the
+    /// end cuts.
+    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+        0
+    }
+}
+
+/// The finder of all events, but for those of a state dump.
+#[derive(Debug)]
+pub(crate) struct Points {
+    /// True for classes of a state dump, whose events did not happen while it was recorded; indexed by class.
+    pub(crate) is_dump: Vec<bool>,
+}
+
+impl SpanFinder for Points {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        if self.is_dump.get(moment.event.class.index()) != Some(&true) {
+            let (at, tid, cpu) = (moment.event.time, moment.tid, moment.cpu);
+            found.push(Found::Whole(Span { tid, cpu, ..Span::between(at, at) }));
+        }
+    }
+
+    fn lose(&mut self, _loss: &Loss, _found: &mut Vec<Found>) {}
+}
+
+/// The finder of a rule's intervals.
+#[derive(Debug)]
+pub(crate) struct OfRule(pub(crate) Option<Box<Finder>>);
+
+impl SpanFinder for OfRule {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let Some(finder) = &mut self.0 else { return };
+        found.extend(finder.take(&Item::Event(*moment)).map(|found| match found {
+            FoundInterval::Whole(interval) => Found::Whole(Span {
+                tid: Some(interval.tid),
+                cpu: interval.end_cpu,
+                fiber: interval.fiber,
+                ..Span::between(interval.begin, interval.end)
+            }),
+            FoundInterval::Broken => Found::Broken,
+        }));
+    }
+
+    fn lose(&mut self, loss: &Loss, _found: &mut Vec<Found>) {
+        self.0.iter_mut().for_each(|finder| _ = finder.take(&Item::Loss(loss)));
+    }
+
+    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+        let unpaired = self.0.take().map(|finder| finder.finish().unpaired).unwrap_or_default();
+        unpaired.begins + unpaired.ends
+    }
+}

@@ -1,0 +1,132 @@
+//! A headless Chromium, which opens pages and evaluates scripts in them (DevTools protocol, by pipe).
+
+use crate::Scene;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The browser reads commands from descriptor 3 and answers on 4.
+const BY_PIPE: &str = r#"exec 3<&0 4>&1 </dev/null >/dev/null; exec chromium "$@""#;
+/// Time limit for one answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A browser, which ends with this value.
+#[derive(Debug)]
+pub struct Browser {
+    child: Child,
+    commands: ChildStdin,
+    answers: Receiver<Value>,
+    commanded: u64,
+}
+
+/// A page that a browser has open, by the session of the DevTools protocol.
+#[derive(Debug)]
+pub struct Page(String);
+
+impl Browser {
+    /// Starts a browser with a profile of its own in the scene; `None`, reported as not measured, if there is none.
+    pub fn start(scene: &Scene) -> Option<Self> {
+        if Command::new("chromium").arg("--version").output().is_err() {
+            Scene::not_measured("chromium is not installed: no page was opened");
+            return None;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", BY_PIPE, "chromium", "--headless", "--no-sandbox", "--disable-gpu"]);
+        command.args(["--remote-debugging-pipe", "--window-size=1400,900"]);
+        command.arg(format!("--user-data-dir={}", scene.fresh("browser").display())).arg("about:blank");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (commands, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (send, answers) = channel();
+        thread::spawn(move || {
+            for message in BufReader::new(output).split(0) {
+                let Ok(message) = message else { return };
+                if send.send(serde_json::from_slice(&message).expect("a message of DevTools")).is_err() {
+                    return;
+                }
+            }
+        });
+        Some(Self { child, commands, answers, commanded: 0 })
+    }
+
+    /// Opens a page.
+    ///
+    /// # Panics
+    /// If the browser ends, or does not answer in a minute.
+    #[track_caller]
+    pub fn open(&mut self, address: &str) -> Page {
+        let target = self.call("Target.createTarget", &json!({ "url": address }), None);
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = self.call("Target.attachToTarget", &attach, None);
+        Page(session["sessionId"].as_str().expect("a session").to_owned())
+    }
+
+    /// Evaluates an expression in the page, and returns its value; waits for a promise.
+    ///
+    /// # Panics
+    /// If the browser ends, or does not answer in a minute.
+    #[track_caller]
+    pub fn evaluate(&mut self, page: &Page, expression: &str) -> Value {
+        let parameters = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        self.call("Runtime.evaluate", &parameters, Some(&page.0))["result"]["value"].clone()
+    }
+
+    /// Evaluates an expression again and again until its value is something, and returns that.
+    ///
+    /// # Panics
+    /// After a minute.
+    #[track_caller]
+    pub fn wait_for(&mut self, page: &Page, expression: &str) -> Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.evaluate(page, expression) {
+                Value::Null => assert!(Instant::now() < end, "nothing after a minute: {expression}"),
+                value => return value,
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Keeps a picture of the page in a file, PNG.
+    ///
+    /// # Panics
+    /// If the file can't be written.
+    pub fn photograph(&mut self, page: &Page, file: &Path) {
+        let picture = self.call("Page.captureScreenshot", &json!({ "format": "png" }), Some(&page.0));
+        let mut decode = Command::new("base64");
+        decode.arg("-d").stdin(Stdio::piped()).stdout(std::fs::File::create(file).unwrap());
+        let mut child = decode.spawn().unwrap();
+        let text = picture["data"].as_str().expect("a picture");
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[track_caller]
+    fn call(&mut self, method: &str, parameters: &Value, session: Option<&str>) -> Value {
+        self.commanded += 1;
+        let mut command = json!({ "id": self.commanded, "method": method, "params": parameters });
+        if let Some(session) = session {
+            command["sessionId"] = session.into();
+        }
+        self.commands.write_all(format!("{command}\0").as_bytes()).unwrap();
+        loop {
+            let answer =
+                self.answers.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{method}: {error}"));
+            if answer["id"] == self.commanded {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,109 @@
+//! `sordino view`: Perfetto's own page with a recording, in a browser without a network.
+
+use rustix::process::Signal;
+use sordino_tests::browser::Browser;
+use sordino_tests::{Running, Scene, last_cpu};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Directory of Perfetto's page, which `scripts/lib/trace-processor` fetches.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/perfetto/ui");
+
+/// Counts the program's events in the page by its own SQL, once the trace is loaded.
+const EVENTS: &str = "(async () => {
+    const trace = self.app?.trace;
+    if (!trace) return null;
+    const answer = await trace.engine.query(\"select count(*) as n from slice where name = 'npt:loop'\");
+    return Number(answer.firstRow({ n: 1 }).n);
+})()";
+/// Begin and length of what the page shows, in nanoseconds of the trace.
+const SHOWN: &str = "(() => {
+    const shown = self.app?.trace?.timeline?.visibleWindow;
+    return shown ? [String(shown.start.toTime()), String(shown.duration)] : null;
+})()";
+
+/// The files of Perfetto's page; `None`, reported as not measured, if they were not fetched.
+fn page() -> Option<&'static str> {
+    let is_there = Path::new(PAGE).join("index.html").exists();
+    if !is_there {
+        Scene::not_measured("Perfetto's page: fetch it with scripts/lib/trace-processor");
+    }
+    is_there.then_some(PAGE)
+}
+
+/// Starts the command, and returns it with the address that it prints.
+fn view(scene: &Scene, arguments: &[&str]) -> (Running, String) {
+    let mut command = scene.command(&["view", "--no-browser"]);
+    let mut running = scene.start(command.args(arguments));
+    running.says("\n");
+    let address = running.output().trim().to_owned();
+    assert!(address.starts_with("http"), "{address}");
+    (running, address)
+}
+
+/// Has curl request `address` with more options. Returns the status of HTTP.
+fn status(address: &str, options: &[&str]) -> String {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"])
+        .args(options)
+        .arg(address);
+    String::from_utf8(curl.output().expect("curl").stdout).unwrap()
+}
+
+#[test]
+fn perfetto_shows_the_peak_without_a_network() {
+    let (Some(scene), Some(page)) = (Scene::checked().as_root(), page()) else { return };
+    let cpu = last_cpu();
+    let npt = format!("./sordino npt --cpu {cpu} --pace 1ms --duration 1s >npt.out");
+    let recording = scene.record(&["--kernel", "sched,irq"], &["sh", "-c", &npt]);
+    let (running, address) = view(&scene, &[recording.name(), "--ui", page, "--peak", "1"]);
+    let trace = address.split("url=").nth(1).unwrap().split('&').next().unwrap();
+
+    let Some(mut browser) = Browser::start(&scene) else { return };
+    let opened = browser.open(&address);
+    let events = browser.wait_for(&opened, EVENTS);
+    let loops = scene.listed(&recording.path).iter().filter(|event| event["name"] == "npt:loop").count();
+    assert!(loops > 100 && events.as_u64() == Some(loops as u64), "{events} of {loops}");
+    let shown = browser.wait_for(&opened, SHOWN);
+    browser.photograph(&opened, &scene.path("view.png"));
+    let number = |value: &serde_json::Value| value.as_str().unwrap().parse::<i64>().unwrap();
+    let explained = scene.sordino(&["explain", recording.name(), "--top", "1", "--json"]);
+    let explained: serde_json::Value = serde_json::from_str(explained.succeeded()).unwrap();
+    let interval = &explained["intervals"][0];
+    let (begin, end) = (interval["begin_ns"].as_i64().unwrap(), interval["end_ns"].as_i64().unwrap());
+    let (first, length) = (number(&shown[0]), number(&shown[1]));
+    assert!(first <= begin && end <= first + length, "{shown} of {begin}..{end}");
+    assert!(length < 4 * (end - begin).max(20_000), "{length} ns are shown of a peak of {}", end - begin);
+
+    // Nobody else reads the trace.
+    assert_eq!(status(trace, &[]), "200");
+    assert_eq!(status(trace, &["--header", "Origin: https://example.org"]), "404");
+    assert_eq!(status(trace, &["--header", "Host: attacker.example"]), "404");
+    let (server, _) = trace.rsplit_once("/trace").unwrap().0.rsplit_once('/').unwrap();
+    assert_eq!(status(&format!("{server}/{}/trace", "0".repeat(32)), &[]), "404");
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert_eq!(ended.status, 0, "{}", ended.errors);
+    assert_eq!(status(trace, &[]), "000");
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let trace = recording.name();
+    scene.refuses(2, &["--ui .: index.html", "--fetch-ui"], &["view", trace, "--ui", "."]);
+    scene.refuses(2, &["port 9001 alone"], &["view", trace, "--port", "9002"]);
+    scene.refuses(2, &["there is no interval #1000"], &["view", trace, "--peak", "1000"]);
+    scene.refuses(127, &["vite is not installed", "apt install vite"], &["view", trace, "--with", "vite"]);
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port().to_string();
+    let page = scene.path("page");
+    std::fs::create_dir(&page).unwrap();
+    std::fs::write(page.join("index.html"), "").unwrap();
+    let page: PathBuf = page;
+    let arguments = ["view", trace, "--ui", page.to_str().unwrap(), "--port", &port];
+    scene.refuses(2, &[&format!("port {port}"), "is taken"], &arguments);
+}
