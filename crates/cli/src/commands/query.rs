@@ -51,6 +51,22 @@ pub(crate) struct Options {
     /// The measure [default: a page with several]
     #[arg(value_parser = measures())]
     measure: Option<String>,
+    #[command(flatten)]
+    selection: SpanOptions,
+    /// Number of lines, the greatest first, 1 to 10000
+    #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    top: u32,
+    /// Explain the N longest spans as 'sordino explain' does, 1 to 1000; with --json, a second line has the findings
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    explain: Option<u32>,
+    /// Print the tables as JSON, with all of their rows
+    #[arg(long)]
+    json: bool,
+}
+
+/// The options that choose the spans of a measure, and the lines of a table.
+#[derive(Args, Debug)]
+pub(crate) struct SpanOptions {
     /// Take only spans that end with an event that meets this condition: bare names are its fields; $tid, $comm, $prio,
     /// $cpu, $time and the others are about the span's thread at that time
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
@@ -59,9 +75,6 @@ pub(crate) struct Options {
     /// fiber, holder and address (of a lock), link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
-    /// Number of lines, the greatest first, 1 to 10000
-    #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    top: u32,
     /// Name of the event that begins an interval of 'duration'
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
@@ -78,18 +91,12 @@ pub(crate) struct Options {
     /// Period from which 'jitter' is the deviation, such as 1ms [default: the median of each thread's]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     every: Option<Duration>,
-    /// Explain the N longest spans as 'sordino explain' does, 1 to 1000; with --json, a second line has the findings
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    explain: Option<u32>,
     #[command(flatten)]
     within: TimeOptions,
-    /// Print the tables as JSON, with all of their rows
-    #[arg(long)]
-    json: bool,
 }
 
 /// Returns the parser of a measure's name, which lists them all.
-fn measures() -> PossibleValuesParser {
+pub(crate) fn measures() -> PossibleValuesParser {
     PossibleValuesParser::new(MEASURES.map(|(name, help)| PossibleValue::new(name).help(help)))
 }
 
@@ -153,31 +160,71 @@ fn tables(
     name: Option<&str>,
     options: &Options,
 ) -> Result<(Vec<StatisticsTable>, Option<Survey>), Failure> {
-    recording.limit(&options.within)?;
-    let ends = options.end.as_deref().or(options.event.as_deref());
-    let condition = options.condition.as_deref().map(|text| recording.condition(text, ends.as_slice()));
-    let condition = condition.transpose()?;
+    let selection = &options.selection;
+    let condition = selection.apply(recording)?;
     let mut queries = match name {
         Some(name) => {
-            let measure = measure(recording, name, options)?;
-            let query = query(recording, measure, options, condition.as_ref(), None)?;
+            let measure = selection.measure(recording, name)?;
+            let query = query(recording, measure, &selection.per, condition.as_ref(), None)?;
             vec![if options.explain.is_some() { query.surveying() } else { query }]
         }
-        None => page(recording, options, condition.as_ref())?,
+        None => page(recording, &selection.per, condition.as_ref())?,
     };
-    recording.pass_with_lead(Some("measuring"), |item| {
-        queries.iter_mut().for_each(|query| query.take(item));
-        Ok(true)
-    })?;
-    condition.iter().for_each(|condition| report_misfits(condition));
+    pass(recording, &mut queries, condition.as_ref())?;
     let (tables, surveys): (Vec<_>, Vec<_>) = queries.into_iter().map(Query::finish_with_survey).unzip();
     Ok((tables, surveys.into_iter().flatten().next()))
 }
 
+/// Passes a recording to queries.
+fn pass(
+    recording: &mut Recording,
+    queries: &mut [Query],
+    condition: Option<&Rc<SpanCondition>>,
+) -> Result<(), Failure> {
+    recording.pass_with_lead(Some("measuring"), |item| {
+        queries.iter_mut().for_each(|query| query.take(item));
+        Ok(true)
+    })?;
+    condition.into_iter().for_each(|condition| report_misfits(condition));
+    Ok(())
+}
+
+/// Takes these measures of a recording, or those of the usual ones that it has. Threads are put together by name, as
+/// their ids are others in another recording.
+pub(crate) fn tables_of(
+    path: &Path,
+    names: &[String],
+    selection: &SpanOptions,
+) -> Result<Vec<StatisticsTable>, Failure> {
+    let mut recording = Recording::open(Some(path))?;
+    let condition = selection.apply(&mut recording)?;
+    let recorded = recording.super_trace().recorded();
+    let mut queries = Vec::new();
+    let usual = USUAL.map(str::to_owned);
+    for name in if names.is_empty() { &usual[..] } else { names } {
+        let measure = selection.measure(&mut recording, name)?;
+        let is_there = measure.missing(recorded).iter().all(|missing| !missing.is_needed);
+        if is_there || !names.is_empty() {
+            let by_name = |per| if per == Per::Thread { Per::Comm } else { per };
+            let per = match selection.per.is_empty() {
+                true => measure.usual_keys().into_iter().map(by_name).collect(),
+                false => selection.per.clone(),
+            };
+            queries.push(query(&recording, measure, &per, condition.as_ref(), None)?);
+        }
+    }
+    pass(&mut recording, &mut queries, condition.as_ref())?;
+    recording.close()?;
+    Ok(queries.into_iter().map(Query::finish).collect())
+}
+
+/// The measures by which recordings are compared.
+const USUAL: [&str; 4] = ["latency", "syscalls", "irqs", "softirqs"];
+
 /// Returns the queries of the page: those for which the recording has events.
 fn page(
     recording: &Recording,
-    options: &Options,
+    pers: &[Per],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<Vec<Query>, Failure> {
     let recorded = recording.super_trace().recorded();
@@ -190,7 +237,7 @@ fn page(
         let missing = measure.missing(recorded);
         lacking.extend(missing.iter().map(|missing| missing.group));
         if missing.iter().all(|missing| !missing.is_needed) {
-            queries.push(query(recording, measure, options, condition, only)?);
+            queries.push(query(recording, measure, pers, condition, only)?);
         }
     }
     if !lacking.is_empty() {
@@ -200,7 +247,7 @@ fn page(
         );
     }
     if queries.is_empty() {
-        queries.push(query(recording, Measure::Count, options, condition, None)?);
+        queries.push(query(recording, Measure::Count, pers, condition, None)?);
     }
     Ok(queries)
 }
@@ -211,7 +258,7 @@ type IsReal = fn(&Moment<'_>, Option<Tid>) -> bool;
 fn query(
     recording: &Recording,
     measure: Measure,
-    options: &Options,
+    pers: &[Per],
     condition: Option<&Rc<SpanCondition>>,
     only: Option<IsReal>,
 ) -> Result<Query, Failure> {
@@ -219,7 +266,7 @@ fn query(
     for missing in measure.missing(recorded).iter().filter(|missing| !missing.is_needed) {
         message!("sordino: some parts are unknown: record with --kernel {}, too", missing.group);
     }
-    let query = Query::new(&recording.classes, recorded, measure, &options.per);
+    let query = Query::new(&recording.classes, recorded, measure, pers);
     let query = query.map_err(|error| refused(&error, recording))?.since(recording.begin());
     let condition = condition.cloned();
     Ok(match (condition, only) {
@@ -234,27 +281,37 @@ fn query(
     })
 }
 
-fn measure(recording: &mut Recording, name: &str, options: &Options) -> Result<Measure, Failure> {
-    let ends = options.begin.as_deref().zip(options.end.as_deref()).map(|(begin, end)| [begin, end]);
-    let events = MeasureEvents { event: options.event.as_deref(), ends, by: options.by.as_deref() };
-    Measure::named(name, events, |event| periods(recording, event, options))
-}
-
-/// Returns the usual periods of an event: the option's, or those that a pass over the recording finds.
-fn periods(recording: &mut Recording, event: &str, options: &Options) -> Result<Periods, Failure> {
-    if let Some(every) = options.every {
-        return Ok(Periods::every(Nanos(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX))));
+impl SpanOptions {
+    /// Limits the recording to the time that is wanted. Returns the condition on spans, if there is one.
+    fn apply(&self, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
+        recording.limit(&self.within)?;
+        let ends = self.end.as_deref().or(self.event.as_deref());
+        self.condition.as_deref().map(|text| recording.condition(text, ends.as_slice())).transpose()
     }
-    let finder = Finder::new(&recording.classes, IntervalRule::between(event));
-    let mut finder = finder.map_err(|error| refused(&error.into(), recording))?;
-    let mut sample = PeriodSample::default();
-    recording.pass(Some("looking for periods"), |item| {
-        if let Some(FoundInterval::Whole(interval)) = finder.take(item) {
-            sample.add(interval.tid, interval.length());
+
+    /// Returns the measure of this name, of the events that the options name.
+    fn measure(&self, recording: &mut Recording, name: &str) -> Result<Measure, Failure> {
+        let ends = self.begin.as_deref().zip(self.end.as_deref()).map(|(begin, end)| [begin, end]);
+        let events = MeasureEvents { event: self.event.as_deref(), ends, by: self.by.as_deref() };
+        Measure::named(name, events, |event| self.periods(recording, event))
+    }
+
+    /// Returns the usual periods of an event: the option's, or those that a pass over the recording finds.
+    fn periods(&self, recording: &mut Recording, event: &str) -> Result<Periods, Failure> {
+        if let Some(every) = self.every {
+            return Ok(Periods::every(Nanos(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX))));
         }
-        Ok(true)
-    })?;
-    Ok(sample.finish())
+        let finder = Finder::new(&recording.classes, IntervalRule::between(event));
+        let mut finder = finder.map_err(|error| refused(&error.into(), recording))?;
+        let mut sample = PeriodSample::default();
+        recording.pass(Some("looking for periods"), |item| {
+            if let Some(FoundInterval::Whole(interval)) = finder.take(item) {
+                sample.add(interval.tid, interval.length());
+            }
+            Ok(true)
+        })?;
+        Ok(sample.finish())
+    }
 }
 
 /// Returns the failure with the nearest names, or with the way to record what is missing.

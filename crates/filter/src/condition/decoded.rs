@@ -32,6 +32,8 @@ pub struct Known<'a> {
     pub domain: Option<Domain>,
     /// The value of `$time`: the time since the recording began.
     pub time: Option<Nanos>,
+    /// The value of `$fiber`: the number of the thread's fiber, and its name if that is known.
+    pub fiber: Option<(u64, Option<&'a str>)>,
     /// The annotations of the thread, by name.
     pub annotations: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
     /// The performance counters at the event, with their names.
@@ -156,6 +158,10 @@ impl<'a> Evaluation<'a> {
             Node::Variable(Variable::Procname) => known(self.known.procname),
             Node::Variable(Variable::Host) => known(self.known.host),
             Node::Variable(Variable::Domain) => known(self.known.domain.map(domain_name)),
+            Node::Variable(Variable::Fiber) => Ok(match self.known.fiber {
+                Some((number, name)) => Side::Label(Number::Integer(number.into()), name.map(str::as_bytes)),
+                None => Side::Unknown,
+            }),
             Node::Annotation(name) => Ok(match self.annotation(name) {
                 Some(text) => Side::Label(number_in(text), Some(text.as_bytes())),
                 None => Side::Unknown,
@@ -182,6 +188,7 @@ impl<'a> Evaluation<'a> {
             Node::Variable(Variable::Pid) => integer(self.known.pid.map(|pid| pid.0.into())),
             Node::Variable(Variable::Cpu) => integer(self.known.cpu.map(|cpu| cpu.0.into())),
             Node::Variable(Variable::Prio) => integer(self.known.priority.map(Into::into)),
+            Node::Variable(Variable::Fiber) => integer(self.known.fiber.map(|(number, _)| number.into())),
             Node::Variable(Variable::Time) => integer(self.known.time.map(|time| time.0.into())),
             Node::Annotation(name) => self.annotation(name).map_or(Number::Nothing, number_in),
             Node::Counter(name) => integer(self.counter(name).map(Into::into)),

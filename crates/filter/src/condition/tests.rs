@@ -1,7 +1,7 @@
 //! The language of conditions, on records of one tracepoint that has a field of every kind.
 
 use super::*;
-use sordino_event::{Field, Level, MAX_NAME, Range, Type};
+use sordino_event::{Domain, Field, Level, MAX_NAME, Range, Type};
 use sordino_filter_vm::{Op, Sole};
 
 const FIELDS: [(&str, &str); 15] = [
@@ -501,4 +501,19 @@ fn a_missing_field_is_found_wherever_it_stands() {
     let fields = ["count", "after", "path"];
     assert_eq!(missing("count > 1 && !(after + absent[2] == 2)", &fields).as_deref(), Some("absent"));
     assert_eq!(missing("$level <= warning && path == 3", &fields), None);
+}
+
+#[test]
+fn a_fiber_is_compared_by_its_number_and_by_its_name() {
+    let class = Class::new(Domain::User, "net:request", [""; 0]);
+    let event = Event::default();
+    let is_met = |text: &str, fiber| {
+        let known = Known { fiber, ..Known::default() };
+        Expression::parse(text).unwrap().is_met_by(&class, &event, &known).unwrap()
+    };
+    let worker = Some((7, Some("worker-1")));
+    assert!(is_met("$fiber == 7 && $fiber == \"worker*\" && $fiber + 1 == 8", worker));
+    assert!(!is_met("$fiber == 8 || $fiber == \"w\"", worker));
+    assert!(is_met("$fiber == 7", Some((7, None))) && !is_met("$fiber == \"*\"", Some((7, None))));
+    assert!(!is_met("$fiber == 7 || $fiber != 7", None));
 }

@@ -52,10 +52,11 @@ pub(super) enum Variable {
     Host,
     Domain,
     Time,
+    Fiber,
 }
 
 impl Variable {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Tid,
         Self::Pid,
         Self::Procname,
@@ -68,11 +69,15 @@ impl Variable {
         Self::Host,
         Self::Domain,
         Self::Time,
+        Self::Fiber,
     ];
 
     /// Returns true if a program does not know the value when it hits a tracepoint.
     pub(super) fn is_of_recorded_events(self) -> bool {
-        matches!(self, Self::Cpu | Self::Comm | Self::Prio | Self::Host | Self::Domain | Self::Time)
+        matches!(
+            self,
+            Self::Cpu | Self::Comm | Self::Prio | Self::Host | Self::Domain | Self::Time | Self::Fiber
+        )
     }
 
     /// Returns the name as it is written behind the `$`.
@@ -90,6 +95,7 @@ impl Variable {
             Self::Host => "host",
             Self::Domain => "domain",
             Self::Time => "time",
+            Self::Fiber => "fiber",
         }
     }
 }

@@ -7,6 +7,9 @@ use sordino_event::text::{count, printable};
 use std::fmt::Write;
 use std::time::Duration;
 
+/// A function that lays out named rows of figures as a table.
+type RowLayout<'a> = &'a dyn Fn(&[(String, Vec<String>)]) -> String;
+
 /// Version of the JSON's schema. 2 has several CPUs; 1 had one.
 const SCHEMA: u32 = 2;
 
@@ -109,7 +112,7 @@ impl NptReport {
     }
 
     /// Returns the report as text. `table` lays out the rows of several CPUs under [`ROW_TITLES`](crate::ROW_TITLES).
-    pub fn text(&self, unit: Unit, table: &dyn Fn(&[(String, Vec<String>)]) -> String) -> String {
+    pub fn text(&self, unit: Unit, table: RowLayout<'_>) -> String {
         let of_cpu = |of_cpu: &CpuReport| of_cpu.text(&self.plan, self.interrupts_off, unit);
         let each: Vec<String> = self.cpus.iter().map(of_cpu).collect();
         let mut text = each.join("\n");
@@ -138,7 +141,7 @@ impl NptReport {
 
     /// Returns the report as comments, then each CPU's complete histogram, one bucket in each line: its greatest time,
     /// and its number of loops.
-    pub fn file(&self, unit: Unit, table: &dyn Fn(&[(String, Vec<String>)]) -> String) -> String {
+    pub fn file(&self, unit: Unit, table: RowLayout<'_>) -> String {
         let mut text: String = self.text(unit, table).lines().map(|line| format!("# {line}\n")).collect();
         let (name, in_unit): (_, fn(f64) -> String) = match unit {
             Unit::Fitting => ("microseconds", |ns| format!("{:.6}", ns / 1e3)),

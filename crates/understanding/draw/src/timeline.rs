@@ -5,6 +5,7 @@ use crate::lane::{Colours, described, interrupts, name, runs, since, states};
 use crate::markup::{escape, time};
 use crate::style::hatching;
 use crate::thin::{Stretch, thin};
+
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
 use sordino_lanes::{LaneState, Lanes, Mark, WakeUp, Window};

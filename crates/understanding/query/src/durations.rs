@@ -166,6 +166,21 @@ impl Durations {
         Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
     }
 
+    /// Returns the distinct values in order, each with its number. Of many values, those that are equal to 1 % are one.
+    pub(crate) fn values(&self) -> Vec<(u64, u64)> {
+        match &self.values {
+            Values::Exact(values) => {
+                let mut values = values.clone();
+                values.sort_unstable();
+                values.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
+            }
+            Values::Rough(rough) => {
+                let steps = rough.iter_recorded();
+                steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
+            }
+        }
+    }
+
     fn bars(&self) -> Vec<Bar> {
         let mut counts = [0; 64];
         let mut count =

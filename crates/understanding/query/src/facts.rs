@@ -39,6 +39,9 @@ impl Facts {
         let is_own = tid == moment.tid;
         let pid = if is_own { moment.pid() } else { tid.and_then(|tid| system.pid(tid)) };
         let comm = if is_own { moment.comm() } else { tid.and_then(|tid| system.comm(tid)) };
+        let fibers = system.fibers();
+        let fiber = moment.fiber_id().filter(|_| is_own);
+        let name = |fiber| fibers.name(fiber).filter(|_| fibers.is_name_certain(fiber)).map(|name| &**name);
         let context = moment.context().filter(|_| is_own);
         Known {
             cpu: moment.cpu,
@@ -50,6 +53,7 @@ impl Facts {
             host: self.host(moment.event.class.index()),
             domain: Some(moment.domain),
             time: self.begin.map(|begin| moment.event.time - begin),
+            fiber: fiber.map(|fiber| (fiber.number, name(fiber))),
             annotations: context.map(|context| &context.values),
             counters: context.map_or(&[], |context| &context.counters),
         }

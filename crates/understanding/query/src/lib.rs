@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod compare;
 mod condition;
 mod contexts;
 mod durations;
@@ -53,6 +54,7 @@ mod named;
 mod names;
 mod path;
 mod query;
+mod rank;
 mod reactivity;
 mod schedule;
 mod span;
@@ -60,6 +62,7 @@ mod table;
 mod turn;
 mod when;
 
+pub use compare::{ComparedRow, Difference, TableComparison};
 pub use condition::SpanCondition;
 pub use durations::{Bar, DurationStatistics, Durations};
 pub use facts::Facts;
@@ -68,6 +71,7 @@ pub use key::{Per, PerError};
 pub use measure::{Measure, MissingEvents};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
 pub use query::{Error, IsSpanWanted, Query};
+pub use rank::RankTest;
 pub use span::{Regularity, Span};
 pub use table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
 pub use when::{Around, TimePoint, Within};

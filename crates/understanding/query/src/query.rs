@@ -316,7 +316,8 @@ impl Sums {
         let parts = names.iter().zip(self.parts).map(|(name, time)| WaitPart { name, time }).collect();
         let numbers = self.regularity.map(|[missed, late]| [("missed", missed), ("late in a row", late)]);
         let counts = numbers.into_iter().flatten().map(|(name, count)| RowCount { name, count }).collect();
-        Some(StatisticsRow { labels: self.labels, summary: self.distribution.summary()?, parts, counts })
+        let summary = self.distribution.summary()?;
+        Some(StatisticsRow { labels: self.labels, summary, parts, counts, distribution: self.distribution })
     }
 }
 

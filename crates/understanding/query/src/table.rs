@@ -1,6 +1,6 @@
 //! The result of a query.
 
-use crate::durations::{DurationStatistics, nanos};
+use crate::durations::{DurationStatistics, Durations, nanos};
 use serde::Serialize;
 use sordino_event::Nanos;
 use std::sync::Arc;
@@ -47,6 +47,9 @@ pub struct StatisticsRow {
     pub parts: Vec<WaitPart>,
     /// Other numbers about the row's spans.
     pub counts: Vec<RowCount>,
+    /// The lengths of the row's spans.
+    #[serde(skip)]
+    pub distribution: Durations,
 }
 
 /// A number about the spans of a row.

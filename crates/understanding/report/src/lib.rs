@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 mod color;
+mod comparison;
 mod findings;
 mod last;
 mod layout;
@@ -60,6 +61,7 @@ mod time;
 mod value;
 
 pub use color::COLORS;
+pub use comparison::{write_comparison, write_comparison_json};
 pub use findings::{
     FindingsFormat, FindingsText, headline, nothing_to_choose, rule_arguments, write_findings,
     write_findings_json,

@@ -178,6 +178,7 @@ mod tests {
             summary: summary.clone(),
             parts: Vec::new(),
             counts: Vec::new(),
+            distribution,
         };
         StatisticsTable {
             measure: "slices",
