@@ -9,6 +9,7 @@ const UNSAFE: &[&str] = &[
     "crates/recording/ring/",
     "crates/recording/probe/",
     "crates/recording/probe-c/",
+    "crates/formats/otf2/",
     "crates/machine/sched/",
     "crates/machine/peers/",
     "tests/",

@@ -3,15 +3,19 @@
 mod output;
 
 use crate::Failure;
-use crate::commands::events::Selection;
+use crate::commands::events::{Selection, Sieve};
+use crate::failure::UNUSABLE;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
-use output::Destination;
+use output::{Destination, Parts};
 use serde_json::json;
+use sordino_event::Domain;
 use sordino_event::text::{count, printable};
-use sordino_event::{Classes, Domain};
-use sordino_export::{Chrome, Csv, Exporter, Json, Origin, Paje, Perfetto};
+use sordino_export::{
+    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
+};
+use sordino_otf2::Otf2;
 use sordino_timeline::Item;
 use std::fs::File;
 use std::io::Write;
@@ -41,10 +45,10 @@ pub(crate) struct Options {
     /// Format of the export
     #[arg(long = "to", value_enum, value_name = "FORMAT")]
     format: Format,
-    /// File to write [default: standard output]
+    /// File to write, or directory to make [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if it exists
+    /// Replace the file if it exists; a directory is never replaced
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]
@@ -64,26 +68,46 @@ pub(crate) enum Format {
     Chrome,
     /// Text for pj_dump and ViTE: runs, interrupts, states of threads and fibers, wake-ups, events
     Paje,
+    /// File of trace-cmd, version 7: the kernel's events, for 'trace-cmd report' and KernelShark
+    TraceDat,
+    /// Open Trace Format 2, a directory: for VAMPIR and otf2-print; needs OTF2's library
+    Otf2,
+    /// Common Trace Format 1.8, a directory: for babeltrace2, Trace Compass and sordino itself
+    Ctf,
+    /// Common Trace Format 2, a directory: for babeltrace2 2.1
+    Ctf2,
     /// Comma-separated values, one line for each event, with its fields as JSON
     Csv,
     /// JSON lines, as 'sordino events --json' prints them
     Json,
 }
 
-impl Format {
-    fn exporter_of(self, recording: &Recording) -> Box<dyn Exporter> {
-        let [kernel_release, machine] = recording.kernel.clone();
-        self.exporter(&recording.classes, Origin { begin: recording.span().0, kernel_release, machine })
-    }
+/// A writer of one file, of a directory, or of a file in parts.
+enum Writer {
+    File(Box<dyn Exporter>),
+    Directory(Box<dyn DirectoryExporter>),
+    Parts(Box<dyn DirectoryExporter>),
+    Otf2,
+}
 
-    fn exporter(self, classes: &Classes, origin: Origin) -> Box<dyn Exporter> {
-        match self {
+impl Format {
+    fn writer(self, recording: &Recording) -> Writer {
+        let [kernel_release, machine] = recording.kernel.clone();
+        let (host, priorities) = (recording.host.clone(), recording.priorities);
+        let origin = Origin { begin: recording.span().0, kernel_release, machine, host, priorities };
+        let classes = &recording.classes;
+        let ctf = |version, origin| Writer::Directory(Box::new(Ctf::new(version, classes, origin)));
+        Writer::File(match self {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
             Self::Paje => Box::new(Paje::new(classes, &origin)),
+            Self::TraceDat => return Writer::Parts(Box::new(TraceDat::new(classes, &origin))),
+            Self::Otf2 => return Writer::Otf2,
+            Self::Ctf => return ctf(CtfVersion::V1, origin),
+            Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
             Self::Json => Box::new(Json::new(classes)),
-        }
+        })
     }
 }
 
@@ -118,10 +142,36 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
     let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
-    let mut exporter = options.format.exporter_of(&recording);
-    let mut out =
-        Destination::open(options.output.as_deref(), options.force, options.format != Format::Perfetto)?;
-    let (mut exported, mut bytes) = (Exported::default(), 0);
+    let mut exported = Exported::default();
+    let parts = |is_file| Parts::create(options.output.as_deref(), options.force, is_file);
+    let written = match options.format.writer(&recording) {
+        Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
+        Writer::Directory(exporter) => {
+            Some(to_parts(parts(false)?, exporter, &mut recording, &mut sieve, &mut exported)?)
+        }
+        Writer::Parts(exporter) => {
+            Some(to_parts(parts(true)?, exporter, &mut recording, &mut sieve, &mut exported)?)
+        }
+        Writer::Otf2 => Some(to_otf2(parts(false)?, &mut recording, &mut sieve, &mut exported)?),
+    };
+    recording.close()?;
+    if let Some((path, bytes)) = written {
+        answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file or standard output. Returns the path and the bytes of the file.
+fn to_file(
+    options: &Options,
+    mut exporter: Box<dyn Exporter>,
+    recording: &mut Recording,
+    sieve: &mut Sieve,
+    exported: &mut Exported,
+) -> Result<Option<(PathBuf, u64)>, Failure> {
+    let is_text = options.format != Format::Perfetto;
+    let mut out = Destination::open(options.output.as_deref(), options.force, is_text)?;
+    let mut bytes = 0;
     let wanted = |item: &Item<'_>| {
         let passes = sieve.passes(item);
         if passes {
@@ -129,7 +179,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         passes
     };
-    let is_read = convert(&mut recording, &mut *exporter, wanted, |portion| {
+    let is_read = convert(recording, &mut *exporter, wanted, |portion| {
         bytes += portion.len() as u64;
         out.write(portion)
     })?;
@@ -137,11 +187,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if is_read {
         sieve.report();
     }
-    recording.close()?;
-    if let Some(path) = written {
-        answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(written.map(|path| (path, bytes)))
 }
 
 /// Passes wanted items of the recording to the exporter, and its output to `write`, which returns false to end it.
@@ -172,7 +218,9 @@ fn convert(
 
 /// Writes the recording in a format to a file, and returns the number of bytes.
 pub(crate) fn write_to(file: &mut File, format: Format, recording: &mut Recording) -> Result<u64, Failure> {
-    let mut exporter = format.exporter_of(recording);
+    let Writer::File(mut exporter) = format.writer(recording) else {
+        return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
+    };
     let mut bytes = 0;
     convert(
         recording,
@@ -185,6 +233,67 @@ pub(crate) fn write_to(file: &mut File, format: Format, recording: &mut Recordin
         },
     )?;
     Ok(bytes)
+}
+
+/// Writes a directory or a file in parts. Returns its path and bytes.
+fn to_parts(
+    mut out: Parts,
+    mut exporter: Box<dyn DirectoryExporter>,
+    recording: &mut Recording,
+    sieve: &mut Sieve,
+    exported: &mut Exported,
+) -> Result<(PathBuf, u64), Failure> {
+    let (mut files, mut left_out) = (Files::default(), 0_u64);
+    recording.pass(Some("exporting"), |item| {
+        if !sieve.passes(item) {
+            return Ok(true);
+        }
+        if !exporter.can_take(item) {
+            left_out += u64::from(matches!(item, Item::Event(_)));
+            return Ok(true);
+        }
+        exported.add(item);
+        exporter.take(item, &mut files);
+        if files.bytes() >= PORTION {
+            out.write(&mut files)?;
+        }
+        Ok(true)
+    })?;
+    exporter.end(&mut files);
+    out.write(&mut files)?;
+    sieve.report();
+    if left_out > 0 {
+        message!("sordino: {} left out: this format has the kernel's alone", count(left_out, "event"));
+    }
+    out.close()
+}
+
+/// Writes an archive of OTF2. Returns its path and bytes.
+fn to_otf2(
+    out: Parts,
+    recording: &mut Recording,
+    sieve: &mut Sieve,
+    exported: &mut Exported,
+) -> Result<(PathBuf, u64), Failure> {
+    let failed = |error: sordino_otf2::Error| match error {
+        sordino_otf2::Error::System(error) => out.failure(&error),
+        other => Failure::new(UNUSABLE, Failure::text_of(&other)),
+    };
+    let begin = recording.span().0;
+    let mut exporter = Otf2::create(&out.directory(), &recording.classes, begin).map_err(failed)?;
+    recording.pass(Some("exporting"), |item| {
+        if sieve.passes(item) {
+            exported.add(item);
+            exporter.take(item).map_err(failed)?;
+        }
+        Ok(true)
+    })?;
+    let left_out = exporter.end().map_err(failed)?;
+    sieve.report();
+    if left_out > 0 {
+        message!("sordino: {} replaced by '...': there are too many", count(left_out, "text"));
+    }
+    out.close()
 }
 
 fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String {

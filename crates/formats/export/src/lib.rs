@@ -5,29 +5,38 @@
 //!
 //! | module | format |
 //! |---|---|
+//! | `ctf` | the Common Trace Format, a directory of traces |
+//! | `files` | the files that a format of several is made of |
 //! | `chrome` | Chrome's JSON |
 //! | `lines` | CSV, and JSON lines |
 //! | `paje` | Pajé's text: containers with states, links and events |
 //! | `perfetto` | Perfetto's protobuf: scheduling, interrupts, events and wake-ups as tracks |
 //! | `runs` | the spans in which threads ran and interrupts were handled, for formats without scheduling |
+//! | `trace_dat` | trace-cmd's file of the kernel's events |
 //! | `wire` | the encoding of protobuf messages |
 //!
 //! Nothing here does I/O or reads a clock.
 #![forbid(unsafe_code)]
 
 mod chrome;
+mod ctf;
+mod files;
 mod lines;
 mod paje;
 mod perfetto;
 mod runs;
+mod trace_dat;
 mod wire;
 
 pub use chrome::Chrome;
+pub use ctf::{Ctf, CtfVersion};
+pub use files::Files;
 pub use lines::{Csv, Json};
 pub use paje::Paje;
 pub use perfetto::Perfetto;
+pub use trace_dat::TraceDat;
 
-use sordino_event::Time;
+use sordino_event::{PriorityNumbering, Time};
 use sordino_timeline::Item;
 
 /// A writer of one format.
@@ -42,6 +51,20 @@ pub trait Exporter {
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
+/// A writer of a format of several files, or of a file of several parts, which are joined in the order of their names.
+pub trait DirectoryExporter {
+    /// Returns true if the format can have the item.
+    fn can_take(&self, _: &Item<'_>) -> bool {
+        true
+    }
+
+    /// Appends an item, or keeps it until later items complete it.
+    fn take(&mut self, item: &Item<'_>, out: &mut Files);
+
+    /// Appends what was kept, and the files that describe the others.
+    fn end(&mut self, out: &mut Files);
+}
+
 /// Facts about a trace that its items do not have.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
@@ -52,4 +75,8 @@ pub struct Origin {
     /// The architecture of the traced machine as `uname -m` prints it, if the trace has it: it decides the numbers of
     /// system calls.
     pub machine: Option<String>,
+    /// The name of the traced machine, if the trace has it.
+    pub host: Option<String>,
+    /// The numbering of priorities in the kernel's events, if the trace states it.
+    pub priorities: Option<PriorityNumbering>,
 }

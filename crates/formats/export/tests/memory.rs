@@ -3,7 +3,10 @@
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
-use sordino_export::{Chrome, Csv, Exporter, Json, Paje, Perfetto};
+use sordino_export::{
+    Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Paje, Perfetto, TraceDat,
+};
+use sordino_timeline::Item;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use support::{Kinds, each, origin};
@@ -55,14 +58,45 @@ fn peak(make: impl Fn(&Kinds) -> Box<dyn Exporter>, count: i64) -> (usize, isize
     (bytes + out.len(), PEAK.get() - before)
 }
 
+/// A format of several files, written one behind the other.
+struct AllFiles(Box<dyn DirectoryExporter>, Files);
+
+impl AllFiles {
+    fn drain(&mut self, out: &mut Vec<u8>) {
+        self.1.drain().for_each(|(_, bytes)| out.extend(bytes));
+    }
+}
+
+impl Exporter for AllFiles {
+    fn begin(&mut self, _: &mut Vec<u8>) {}
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        if self.0.can_take(item) {
+            self.0.take(item, &mut self.1);
+        }
+        self.drain(out);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.0.end(&mut self.1);
+        self.drain(out);
+    }
+}
+
+fn all_files(exporter: impl DirectoryExporter + 'static) -> Box<dyn Exporter> {
+    Box::new(AllFiles(Box::new(exporter), Files::default()))
+}
+
 /// A function that makes a format's writer.
 type Make = fn(&Kinds) -> Box<dyn Exporter>;
 
 /// The formats, each with its writer.
-const FORMATS: [(&str, Make); 5] = [
+const FORMATS: [(&str, Make); 7] = [
     ("perfetto", |kinds| Box::new(Perfetto::new(&kinds.classes, origin()))),
     ("chrome", |kinds| Box::new(Chrome::new(&kinds.classes, origin()))),
     ("paje", |kinds| Box::new(Paje::new(&kinds.classes, &origin()))),
+    ("ctf", |kinds| all_files(Ctf::new(CtfVersion::V1, &kinds.classes, origin()))),
+    ("trace-dat", |kinds| all_files(TraceDat::new(&kinds.classes, &origin()))),
     ("csv", |kinds| Box::new(Csv::new(&kinds.classes))),
     ("json", |kinds| Box::new(Json::new(&kinds.classes))),
 ];

@@ -32,7 +32,9 @@ pub struct OpenRecording {
     /// The time that real-time threads may use on a CPU, and the period of that limit.
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the kernel's events, if the traces state it.
-    priorities: Option<PriorityNumbering>,
+    pub priorities: Option<PriorityNumbering>,
+    /// The name of the traced machine, if a trace has it.
+    pub host: Option<String>,
     /// The release of the traced kernel, and the machine's architecture, if a trace has them.
     pub kernel: [Option<String>; 2],
     /// The reasons why parts can't be read.
@@ -69,6 +71,7 @@ impl OpenRecording {
             programs: Vec::new(),
             real_time: None,
             priorities: None,
+            host: None,
             kernel: [None, None],
             problems: Vec::new(),
         };
@@ -85,6 +88,7 @@ impl OpenRecording {
                 Ok(trace) => {
                     if let Some(host) = trace.environment().text("hostname") {
                         recording.facts.add_host(first, &recording.classes, host);
+                        recording.host.get_or_insert_with(|| host.to_owned());
                     }
                     recording.streams.extend_from_slice(trace.streams());
                     recording.programs.extend(program(&trace));

@@ -12,6 +12,7 @@
 //! | `report` | writes a file for its user: a report, a picture |
 //! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
 //! | `whole` | writes a file that gets its name when it is whole |
+//! | `whole_dir` | the same for a directory |
 //!
 //! Not for the recording path: every call allocates and makes system calls.
 //!
@@ -32,12 +33,14 @@ mod remedy;
 mod report;
 mod tree;
 mod whole;
+mod whole_dir;
 mod write_error;
 
 pub use make::Made;
 pub use remedy::remedy;
 pub use report::ReportFile;
 pub use whole::WholeFile;
+pub use whole_dir::WholeDir;
 pub use write_error::WriteError;
 
 use beneath::Way;

@@ -5,7 +5,8 @@ use crate::commands::events::is_read;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
 use crate::terminal::{Output, is_terminal};
-use sordino_dirfd::{Dir, WholeFile, remedy};
+use sordino_dirfd::{Dir, WholeDir, WholeFile, remedy};
+use sordino_export::Files;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -83,6 +84,75 @@ impl Writer {
     }
 }
 
+/// A directory that is written, or a file in parts.
+pub(super) struct Parts {
+    path: PathBuf,
+    dir: WholeDir,
+    /// The file to which the parts are joined.
+    file: Option<WholeFile>,
+}
+
+impl Parts {
+    /// Creates the directory at `path`, or the directory for the parts of the file there.
+    ///
+    /// # Errors
+    /// `path` is not named or exists, or it can't be created.
+    pub(super) fn create(path: Option<&Path>, may_replace: bool, is_file: bool) -> Result<Self, Failure> {
+        let unnamed = if is_file {
+            "this format is no stream: name a file with -o"
+        } else {
+            "this format is a directory: name it with -o"
+        };
+        let path = path.ok_or_else(|| Failure::new(UNUSABLE, unnamed))?;
+        if !is_file && path.symlink_metadata().is_ok() {
+            let reason = "it exists, and this format is a directory: name one that does not exist";
+            return Err(Failure::new(UNUSABLE, format!("{}: {reason}", path.display())));
+        }
+        let file = is_file.then(|| create(path, may_replace)).transpose()?;
+        let (parent, name) = place(path)?;
+        let name = if is_file { format!("{name}.parts") } else { name.to_owned() };
+        let dir = Dir::open(parent).and_then(|parent| WholeDir::begin(parent, &name));
+        Ok(Self { path: path.to_owned(), dir: dir.map_err(|error| failure(path, &error))?, file })
+    }
+
+    /// Writes bytes to the ends of their files.
+    pub(super) fn write(&mut self, files: &mut Files) -> Result<(), Failure> {
+        let mut written = files.drain().map(|(name, bytes)| self.dir.append(&name, &bytes));
+        written.try_for_each(|written| written).map_err(|error| failure(&self.path, &error))
+    }
+
+    /// Returns the path of the directory that is written.
+    pub(super) fn directory(&self) -> PathBuf {
+        self.dir.root().proc_path()
+    }
+
+    /// Returns the failure for an error of writing.
+    pub(super) fn failure(&self, error: &io::Error) -> Failure {
+        failure(&self.path, error)
+    }
+
+    /// Completes the output. Returns its path and bytes.
+    pub(super) fn close(self) -> Result<(PathBuf, u64), Failure> {
+        let Self { path, dir, file } = self;
+        let owner = target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw()));
+        let bytes = dir.root().bytes();
+        let closed = match file {
+            Some(mut file) => dir.join(&mut file).and_then(|()| file.finish(owner)),
+            None => dir.finish(owner),
+        };
+        closed.map_err(|error| failure(&path, &error))?;
+        Ok((path, bytes))
+    }
+}
+
+/// Returns the directory of a path and the name in it.
+fn place(path: &Path) -> Result<(&Path, &str), Failure> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().and_then(|name| name.to_str());
+    let refused = || Failure::new(UNUSABLE, format!("{}: its name is no text: use another", path.display()));
+    Ok((parent, name.ok_or_else(refused)?))
+}
+
 fn create(path: &Path, may_replace: bool) -> Result<WholeFile, Failure> {
     let refused = |reason: &str| Failure::new(UNUSABLE, format!("{}: {reason}", path.display()));
     match path.symlink_metadata() {
@@ -95,9 +165,7 @@ fn create(path: &Path, may_replace: bool) -> Result<WholeFile, Failure> {
         }
         _ => {}
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| refused("its name is no text: name another file"))?;
+    let (parent, name) = place(path)?;
     Dir::open(parent).and_then(|dir| WholeFile::begin(dir, name)).map_err(|error| failure(path, &error))
 }
 

@@ -18,13 +18,15 @@ pub enum StreamClass {
     Kernel,
     /// The state when the recording began, in the kernel's trace.
     StateDump,
+    /// Events of any trace, whose classes have contexts of their own, on one CPU.
+    Exported,
 }
 
 impl StreamClass {
     /// Returns the class's number within its trace.
     pub const fn id(self) -> u32 {
         match self {
-            Self::Cpu | Self::Kernel => 0,
+            Self::Cpu | Self::Kernel | Self::Exported => 0,
             Self::Shared | Self::StateDump => 1,
             Self::Unanswered => 2,
         }
@@ -32,7 +34,7 @@ impl StreamClass {
 
     /// Returns true if each of its streams belongs to a CPU.
     const fn has_cpu(self) -> bool {
-        matches!(self, Self::Cpu | Self::Kernel)
+        matches!(self, Self::Cpu | Self::Kernel | Self::Exported)
     }
 
     /// Returns the fields behind the time in an event's header. babeltrace2 warns of every other field there that is
@@ -41,6 +43,7 @@ impl StreamClass {
         match self {
             Self::Cpu | Self::Shared => "struct { uint16_t id; } lost; uint16_t id;",
             Self::Unanswered | Self::Kernel | Self::StateDump => "uint16_t id;",
+            Self::Exported => "uint32_t id;",
         }
     }
 
@@ -49,6 +52,7 @@ impl StreamClass {
             Self::Cpu | Self::Unanswered => "int32_t _vtid;",
             Self::Shared => "int32_t _vtid; uint32_t _cpu_id; uint32_t _length;",
             Self::Kernel | Self::StateDump => "uint8_t _flags; uint8_t _preempt_count; int32_t _tid;",
+            Self::Exported => "",
         }
     }
 
@@ -152,14 +156,16 @@ pub fn preamble(uuid: Uuid, environment: &Environment, clock: &ClockDescription)
 pub fn stream_class(class: StreamClass) -> String {
     let place = if class.has_cpu() { "cpu_id" } else { "reserved" };
     let last = if class == StreamClass::Unanswered { "unanswered" } else { "too_large" };
+    let context = match class.context() {
+        "" => String::new(),
+        context => format!("\tevent.context := struct {{ {context} }};\n"),
+    };
     format!(
         "\nstream {{\n\tid = {};\n\
          \tpacket.context := struct {{\n{PACKET_CONTEXT}\t\tuint32_t {place};\n\t\tuint32_t {last};\n\t}};\n\
-         \tevent.header := struct {{ ticks_t timestamp; {} }} align(64);\n\
-         \tevent.context := struct {{ {} }};\n}};\n",
+         \tevent.header := struct {{ ticks_t timestamp; {} }} align(64);\n{context}}};\n",
         class.id(),
         class.header(),
-        class.context(),
     )
 }
 
@@ -294,7 +300,7 @@ fn identifier(what: &'static str, name: &str) -> Result<(), Error> {
 }
 
 /// Returns `text` as a TSDL literal. Control characters are written in octal: hexadecimal escapes have no end.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

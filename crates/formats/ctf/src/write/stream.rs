@@ -85,6 +85,17 @@ impl<W: io::Write> StreamWriter<W> {
         Ok(())
     }
 
+    /// Makes packets large enough for an event whose context and payload have so many bytes.
+    pub fn make_room(&mut self, bytes: usize) {
+        let needed = FIRST_EVENT + size_of::<u64>() + size_of::<u32>() + bytes;
+        self.packet_bytes = self.packet_bytes.max(needed.next_multiple_of(PAGE));
+    }
+
+    /// Returns the output, to which only whole packets are written.
+    pub fn output(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Begins the stream at `ticks` with a packet without events, if no item has a time yet: readers count losses from
     /// packet to packet.
     ///

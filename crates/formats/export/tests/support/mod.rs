@@ -210,5 +210,6 @@ pub(crate) fn origin() -> Origin {
         begin: Time(1_000_000_000),
         kernel_release: Some("6.1.0-13-amd64".into()),
         machine: Some("x86_64".into()),
+        ..Origin::default()
     }
 }

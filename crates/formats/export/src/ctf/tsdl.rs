@@ -1,0 +1,133 @@
+//! The metadata of CTF 1.8: the text of its description language.
+//!
+//! Names of fields are identifiers there: other characters become underscores.
+
+use super::kinds::{Kind, Kinds};
+use super::shape::Shape;
+use sordino_ctf::write::{StreamClass, preamble, quoted, stream_class};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
+use sordino_event::{Base, Domain};
+use std::fmt::Write as _;
+
+const LENGTH: &str = "integer { size = 32; align = 8; signed = false; }";
+
+/// Returns the metadata of a trace.
+pub(super) fn metadata(
+    uuid: Uuid,
+    environment: &Environment,
+    clock: &ClockDescription,
+    kinds: &Kinds,
+) -> String {
+    // The names are identifiers, and the clock has a frequency.
+    let mut text = preamble(uuid, environment, clock).unwrap_or_default();
+    text += &stream_class(StreamClass::Exported);
+    for (number, kind) in kinds.kinds.iter().enumerate() {
+        event(number, kind, kinds, &mut text);
+    }
+    text
+}
+
+fn event(number: usize, kind: &Kind, kinds: &Kinds, text: &mut String) {
+    let class = &kinds.classes[kind.class];
+    // Writing to a string does not fail.
+    let _ =
+        write!(text, "\nevent {{\n\tname = {};\n\tid = {number};\n\tstream_id = 0;\n", quoted(&class.name));
+    if let Some(level) = class.level {
+        let _ = writeln!(text, "\tloglevel = {};", level.number());
+    }
+    let prefix = if class.domain == Domain::User { "v" } else { "" };
+    let context = kind.context_members(class, prefix);
+    let mut names = Names::default();
+    if !context.is_empty() {
+        *text += "\tcontext := struct {\n";
+        for (name, shape) in &context {
+            match shape {
+                Some(shape) => member(name, shape, &mut names, text),
+                None => {
+                    let ty = "integer { size = 32; align = 8; signed = true; }";
+                    let _ = writeln!(text, "\t\t{ty} {};", names.add(name));
+                }
+            }
+        }
+        *text += "\t};\n";
+    }
+    *text += "\tfields := struct {\n";
+    let mut names = Names::default();
+    for (name, shape) in kind.payload_members(class) {
+        member(name, shape, &mut names, text);
+    }
+    *text += "\t};\n};\n";
+}
+
+fn member(name: &str, shape: &Shape, names: &mut Names, text: &mut String) {
+    let name = names.add(name);
+    let _ = match shape {
+        Shape::Sequence(element) => {
+            let length = format!("_{name}_length");
+            writeln!(
+                text,
+                "\t\t{LENGTH} {length};\n\t\t{} {name}[{length}];",
+                of_elements(element.as_deref())
+            )
+        }
+        Shape::Array(element, length) => {
+            writeln!(text, "\t\t{} {name}[{length}];", of_elements(element.as_deref()))
+        }
+        shape => writeln!(text, "\t\t{} {name};", ty(shape)),
+    };
+}
+
+fn of_elements(element: Option<&Shape>) -> String {
+    element.map_or_else(|| "integer { size = 8; align = 8; signed = false; }".to_owned(), ty)
+}
+
+fn ty(shape: &Shape) -> String {
+    let integer = |signed: bool, base: Base| {
+        let base = match base {
+            Base::Decimal => 10,
+            Base::Hexadecimal => 16,
+            Base::Octal => 8,
+            Base::Binary => 2,
+        };
+        format!("integer {{ size = 64; align = 8; signed = {signed}; base = {base}; }}")
+    };
+    match shape {
+        Shape::Unsigned(base) => integer(false, *base),
+        Shape::Signed(base) => integer(true, *base),
+        Shape::Float => "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }".to_owned(),
+        Shape::Text => "string { encoding = UTF8; }".to_owned(),
+        Shape::Label(labels) if labels.is_empty() => integer(true, Base::Decimal),
+        Shape::Label(labels) => {
+            let labels: Vec<_> =
+                labels.iter().map(|(value, label)| format!("{} = {value}", quoted(label))).collect();
+            format!("enum : {} {{ {} }}", integer(true, Base::Decimal), labels.join(", "))
+        }
+        Shape::Group(members) => {
+            let (mut text, mut names) = (String::from("struct {\n"), Names::default());
+            for (name, shape) in members {
+                member(name, shape, &mut names, &mut text);
+            }
+            text + "\t\t}"
+        }
+        // These have no type without a name.
+        Shape::Sequence(element) | Shape::Array(element, _) => of_elements(element.as_deref()),
+    }
+}
+
+/// The names of a structure's members, each an identifier with an underscore in front, which readers remove.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    /// Returns the name of a member. It differs from those of the others and, as babeltrace2 2.0 confuses `_a` and `a`,
+    /// from what is left of theirs.
+    fn add(&mut self, name: &str) -> String {
+        let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+        let mut name: String = std::iter::once('_').chain(letters).collect();
+        while self.0.iter().any(|other| *other == name || other.strip_prefix('_') == Some(&name)) {
+            name.insert(0, '_');
+        }
+        self.0.push(name.clone());
+        name
+    }
+}

@@ -1,0 +1,295 @@
+//! Formats of events, made from their values, and records in these formats.
+
+use super::page::RECORD_MAX;
+use sordino_event::{Base, ClassId, Classes, PriorityNumbering, Tid, View};
+use sordino_report::json_value;
+use sordino_timeline::Moment;
+use std::fmt::Write as _;
+
+/// Bytes in front of a record's fields: number, flags, preemption count, thread.
+const COMMON: usize = 8;
+/// The kernel's length of a thread's name, with its zero byte.
+const COMM: usize = 16;
+/// Most formats of one class's events; values that fit none of them are texts.
+const FORMATS_MAX: usize = 16;
+/// Most classes whose events have formats: a number has 16 bits.
+const CLASSES_MAX: usize = 3000;
+/// The first number of formats. Smaller ones belong to the kernel's own.
+const FIRST: usize = 100;
+
+/// The type of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Signed,
+    Unsigned,
+    Hexadecimal,
+    /// The name of a thread.
+    Comm,
+    Text,
+}
+
+/// A format: the number of the class and the types of the fields.
+#[derive(Debug)]
+struct Format {
+    class: usize,
+    kinds: Vec<Kind>,
+}
+
+/// A class by the kernel's names.
+#[derive(Debug)]
+struct Class {
+    name: String,
+    fields: Vec<Field>,
+}
+
+#[derive(Debug)]
+struct Field {
+    name: String,
+    is_priority: bool,
+    /// The role of a context that each record has.
+    common: Option<Common>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Common {
+    Flags,
+    PreemptCount,
+}
+
+/// The formats so far.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    classes: Vec<Class>,
+    formats: Vec<Format>,
+    of_class: Vec<Vec<usize>>,
+    /// The difference between the kernel's priorities and those of the trace.
+    offset: i64,
+    text: Vec<u8>,
+}
+
+impl Kinds {
+    pub(super) fn new(classes: &Classes, priorities: Option<PriorityNumbering>) -> Self {
+        let of = |class: &sordino_event::Class| {
+            let name = class.name.strip_prefix("irq_softirq_").map(|name| format!("softirq_{name}"));
+            let name = identifier(&name.unwrap_or_else(|| class.name.clone()));
+            let is_scheduler = name.starts_with("sched_");
+            let mut fields: Vec<Field> = Vec::new();
+            for field in &class.fields {
+                let common = match &**field {
+                    "$ctx.flags" => Some(Common::Flags),
+                    "$ctx.preempt_count" => Some(Common::PreemptCount),
+                    _ => None,
+                };
+                // LTTng's name of a thread's id.
+                let kernels = match field.strip_suffix("tid").filter(|_| is_scheduler) {
+                    Some(stem) if stem.is_empty() || stem.ends_with('_') => format!("{stem}pid"),
+                    _ => field.replacen("$ctx.", "", 1),
+                };
+                let mut own = identifier(&kernels);
+                while fields.iter().any(|other| other.name == own) {
+                    own.push('_');
+                }
+                let is_priority = is_scheduler && own.ends_with("prio");
+                fields.push(Field { name: own, is_priority, common });
+            }
+            Class { name, fields }
+        };
+        Self {
+            classes: classes.iter().map(|(_, class)| of(class)).collect(),
+            formats: Vec::new(),
+            of_class: vec![Vec::new(); classes.len()],
+            offset: priorities.map_or(0, |priorities| priorities.offset().into()),
+            text: Vec::new(),
+        }
+    }
+
+    /// Returns true if the events of a class can have formats.
+    pub(super) fn has_room(&self, class: ClassId) -> bool {
+        self.of_class.len() <= CLASSES_MAX
+            || !self.of_class[class.index()].is_empty()
+            || self.formats.len() < CLASSES_MAX * FORMATS_MAX
+    }
+
+    /// Encodes an event of the thread `tid` as a record of its format.
+    pub(super) fn encode(&mut self, moment: &Moment<'_>, tid: Tid, out: &mut Vec<u8>) {
+        let number = self.format(moment);
+        let Self { formats, classes, offset, text, .. } = self;
+        let (event, format) = (moment.event, &formats[number]);
+        let class = &classes[format.class];
+        out.clear();
+        out.extend(((FIRST + number) as u16).to_ne_bytes());
+        out.extend([0, 0]);
+        out.extend(tid.0.to_ne_bytes());
+        let fixed: usize = COMMON + format.kinds.iter().map(|kind| kind.bytes()).sum::<usize>();
+        let mut texts = Vec::new();
+        for ((index, field), kind) in class.fields.iter().enumerate().zip(&format.kinds) {
+            let Some(value) = event.value(index) else { continue };
+            match (field.common, value) {
+                (Some(Common::Flags), View::Unsigned(flags, _)) => out[2] = flags as u8,
+                (Some(Common::PreemptCount), View::Unsigned(count, _)) => out[3] = count as u8,
+                _ => {}
+            }
+            match kind {
+                Kind::Signed | Kind::Unsigned | Kind::Hexadecimal => {
+                    let shift = if field.is_priority { *offset } else { 0 };
+                    let bits = match value {
+                        View::Signed(value, _) | View::Label(value, _) => value.wrapping_add(shift),
+                        View::Unsigned(value, _) => value.cast_signed(),
+                        _ => 0,
+                    };
+                    out.extend(bits.to_ne_bytes());
+                }
+                Kind::Comm => {
+                    let View::Text(comm) = value else { continue };
+                    out.extend_from_slice(comm);
+                    out.resize(out.len() + COMM - comm.len(), 0);
+                }
+                Kind::Text => {
+                    text.clear();
+                    match value {
+                        View::Text(value) => text.extend_from_slice(value),
+                        other => json_value(other, text),
+                    }
+                    // A zero byte would end the text.
+                    text.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'?');
+                    let place = fixed + texts.len();
+                    let room = RECORD_MAX.saturating_sub(place + 4);
+                    if text.len() > room {
+                        text.truncate(room.saturating_sub(3));
+                        text.extend_from_slice(b"...");
+                    }
+                    text.push(0);
+                    out.extend((place as u32 | (text.len() as u32) << 16).to_ne_bytes());
+                    texts.extend_from_slice(text);
+                }
+            }
+        }
+        out.append(&mut texts);
+    }
+
+    /// Returns the index of the format that the event's values have.
+    fn format(&mut self, moment: &Moment<'_>) -> usize {
+        let (event, class) = (moment.event, moment.event.class.index());
+        let fields = &self.classes[class].fields;
+        let kind = |index: usize| event.value(index).map(|value| Kind::of(value, &fields[index].name));
+        let has = |format: &Format| {
+            format.kinds.len() == event.len()
+                && format.kinds.iter().enumerate().all(|(index, own)| kind(index) == Some(*own))
+        };
+        let known = &mut self.of_class[class];
+        if let Some(place) = known.iter().position(|number| has(&self.formats[*number])) {
+            known.swap(0, place);
+            return known[0];
+        }
+        let count = event.len().min(fields.len());
+        // Behind the last formats of all, a class may have one, of texts.
+        let is_full = known.len() >= FORMATS_MAX || self.formats.len() >= CLASSES_MAX * (FORMATS_MAX - 1);
+        let kinds: Vec<Kind> =
+            if is_full { vec![Kind::Text; count] } else { (0..count).filter_map(kind).collect() };
+        if let Some(number) = known.iter().find(|number| self.formats[**number].kinds == kinds) {
+            return *number;
+        }
+        self.formats.push(Format { class, kinds });
+        known.push(self.formats.len() - 1);
+        self.formats.len() - 1
+    }
+
+    /// Returns the formats' texts, each with the name of the system to which its event belongs.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.formats.iter().enumerate().map(|(number, format)| {
+            let class = &self.classes[format.class];
+            (system(&class.name), text(FIRST + number, class, &format.kinds))
+        })
+    }
+}
+
+impl Kind {
+    fn of(value: View<'_>, name: &str) -> Self {
+        match value {
+            View::Unsigned(_, Base::Hexadecimal) => Self::Hexadecimal,
+            View::Unsigned(..) => Self::Unsigned,
+            View::Signed(..) | View::Label(..) => Self::Signed,
+            View::Text(text) if name.ends_with("comm") && text.len() < COMM => Self::Comm,
+            _ => Self::Text,
+        }
+    }
+
+    /// Returns the bytes of the field in front of the texts.
+    fn bytes(self) -> usize {
+        match self {
+            Self::Signed | Self::Unsigned | Self::Hexadecimal => size_of::<u64>(),
+            Self::Comm => COMM,
+            Self::Text => size_of::<u32>(),
+        }
+    }
+}
+
+/// Returns the text of a format, as the kernel writes it.
+fn text(number: usize, class: &Class, kinds: &[Kind]) -> String {
+    let mut text = format!("name: {}\nID: {number}\nformat:\n", class.name);
+    for (ty, name, offset, size, signed) in [
+        ("unsigned short", "common_type", 0, 2, 0),
+        ("unsigned char", "common_flags", 2, 1, 0),
+        ("unsigned char", "common_preempt_count", 3, 1, 0),
+        ("int", "common_pid", 4, 4, 1),
+    ] {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "\tfield:{ty} {name};\toffset:{offset};\tsize:{size};\tsigned:{signed};");
+    }
+    text.push('\n');
+    let (mut offset, mut print, mut arguments) = (COMMON, String::new(), String::new());
+    for (Field { name, common, .. }, kind) in class.fields.iter().zip(kinds) {
+        let (size, signed) = (kind.bytes(), u8::from(*kind == Kind::Signed));
+        let declaration = match kind {
+            Kind::Signed => format!("s64 {name}"),
+            Kind::Unsigned | Kind::Hexadecimal => format!("u64 {name}"),
+            Kind::Comm => format!("char {name}[{COMM}]"),
+            Kind::Text => format!("__data_loc char[] {name}"),
+        };
+        let _ = writeln!(text, "\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{signed};");
+        offset += size;
+        // The records' own flags are printed in their place.
+        if common.is_none() {
+            let (form, argument) = match kind {
+                Kind::Signed => ("%lld", format!("REC->{name}")),
+                Kind::Unsigned => ("%llu", format!("REC->{name}")),
+                Kind::Hexadecimal => ("0x%llx", format!("REC->{name}")),
+                Kind::Comm => ("%s", format!("REC->{name}")),
+                Kind::Text => ("%s", format!("__get_str({name})")),
+            };
+            let separator = if print.is_empty() { "" } else { " " };
+            let _ = write!(print, "{separator}{name}={form}");
+            let _ = write!(arguments, ", {argument}");
+        }
+    }
+    let _ = writeln!(text, "\nprint fmt: \"{print}\"{arguments}");
+    text
+}
+
+/// Returns the kernel's system of events to which one belongs.
+fn system(name: &str) -> &'static str {
+    const SYSTEMS: [(&str, &str); 10] = [
+        ("sched_", "sched"),
+        ("irq_", "irq"),
+        ("softirq_", "irq"),
+        ("sys_e", "raw_syscalls"),
+        ("timer_", "timer"),
+        ("hrtimer_", "timer"),
+        ("workqueue_", "workqueue"),
+        ("signal_", "signal"),
+        ("task_", "task"),
+        ("page_fault_", "exceptions"),
+    ];
+    SYSTEMS.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or("kernel", |(_, system)| system)
+}
+
+/// Returns a name with other characters than letters, digits and underscores replaced.
+fn identifier(name: &str) -> String {
+    let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+    let name: String = letters.collect();
+    if name.starts_with(|first: char| first.is_ascii_digit()) || name.is_empty() {
+        format!("_{name}")
+    } else {
+        name
+    }
+}

@@ -1,0 +1,160 @@
+//! A directory that gets its name when it is whole.
+
+use super::Dir;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// Most files that are kept open.
+const OPEN_MAX: usize = 64;
+
+/// A directory that is written as `.NAME.new`, and gets its name when it is whole. It is removed if it is dropped before.
+#[derive(Debug)]
+pub struct WholeDir {
+    parent: Dir,
+    name: String,
+    new: String,
+    root: Dir,
+    /// The directories in it, by path.
+    inside: BTreeMap<String, Dir>,
+    open: HashMap<String, File>,
+    /// The files that were made.
+    files: BTreeMap<String, u64>,
+    is_whole: bool,
+}
+
+impl WholeDir {
+    /// Creates the directory `.NAME.new` in `parent` with mode 0700, in place of one that a killed writer left behind.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn begin(parent: Dir, name: &str) -> io::Result<Self> {
+        let new = format!(".{name}.new");
+        if parent.has(&new) {
+            parent.remove_own(&new)?;
+        }
+        let root = parent.make_new(&new)?;
+        let (inside, open, files) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
+        Ok(Self { parent, name: name.to_owned(), new, root, inside, open, files, is_whole: false })
+    }
+
+    /// Appends bytes to a file, which is made if it is new; slashes in its name stand between directories.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.file(name)?.write_all(bytes)?;
+        *self.files.entry(name.to_owned()).or_default() += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Returns the directory itself, for libraries that write files in it.
+    pub fn root(&self) -> &Dir {
+        &self.root
+    }
+
+    /// Returns the number of bytes that were appended to files.
+    pub fn bytes(&self) -> u64 {
+        self.files.values().sum()
+    }
+
+    fn file(&mut self, name: &str) -> io::Result<&mut File> {
+        if !self.open.contains_key(name) {
+            if self.open.len() >= OPEN_MAX {
+                self.open.clear();
+            }
+            let is_new = !self.files.contains_key(name);
+            let (above, own) = name.rsplit_once('/').unwrap_or(("", name));
+            let dir = self.dir(above)?;
+            let mut file = if is_new { dir.create(own)? } else { dir.edit(own)? };
+            file.seek(SeekFrom::End(0))?;
+            self.open.insert(name.to_owned(), file);
+        }
+        self.open.get_mut(name).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn dir(&mut self, path: &str) -> io::Result<&Dir> {
+        if path.is_empty() {
+            return Ok(&self.root);
+        }
+        if !self.inside.contains_key(path) {
+            let (above, own) = path.rsplit_once('/').unwrap_or(("", path));
+            let made = self.dir(above)?.make_new(own)?;
+            self.inside.insert(path.to_owned(), made);
+        }
+        self.inside.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Gives the directory to a user and group, if they are named, and then its name.
+    ///
+    /// # Errors
+    /// The kernel's error; the directory is removed then.
+    pub fn finish(mut self, owner: Option<(u32, u32)>) -> io::Result<()> {
+        self.open.clear();
+        if let Some((uid, gid)) = owner {
+            self.root.give(uid, gid);
+        }
+        self.parent.rename(&self.new, &self.name)?;
+        self.is_whole = true;
+        Ok(())
+    }
+
+    /// Writes the content of all files to `out`, in the order of their names, and removes them.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn join(mut self, out: &mut impl Write) -> io::Result<()> {
+        self.open.clear();
+        for name in std::mem::take(&mut self.files).into_keys() {
+            let (above, own) = name.rsplit_once('/').unwrap_or(("", &name));
+            let dir = self.dir(above)?;
+            io::copy(&mut dir.read(own)?, out)?;
+            dir.remove_file(own)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for WholeDir {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // Nothing else could be done about a failure.
+            let _ = self.parent.remove_own(&self.new);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_directory_has_its_name_when_it_is_whole_and_is_removed_before() {
+        let place = tempfile::tempdir().unwrap();
+        let begin = || WholeDir::begin(Dir::open(place.path()).unwrap(), "out").unwrap();
+        let names = || fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.file_name());
+        fs::create_dir(place.path().join(".out.new")).unwrap();
+        let mut dir = begin();
+        for number in 0..200 {
+            dir.append(&format!("a/b/{}", number % 100), b"x").unwrap();
+        }
+        assert_eq!((names().collect::<Vec<_>>(), dir.bytes()), (vec![".out.new".into()], 200));
+        dir.finish(None).unwrap();
+        assert_eq!(fs::read(place.path().join("out/a/b/7")).unwrap(), b"xx");
+        begin().append("c", b"y").unwrap();
+        assert_eq!(names().collect::<Vec<_>>(), ["out"]);
+    }
+
+    #[test]
+    fn joined_files_stand_in_the_order_of_their_names() {
+        let place = tempfile::tempdir().unwrap();
+        let mut dir = WholeDir::begin(Dir::open(place.path()).unwrap(), "out").unwrap();
+        for (name, bytes) in [("2", b"cd"), ("1", b"ab"), ("2", b"ef")] {
+            dir.append(name, bytes).unwrap();
+        }
+        let mut joined = Vec::new();
+        dir.join(&mut joined).unwrap();
+        assert_eq!((joined, fs::read_dir(place.path()).unwrap().count()), (b"abcdef".to_vec(), 0));
+    }
+}
