@@ -4,6 +4,8 @@
 //! had a CPU, and adds each to the row of its [`Per`] in a [`StatisticsTable`]. Memory is bounded: a row keeps a
 //! [`Durations`], not its spans, and the number of rows is limited.
 //!
+//! [`Spans`] passes the spans on one by one, for a trace that is still being recorded.
+//!
 //! [`Within`] and [`SpanCondition`] choose the part of the trace: a time, and the events that end the spans.
 //!
 //! A span that touches a loss, or whose begin or end the trace does not show, is in no statistics: the table counts it
@@ -58,6 +60,7 @@ mod rank;
 mod reactivity;
 mod schedule;
 mod span;
+mod spans;
 mod table;
 mod turn;
 mod when;
@@ -73,5 +76,6 @@ pub use named::{MEASURES, MeasureError, MeasureEvents};
 pub use query::{Error, IsSpanWanted, Query};
 pub use rank::RankTest;
 pub use span::{Regularity, Span};
+pub use spans::Spans;
 pub use table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
 pub use when::{Around, TimePoint, Within};

@@ -60,6 +60,17 @@ impl<S: Source> SuperTrace<S> {
         }
     }
 
+    /// Begins with the state of the machine that an earlier super-trace ended with.
+    #[must_use]
+    pub fn continuing(self, before: System) -> Self {
+        Self { system: before, ..self }
+    }
+
+    /// Ends the super-trace, and returns the state of the machine after the last item.
+    pub fn into_system(self) -> System {
+        self.system
+    }
+
     /// Sets the name of the program that runs as `pid`, which its own trace has.
     pub fn introduce(&mut self, pid: Pid, name: &str) {
         self.system.introduce(pid, name.into());

@@ -1,0 +1,51 @@
+//! The spans of a measure, one by one, for a reader that sums them up itself.
+
+use crate::finder::SpanFinder;
+use crate::interrupts::Interrupts;
+use crate::schedule::{Schedule, Wanted};
+use crate::span::{Found, Span};
+use sordino_timeline::Item;
+
+/// The spans of a trace that has no end yet: each is found at the event that ends it.
+#[derive(Debug)]
+pub struct Spans {
+    finder: Box<dyn SpanFinder>,
+    found: Vec<Found>,
+}
+
+impl Spans {
+    /// Finds the waits of threads from a wake-up until they have a CPU, as [`Measure::Latency`](crate::Measure::Latency)
+    /// does.
+    pub fn latencies() -> Self {
+        Self::new(Schedule::new(Wanted::Latencies))
+    }
+
+    /// Finds handlers of interrupts, nested ones included.
+    pub fn interrupts() -> Self {
+        Self::new(Interrupts::new(false))
+    }
+
+    /// Finds handlers of softirqs, with the interrupts in them.
+    pub fn softirqs() -> Self {
+        Self::new(Interrupts::new(true))
+    }
+
+    fn new(finder: impl SpanFinder + 'static) -> Self {
+        Self { finder: Box::new(finder), found: Vec::new() }
+    }
+
+    /// Processes the next item of the trace. Passes each span that ends there to `add`; `None` for one that is not
+    /// wholly known.
+    pub fn take(&mut self, item: &Item<'_>, add: impl FnMut(Option<Span>)) {
+        match item {
+            Item::Event(moment) => self.finder.take(moment, &mut self.found),
+            Item::Loss(loss) => self.finder.lose(loss, &mut self.found),
+            Item::Disorder(_) => {}
+        }
+        let whole = |found| match found {
+            Found::Whole(span) => Some(span),
+            Found::Cut(_) | Found::Broken => None,
+        };
+        self.found.drain(..).map(whole).for_each(add);
+    }
+}
