@@ -5,7 +5,7 @@ pub(crate) mod groups;
 use crate::Failure;
 use crate::commands::{
     become_user, check, compare, demo, disturb, events, explain, export, grant, list, manual, npt, peak,
-    query, record, recover, report, session, shield, view,
+    query, record, recover, report, session, shield, view, watch,
 };
 use crate::failure::UNUSABLE;
 use crate::terminal::layout_columns;
@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Destroy(session::DestroyOptions),
     List(list::Options),
     Events(events::Options),
+    Watch(watch::Options),
     Explain(explain::Options),
     Report(report::Options),
     Peak(peak::Options),

@@ -20,6 +20,7 @@ pub(crate) mod report;
 pub(crate) mod session;
 pub(crate) mod shield;
 pub(crate) mod view;
+pub(crate) mod watch;
 
 pub(crate) use crate::terminal::print;
 

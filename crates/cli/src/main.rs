@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Report(options) => commands::report::run(options),
         Command::Peak(options) => commands::peak::run(options),
         Command::View(options) => commands::view::run(options),
+        Command::Watch(options) => commands::watch::run(options),
         Command::Query(options) => commands::query::run(options),
         Command::Npt(options) => commands::npt::run(options),
         Command::Shield(options) => commands::shield::run(options),

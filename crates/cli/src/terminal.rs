@@ -12,10 +12,13 @@
 //! | events, one a line | [`Output`] | the same, on a terminal only |
 //! | JSON | [`print`] | stay |
 //! | an error, a remark | [`message!`], [`Failure`] | stay, so that commands in them can be copied |
+//! | the cells of a view | [`Screen`], which has no text of its own | are cut by the view |
 
 mod means;
+mod screen;
 
 pub(crate) use means::{choose_color, is_utf8};
+pub(crate) use screen::{Input, Screen};
 
 use crate::Failure;
 use sordino_event::text::{is_printable, printable};
@@ -92,6 +95,11 @@ fn put(bytes: &[u8]) -> Result<(), Failure> {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Returns standard output for the cells of a [`Screen`].
+fn cells() -> io::Stdout {
+    io::stdout()
 }
 
 /// Returns true if standard output is a terminal.

@@ -8,6 +8,7 @@ use crate::terminal::{Output, has_colors, is_terminal};
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
+use sordino_live::hand_on_in;
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
 use sordino_timeline::Item;
 use std::io::{self, Write};
@@ -143,9 +144,13 @@ fn list(
 fn follow(name: &str, options: &Options, wanted: &Wanted) -> Result<ExitCode, Failure> {
     let color = has_colors();
     let mut begin = None;
-    let format = |first: Time| match options.json {
-        true => ListingFormat::Json,
-        false => ListingFormat::Text { time: options.time.format(*begin.get_or_insert(first)), color },
+    // The format is chosen once for each piece, while that is there to be handed on.
+    let format = |first: Time| {
+        hand_on_in(name);
+        match options.json {
+            true => ListingFormat::Json,
+            false => ListingFormat::Text { time: options.time.format(*begin.get_or_insert(first)), color },
+        }
     };
     session::follow(name, format, wanted, &mut output(options))?;
     Ok(ExitCode::SUCCESS)

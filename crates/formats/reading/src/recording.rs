@@ -9,7 +9,7 @@ use sordino_event::text::with_causes;
 use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Step, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::Facts;
-use sordino_timeline::{Item, SuperTrace};
+use sordino_timeline::{Item, SuperTrace, System};
 use std::path::{Path, PathBuf};
 
 /// Number of items of a pass between two updates of its progress.
@@ -152,14 +152,26 @@ impl OpenRecording {
     where
         S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
     {
-        let sources = self.streams.iter().map(source);
-        let mut trace = SuperTrace::new(&self.classes, sources);
+        self.super_trace_after(System::default(), self.streams.iter().map(source))
+    }
+
+    /// Returns the events of these sources in order of time, which begin with the given state of the machine.
+    pub fn super_trace_after<S>(&self, before: System, sources: impl IntoIterator<Item = S>) -> SuperTrace<S>
+    where
+        S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
+    {
+        let mut trace = SuperTrace::new(&self.classes, sources).continuing(before);
         self.priorities.into_iter().for_each(|numbering| trace.number_priorities(numbering));
         for program in &self.programs {
             trace.introduce(program.pid, &program.name);
             program.wake_up.into_iter().for_each(|futex| trace.introduce_wake_up(program.pid, futex));
         }
         trace
+    }
+
+    /// Returns the streams of all traces.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
     }
 
     /// Returns the quotas of the programs' control groups and of real-time threads, as the traces say.

@@ -1,0 +1,269 @@
+//! The command `sordino watch`.
+
+mod beside;
+
+use crate::Failure;
+use crate::commands::events::condition;
+use crate::signals;
+use crate::terminal::{Input, Screen, answer, columns};
+use beside::{Beside, Made, Wanted, status};
+use clap::Args;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sordino_filter::condition::Expression;
+use sordino_live::{Costs, GrowingRecording, Progress};
+use sordino_watch::{Action, Figures, Tally, WatchView, draw};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Interval at which new events are read.
+const EACH: Duration = Duration::from_secs(1);
+/// Longest time until the result of work beside the view is shown.
+const GLANCE: Duration = Duration::from_millis(100);
+/// Columns and rows of a state that is printed to a file or a pipe.
+const PRINTED: (u16, u16) = (100, 40);
+/// The remedy where there is no terminal.
+const INSTEAD: &str = "print one state with 'sordino watch --once' or --json, or use 'sordino query' or 'sordino events --follow'";
+
+/// Watch a running session in the terminal
+///
+/// Shows, once a second: the wake-up latency of each thread with the worst and its cause, the latencies of the last ten
+/// seconds as a histogram, events, interrupts and CPUs with their rates, losses, and the CPU time that the recorder and
+/// this view take. '?' lists the keys. A recording in progress is shown as far as it is on disk, without the kernel's
+/// events, which are converted at its end; a finished one is shown whole.
+///
+/// Several readers can follow a session at once, 'sordino events --follow' among them. If there are more events than
+/// 50000 a second, a part of the time is read, and the view says so; the recording is not affected.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sordino watch motor
+  sordino watch motor --where '$comm == \"motor*\"'
+  sordino watch sordino-20260131-120000
+  sordino watch motor --json | jq '.threads[0].worst'")]
+pub(crate) struct Options {
+    /// Name of a session, or directory of a recording
+    #[arg(value_name = "SESSION|DIR")]
+    what: String,
+    /// Count only events that meet this condition, and waits that end at such an event, as for 'sordino query'
+    #[arg(short = 'w', long = "where", value_name = "CONDITION")]
+    condition: Option<String>,
+    /// Print one state, after a second of a session, and end
+    #[arg(long)]
+    once: bool,
+    /// Print one state as JSON, and end
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let condition = options.condition.as_deref().map(condition).transpose()?;
+    let stop = signals::stop()?;
+    if options.once || options.json {
+        return once(options, condition, stop.as_fd());
+    }
+    let watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
+    let mut screen = Screen::open(INSTEAD)?;
+    let name = watched.name.clone();
+    let ended = watched.show(&mut screen, stop.as_fd());
+    drop(screen);
+    if ended? == Progress::Ended {
+        message!("sordino: session '{name}' has ended");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one state of the recording.
+fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) -> Result<ExitCode, Failure> {
+    let mut watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
+    if watched.advance()? == Progress::Growing {
+        let timeout = Timespec::try_from(EACH).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let _ = poll(&mut [PollFd::new(&stop, PollFlags::IN)], Some(&timeout));
+        watched.advance()?;
+    }
+    if options.json {
+        answer(&(serde_json::to_string(&watched.figures)? + "\n"), true)?;
+    } else {
+        let width = columns().map_or(PRINTED.0, |columns| columns.clamp(40, 500) as u16);
+        let area = Rect::new(0, 0, width, PRINTED.1);
+        let mut buffer = Buffer::empty(area);
+        let support = sordino_watch::TerminalSupport { has_colors: false, ..Screen::support() };
+        draw(&watched.figures, &watched.view, support, area, &mut buffer);
+        answer(&text_of(&buffer), false)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the lines of a buffer without their last one, which lists the keys.
+fn text_of(buffer: &Buffer) -> String {
+    let mut lines = String::new();
+    for y in 0..buffer.area.height - 1 {
+        let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
+        lines += line.trim_end();
+        lines.push('\n');
+    }
+    lines
+}
+
+/// A recording that is watched, with its figures.
+struct Watched {
+    name: String,
+    source: GrowingRecording,
+    tally: Tally,
+    costs: Costs,
+    /// The process id of the session's recorder, once it is known.
+    recorder: Option<u32>,
+    figures: Figures,
+    view: WatchView,
+    condition: Option<Expression>,
+    progress: Progress,
+    beside: Option<Beside>,
+}
+
+impl Watched {
+    fn open(what: &str, condition: Option<Expression>, text: Option<&str>) -> Result<Self, Failure> {
+        let source = GrowingRecording::open(what)?;
+        let mut tally = Tally::default();
+        let view = WatchView::of(text.unwrap_or_default());
+        let figures = Figures::of(&mut tally, view.sort);
+        let costs = Costs::begin(None);
+        let (name, progress) = (what.to_owned(), Progress::Growing);
+        Ok(Self {
+            name,
+            source,
+            tally,
+            costs,
+            recorder: None,
+            figures,
+            view,
+            condition,
+            progress,
+            beside: None,
+        })
+    }
+
+    /// Reads what is new.
+    fn advance(&mut self) -> Result<Progress, Failure> {
+        if self.progress == Progress::Growing {
+            self.progress = self.source.advance(&mut self.tally, self.condition.as_ref())?;
+        }
+        if let (None, Some(session)) = (self.recorder, self.source.session()) {
+            self.recorder = status(session).ok().map(|status| status.recorder);
+        }
+        let cost = self.costs.since(self.recorder);
+        self.refresh();
+        self.figures.cost = cost;
+        Ok(self.progress)
+    }
+
+    /// Makes the figures anew.
+    fn refresh(&mut self) {
+        let cost = std::mem::take(&mut self.figures.cost);
+        let mut figures = Figures::of(&mut self.tally, self.view.sort);
+        let state = match (self.progress, self.source.session()) {
+            (Progress::Growing, Some(_)) => "running",
+            (Progress::Growing, None) => "being recorded",
+            (Progress::Ended, _) => "ended",
+            (Progress::Complete, _) => "complete",
+        };
+        (figures.name, figures.state) = (self.name.clone(), state.to_owned());
+        figures.condition = Some(self.view.condition.clone()).filter(|text| !text.is_empty());
+        if (self.progress, self.source.session().is_some()) == (Progress::Growing, false) {
+            figures.notes = vec!["the kernel's events are shown when it is complete".to_owned()];
+        }
+        figures.notes.extend(self.source.notes());
+        figures.cost = cost;
+        self.figures = figures;
+    }
+
+    /// Shows the recording until the user ends it, or the session ends.
+    fn show(mut self, screen: &mut Screen, stop: BorrowedFd<'_>) -> Result<Progress, Failure> {
+        let mut due = Instant::now();
+        loop {
+            if Instant::now() >= due {
+                due = Instant::now() + EACH;
+                if self.advance()? == Progress::Ended {
+                    return Ok(Progress::Ended);
+                }
+            }
+            let mut width = 0;
+            screen.draw(|area, buffer| {
+                width = area.width;
+                draw(&self.figures, &self.view, Screen::support(), area, buffer);
+            })?;
+            let rest = due.saturating_duration_since(Instant::now());
+            let longest = if self.beside.is_some() { rest.min(GLANCE) } else { rest };
+            for input in screen.wait(stop, longest)? {
+                let Input::Key(key) = input else { return Ok(self.progress) };
+                match self.view.press(key, &self.figures) {
+                    Some(Action::Quit) => return Ok(self.progress),
+                    Some(action) => self.act(action, width),
+                    None => {}
+                }
+                self.refresh();
+            }
+            if let Some(made) = self.beside.as_ref().and_then(Beside::made) {
+                self.beside = None;
+                self.present(made);
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action, columns: u16) {
+        match action {
+            Action::Quit => {}
+            Action::Clear if self.progress == Progress::Complete => {}
+            Action::Clear => self.tally.clear(),
+            Action::Filter(text) => self.filter(text),
+            Action::Snapshot | Action::Explain { .. } if self.beside.is_some() => {
+                self.view.notice = "it is still at work: wait a moment".to_owned();
+            }
+            Action::Snapshot => match self.source.session() {
+                Some(session) => {
+                    self.beside = Some(Beside::snapshot(session.clone()));
+                    self.view.notice = "the session writes ...".to_owned();
+                }
+                None => self.view.notice = "only a session can take a snapshot".to_owned(),
+            },
+            Action::Explain { tid, at_ns, length_ns } => {
+                let wanted = Wanted { tid, at_ns, length_ns, columns };
+                let directory = self.source.directory().map(ToOwned::to_owned);
+                self.beside = Some(Beside::explain(self.source.session().cloned(), directory, wanted));
+                self.view.notice = "explaining ...".to_owned();
+            }
+        }
+    }
+
+    /// Counts only what meets the condition from now on.
+    fn filter(&mut self, text: String) {
+        let parsed = match text.trim() {
+            "" => Ok(None),
+            text => condition(text).map(Some),
+        };
+        match parsed {
+            Ok(condition) => {
+                (self.condition, self.view.condition) = (condition, text.trim().to_owned());
+                self.tally.clear();
+                if self.progress == Progress::Complete {
+                    self.progress = Progress::Growing;
+                }
+            }
+            Err(failure) => {
+                self.view.notice = failure.text().lines().next().unwrap_or_default().to_owned();
+            }
+        }
+    }
+
+    fn present(&mut self, made: Made) {
+        match made {
+            Made::Snapshot(directory) => self.view.notice = format!("written: {}", directory.display()),
+            Made::Explanation(text) => {
+                self.view.notice.clear();
+                self.view.show_text("Explanation", &text);
+            }
+            Made::Failed(reason) => self.view.notice = reason,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Snapshots and explanations, which take their time, made in a thread beside the view.
+
+use crate::Failure;
+use sordino_collect::{Directory, Summary};
+use sordino_live::LiveSession;
+use sordino_session::{Reply, Request, Status};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+/// Time around a wait that is explained with it, in nanoseconds: the wake-up and the switch have to be in it.
+const AROUND: i64 = 1_000_000;
+
+/// The result of something that was made beside the view.
+pub(super) enum Made {
+    /// The directory of a snapshot, or of a completed chunk.
+    Snapshot(PathBuf),
+    /// An explanation, or the reason why there is none.
+    Explanation(String),
+    /// The reason why it failed.
+    Failed(String),
+}
+
+/// A wait to be explained.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The id of the thread.
+    pub(super) tid: i32,
+    /// The time of the wake-up.
+    pub(super) at_ns: i64,
+    /// The length of the wait.
+    pub(super) length_ns: i64,
+    /// The columns of the text.
+    pub(super) columns: u16,
+}
+
+/// Work that goes on beside the view.
+pub(super) struct Beside(Receiver<Made>);
+
+impl Beside {
+    fn start(work: impl FnOnce() -> Result<Made, Failure> + Send + 'static) -> Self {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let made = work().unwrap_or_else(|failure| Made::Failed(failure.text().to_owned()));
+            // The view may have ended.
+            let _ = sender.send(made);
+        });
+        Self(receiver)
+    }
+
+    /// Takes a snapshot of a flight recorder, or completes the chunk of a session that writes to disk.
+    pub(super) fn snapshot(session: LiveSession) -> Self {
+        Self::start(move || Ok(Made::Snapshot(take(&session)?)))
+    }
+
+    /// Explains a wait that a recording has: the given one, or a recording of the session, which makes one if the wait
+    /// is in none.
+    pub(super) fn explain(session: Option<LiveSession>, directory: Option<PathBuf>, wanted: Wanted) -> Self {
+        Self::start(move || {
+            let directory = match (session, directory) {
+                (Some(session), _) => match holding(&session, wanted.at_ns)? {
+                    Some(directory) => directory,
+                    None => take(&session)?,
+                },
+                (None, directory) => directory.unwrap_or_default(),
+            };
+            explain(&directory, wanted)
+        })
+    }
+
+    /// Returns the result once it is there.
+    pub(super) fn made(&self) -> Option<Made> {
+        match self.0.try_recv() {
+            Ok(made) => Some(made),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Made::Failed("it ended early".to_owned())),
+        }
+    }
+}
+
+/// Returns the status of a session, if its recorder replies.
+pub(super) fn status(session: &LiveSession) -> Result<Box<Status>, Failure> {
+    match session.ask(&Request::Status)? {
+        Reply::Status(status) => Ok(status),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    let text = match reply {
+        Reply::Refused { reason } => reason.clone(),
+        other => format!("the session's recorder is another version of sordino: it replied {other:?}"),
+    };
+    Failure::new(crate::failure::UNUSABLE, text)
+}
+
+fn take(session: &LiveSession) -> Result<PathBuf, Failure> {
+    let request = match status(session)?.overwrite {
+        true => Request::Snapshot { last_ns: None, why: "asked for by sordino watch".to_owned() },
+        false => Request::Rotate,
+    };
+    match session.ask(&request)? {
+        Reply::Written { directory, .. } => Ok(directory),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Returns the finished recording of a session that reaches over this time, if there is one.
+fn holding(session: &LiveSession, at_ns: i64) -> Result<Option<PathBuf>, Failure> {
+    let recordings = status(session)?.recordings;
+    let holds = |path: &Path| {
+        let summary = Directory::open(path).and_then(|directory| Summary::read(&directory));
+        summary.is_ok_and(|summary| {
+            let (begin, end) = (summary.begin_ns as i64, (summary.begin_ns + summary.duration_ns) as i64);
+            (begin..end).contains(&at_ns)
+        })
+    };
+    let mut finished = recordings.into_iter().filter(|recording| recording.finished).rev();
+    Ok(finished.find(|recording| holds(&recording.directory)).map(|recording| recording.directory))
+}
+
+/// Has `sordino explain` explain a wait.
+fn explain(directory: &Path, wanted: Wanted) -> Result<Made, Failure> {
+    let Wanted { tid, at_ns, length_ns, columns } = wanted;
+    let seconds = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
+    let (from, to) = (seconds(at_ns - AROUND), seconds(at_ns + length_ns + AROUND));
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("--color=never").arg("explain").arg(directory).args(["--thread", &tid.to_string()]);
+    command.args(["--top", "1", "--from", &from, "--to", &to]).env("COLUMNS", columns.to_string());
+    let output = command.stdin(std::process::Stdio::null()).output()?;
+    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    Ok(Made::Explanation(String::from_utf8_lossy(&text).into_owned()))
+}

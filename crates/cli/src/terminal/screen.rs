@@ -1,0 +1,151 @@
+//! The whole terminal, for a view that is drawn again and again. It is as before when the screen is dropped, and before
+//! a panic prints its message.
+
+use super::{cells, has_colors, is_terminal, is_utf8};
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::stdio::stdin;
+use sordino_watch::{PressedKey, TerminalSupport};
+use std::env;
+use std::io::{self, IsTerminal, Stdout};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// True while a view has the terminal.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The terminal while a view has it.
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+/// An input of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A key of the view.
+    Key(PressedKey),
+    /// Ctrl-C, a signal that ends the process, or a terminal that is gone.
+    End,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// Standard input or output is no terminal, or one that can't be drawn on; `instead` is the remedy.
+    pub(crate) fn open(instead: &str) -> Result<Self, Failure> {
+        let is_dumb = env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
+        let reason = match (is_terminal() && io::stdin().is_terminal(), is_dumb) {
+            (true, false) => None,
+            (true, true) => Some("TERM names no terminal that can be drawn on"),
+            (false, _) => Some("standard input or output is no terminal"),
+        };
+        if let Some(reason) = reason {
+            return Err(Failure::new(UNUSABLE, format!("{reason}: {instead}")));
+        }
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore();
+            before(panic);
+        }));
+        enable_raw_mode()?;
+        IS_TAKEN.store(true, Ordering::Relaxed);
+        let opened = execute!(cells(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(cells())))
+            .and_then(|mut terminal| terminal.clear().map(|()| terminal));
+        match opened {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(error) => {
+                restore();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns the means of the terminal.
+    pub(crate) fn support() -> TerminalSupport {
+        TerminalSupport { has_colors: has_colors(), is_utf8: is_utf8() }
+    }
+
+    /// Draws what `write` writes into the cells of the whole terminal, whatever its size is now.
+    pub(crate) fn draw(&mut self, write: impl FnOnce(Rect, &mut Buffer)) -> Result<(), Failure> {
+        self.terminal.draw(|frame| {
+            let area = frame.area();
+            write(area, frame.buffer_mut());
+        })?;
+        Ok(())
+    }
+
+    /// Waits for an input, until `stop` is readable, or for so long; returns early if the terminal's size changes.
+    pub(crate) fn wait(&self, stop: BorrowedFd<'_>, longest: Duration) -> Result<Vec<Input>, Failure> {
+        let input = stdin();
+        let mut inputs = Vec::new();
+        // Keys that arrived together are read at once, before the descriptor is waited for.
+        if !event::poll(Duration::ZERO)? {
+            let mut ready = [PollFd::new(&stop, PollFlags::IN), PollFd::new(&input, PollFlags::IN)];
+            let longest = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+            match poll(&mut ready, Some(&longest)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let is_gone = ready[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+            if is_gone || !ready[0].revents().is_empty() {
+                return Ok(vec![Input::End]);
+            }
+        }
+        while event::poll(Duration::ZERO)? {
+            inputs.extend(input_of(&event::read()?));
+        }
+        Ok(inputs)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Gives the terminal back as it was, once: leaving it again would move the cursor over a panic's message. A failure
+/// could not be shown anywhere.
+fn restore() {
+    if !IS_TAKEN.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let _ = execute!(cells(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+fn input_of(event: &Event) -> Option<Input> {
+    let Event::Key(key) = event else { return None };
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return (key.code == KeyCode::Char('c')).then_some(Input::End);
+    }
+    let key = match key.code {
+        KeyCode::Char(character) => PressedKey::Char(character),
+        KeyCode::Enter => PressedKey::Enter,
+        KeyCode::Esc => PressedKey::Escape,
+        KeyCode::Backspace => PressedKey::Backspace,
+        KeyCode::Up => PressedKey::Up,
+        KeyCode::Down => PressedKey::Down,
+        KeyCode::PageUp => PressedKey::PageUp,
+        KeyCode::PageDown => PressedKey::PageDown,
+        _ => return None,
+    };
+    Some(Input::Key(key))
+}

@@ -1,0 +1,75 @@
+//! The CPU time of the recorder's threads and of this process.
+
+use rustix::time::{ClockId, clock_gettime};
+use sordino_watch::{Cost, ThreadCost};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// The CPU times at the last measurement.
+pub struct Costs {
+    at: Instant,
+    own: Duration,
+    /// The times of the recorder's threads, by id, with their names.
+    threads: BTreeMap<u32, (String, Duration)>,
+}
+
+impl Costs {
+    /// Begins with the present times.
+    pub fn begin(recorder: Option<u32>) -> Self {
+        Self { at: Instant::now(), own: own(), threads: recorder.map(threads).unwrap_or_default() }
+    }
+
+    /// Returns the shares of a CPU since the last call.
+    pub fn since(&mut self, recorder: Option<u32>) -> Cost {
+        let before = std::mem::replace(self, Self::begin(recorder));
+        let elapsed = before.at.elapsed().as_secs_f64().max(1e-9);
+        let share = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() / elapsed;
+        let threads = self.threads.iter().map(|(tid, (name, time))| {
+            let before = before.threads.get(tid).map_or(Duration::ZERO, |(_, time)| *time);
+            ThreadCost { name: name.clone(), share: share(*time, before) }
+        });
+        let mut threads: Vec<ThreadCost> = threads.collect();
+        threads.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Cost {
+            recorder_share: recorder.map(|_| threads.iter().map(|thread| thread.share).sum()),
+            threads,
+            reader_share: Some(share(self.own, before.own)),
+        }
+    }
+}
+
+fn own() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.max(0).cast_unsigned(), time.tv_nsec.max(0) as u32)
+}
+
+/// Returns the CPU time of each thread of a process, to the nanosecond where the kernel counts it.
+fn threads(pid: u32) -> BTreeMap<u32, (String, Duration)> {
+    let tasks = format!("/proc/{pid}/task");
+    let names = fs::read_dir(&tasks).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let thread = |tid: u32| {
+        let name = fs::read_to_string(format!("{tasks}/{tid}/comm")).ok()?.trim().to_owned();
+        let statistics = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).ok()?;
+        let nanos = statistics.split_whitespace().next()?.parse().ok()?;
+        Some((tid, (name, Duration::from_nanos(nanos))))
+    };
+    names.filter_map(|name| thread(name.to_str()?.parse().ok()?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_this_process_is_that_of_its_threads() {
+        let mut costs = Costs::begin(Some(std::process::id()));
+        let begin = own();
+        while own() < begin + Duration::from_millis(30) {}
+        let cost = costs.since(Some(std::process::id()));
+        let [whole, own] = [cost.recorder_share, cost.reader_share].map(Option::unwrap);
+        assert!(own > 0.0 && whole > 0.0, "{cost:?}");
+        assert!(cost.threads.is_sorted_by(|a, b| a.share >= b.share));
+        assert_eq!(Costs::begin(None).since(None).recorder_share, None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Reads the parts of a recording that grows, each event once, and adds them to the tally.
+
+use sordino_ctf::read::Stream;
+use sordino_event::text::with_causes;
+use sordino_event::{Class, Classes, Domain, Event, Step, Time};
+use sordino_filter::condition::Expression;
+use sordino_query::SpanCondition;
+use sordino_reading::{OpenRecording, describes_state};
+use sordino_timeline::{Item, System};
+use sordino_watch::Tally;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The position up to which a stream was read: a time, and the number of its events at that time.
+type Position = Rc<Cell<(Time, usize)>>;
+/// Events that are not settled yet.
+type Held = Rc<RefCell<Vec<Event>>>;
+/// A source of the super-trace.
+type BoxedSource<'a> = Box<dyn FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> + 'a>;
+
+/// Maximum number of problems that are kept.
+const PROBLEMS_MAX: usize = 3;
+
+/// The state of reading: positions, and events that wait for older ones of other CPUs.
+#[derive(Default)]
+pub(crate) struct Reader {
+    positions: HashMap<PathBuf, Position>,
+    /// Events that wait for older ones, each with its class.
+    held: Vec<(Event, Rc<Class>)>,
+    system: System,
+    /// The time up to which everything was read or left out.
+    floor: Option<Time>,
+    /// The reasons why parts could not be read, the first few.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The events to read of a part.
+#[derive(Clone, Copy)]
+pub(crate) struct Portion {
+    /// Events from this time on are held for the next part.
+    pub(crate) until: Time,
+    /// Maximum number of events; later ones are left out.
+    pub(crate) most: u64,
+    /// True if the part also describes the state of the machine, which then is read, too.
+    pub(crate) has_state: bool,
+    /// True if nothing is added to the part later.
+    pub(crate) is_final: bool,
+}
+
+/// The result of reading a part.
+#[derive(Clone, Copy)]
+pub(crate) struct PartRead {
+    /// The number of events that were read.
+    pub(crate) count: u64,
+    /// The time at which it stopped, if there were too many events.
+    pub(crate) stopped: Option<Time>,
+}
+
+impl Reader {
+    /// Reads the new events of a part of a recording.
+    pub(crate) fn read(
+        &mut self,
+        mut recording: OpenRecording,
+        portion: Portion,
+        tally: &mut Tally,
+        condition: Option<&Expression>,
+    ) -> PartRead {
+        let held = Held::default();
+        let waiting = std::mem::take(&mut self.held);
+        let waiting = classified(waiting, &mut recording);
+        let path = recording.path.clone();
+        let condition = condition.map(|expression| {
+            SpanCondition::new(expression.clone(), &recording.classes, recording.facts.clone())
+        });
+        let news = recording.streams().iter().filter(|stream| portion.has_state || !describes_state(stream));
+        let sources: Vec<BoxedSource<'_>> = news
+            .map(|stream| news_of(stream, self.position(&path, stream), portion.until, Rc::clone(&held)))
+            .chain([events(waiting)])
+            .collect();
+        let system = std::mem::take(&mut self.system);
+        let mut trace = recording.super_trace_after(system, sources);
+        tally.begin_part(&recording.classes, trace.recorded());
+        let (mut count, mut problems) = (0, Vec::new());
+        let stopped = loop {
+            let item = match trace.next() {
+                Ok(Some(item)) => item,
+                Ok(None) => break None,
+                Err(error) => {
+                    problems.push(with_causes(&error));
+                    continue;
+                }
+            };
+            tally.take(&item, condition.as_ref());
+            if let Item::Event(moment) = item {
+                count += 1;
+                if count >= portion.most {
+                    break Some(moment.event.time);
+                }
+            }
+        };
+        self.system = trace.into_system();
+        self.held = with_classes(held.take(), &recording.classes);
+        if let Some(at) = stopped {
+            self.leave_out(at, portion.until, tally);
+        }
+        // Programs that have ended are not in the part.
+        self.positions.retain(|file, _| file.parent().is_some_and(|trace| path.join(trace).exists()));
+        problems.extend(recording.problems().iter().filter(|_| portion.is_final).cloned());
+        self.note(problems);
+        PartRead { count, stopped }
+    }
+
+    fn note(&mut self, problems: Vec<String>) {
+        for problem in problems {
+            if self.problems.len() < PROBLEMS_MAX && !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// Leaves out the events between two times.
+    pub(crate) fn leave_out(&mut self, from: Time, until: Time, tally: &mut Tally) {
+        tally.skip(from, until);
+        self.held.clear();
+        self.positions.clear();
+        self.floor = Some(until);
+    }
+
+    fn position(&mut self, recording: &Path, stream: &Stream) -> Position {
+        let file = stream.files().next().unwrap_or(Path::new(""));
+        let file = file.strip_prefix(recording).unwrap_or(file);
+        let begin = self.floor.map_or((Time::MIN, 0), |floor| (floor, usize::MAX));
+        Rc::clone(self.positions.entry(file.to_owned()).or_insert_with(|| Rc::new(Cell::new(begin))))
+    }
+}
+
+/// Gives events of an earlier part the classes of this one, which gets those that it lacks.
+fn classified(held: Vec<(Event, Rc<Class>)>, recording: &mut OpenRecording) -> Vec<Event> {
+    let classes = recording.classes.iter().map(|(id, class)| ((class.domain, class.name.clone()), id));
+    let mut known: HashMap<(Domain, String), _> = classes.collect();
+    let mut events: Vec<Event> = Vec::with_capacity(held.len());
+    for (mut event, class) in held {
+        let added = known.get(&(class.domain, class.name.clone())).copied();
+        let same = added.filter(|id| recording.classes[*id].fields == class.fields);
+        event.class = same.unwrap_or_else(|| {
+            let name = (class.domain, class.name.clone());
+            let id = recording.classes.add(Class::clone(&class));
+            known.insert(name, id);
+            id
+        });
+        events.push(event);
+    }
+    events.sort_by_key(|event| event.time);
+    events
+}
+
+/// Adds each event's class, which the next part numbers in another way.
+fn with_classes(events: Vec<Event>, classes: &Classes) -> Vec<(Event, Rc<Class>)> {
+    let mut known: HashMap<_, Rc<Class>> = HashMap::new();
+    let with_class = |event: Event| {
+        let class = known.entry(event.class.index()).or_insert_with(|| Rc::new(classes[event.class].clone()));
+        let class = Rc::clone(class);
+        (event, class)
+    };
+    events.into_iter().map(with_class).collect()
+}
+
+/// Returns these events, which are in order of time.
+fn events<'a>(events: Vec<Event>) -> BoxedSource<'a> {
+    let mut events = events.into_iter();
+    Box::new(move |event| match events.next() {
+        Some(next) => {
+            *event = next;
+            Ok(Step::Event)
+        }
+        None => Ok(Step::End),
+    })
+}
+
+/// Returns the events of a stream after its position and before `until`; later ones are added to `held`.
+fn news_of<'a>(stream: &Stream, position: Position, until: Time, held: Held) -> BoxedSource<'a> {
+    let mut events = stream.events();
+    let before = position.get();
+    if before.0 > Time::MIN {
+        events.skip_to(before.0);
+    }
+    let mut at = (Time::MIN, 0);
+    Box::new(move |event| {
+        loop {
+            match events.next(event)? {
+                Step::Event => {
+                    at = (event.time, if event.time == at.0 { at.1 + 1 } else { 1 });
+                    if at <= before {
+                        continue;
+                    }
+                    position.set(at);
+                    if event.time < until {
+                        return Ok(Step::Event);
+                    }
+                    held.borrow_mut().push(event.clone());
+                }
+                Step::Loss(loss) if loss.to <= before.0 => {}
+                step => return Ok(step),
+            }
+        }
+    })
+}

@@ -1,0 +1,204 @@
+//! The recording that is watched: a session, or a directory.
+
+use crate::Error;
+use crate::reader::{Portion, Reader};
+use crate::session::{LiveSession, Watcher};
+use sordino_collect::{Directory, Kind, State, Summary, recordings};
+use sordino_event::text::count;
+use sordino_event::{Nanos, Time};
+use sordino_filter::condition::Expression;
+use sordino_reading::OpenRecording;
+use sordino_watch::{Extent, Tally};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Maximum number of events of a session that are read for each stretch.
+const EVENTS_MAX: u64 = 50_000;
+/// Age that a session's events must have, in nanoseconds: a younger one may be followed by an older one.
+const SETTLED: i64 = 20_000_000;
+
+/// The recording that is watched, and its state of reading.
+pub struct GrowingRecording {
+    kind: SourceKind,
+    reader: Reader,
+    /// The time up to which a session's events were read.
+    end: Option<Time>,
+    /// The time at which the last stretch ended.
+    last: Instant,
+    /// Notes of the recorder on its pieces.
+    notes: Vec<String>,
+    /// The number of times that pieces of a session were not handed on.
+    missed: u64,
+}
+
+enum SourceKind {
+    Session(LiveSession, Watcher),
+    Directory(PathBuf),
+}
+
+/// The state of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The recording goes on.
+    Growing,
+    /// The session has ended.
+    Ended,
+    /// The recording is complete.
+    Complete,
+}
+
+impl GrowingRecording {
+    /// Finds a running session of this name, or else a directory.
+    ///
+    /// # Errors
+    /// There is neither, or the session's directory can't be used.
+    pub fn open(what: &str) -> Result<Self, Error> {
+        let kind = match LiveSession::find(what) {
+            Some(session) if session.is_running() => {
+                SourceKind::Session(session.clone(), Watcher::register(session)?)
+            }
+            None if Path::new(what).is_dir() => SourceKind::Directory(what.into()),
+            Some(_) if Path::new(what).is_dir() => SourceKind::Directory(what.into()),
+            Some(_) => return Err(Error::NotRunning(what.to_owned())),
+            None => return Err(Error::Unknown(what.to_owned())),
+        };
+        let (reader, last, notes) = (Reader::default(), Instant::now(), Vec::new());
+        Ok(Self { kind, reader, end: None, last, notes, missed: 0 })
+    }
+
+    /// Returns the session, if it is one.
+    pub fn session(&self) -> Option<&LiveSession> {
+        match &self.kind {
+            SourceKind::Session(session, _) => Some(session),
+            SourceKind::Directory(_) => None,
+        }
+    }
+
+    /// Returns the directory, if it is one.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.kind {
+            SourceKind::Session(..) => None,
+            SourceKind::Directory(directory) => Some(directory),
+        }
+    }
+
+    /// Returns notes on what could not be read.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let missed = (self.missed > 0).then(|| format!("{} too slowly", count(self.missed, "stretch read")));
+        let silence = match &self.kind {
+            SourceKind::Session(_, watcher) => watcher.silence().map(ToOwned::to_owned),
+            SourceKind::Directory(_) => None,
+        };
+        silence.into_iter().chain(self.reader.problems.iter().chain(&self.notes).cloned()).chain(missed)
+    }
+
+    /// Reads the events since the last call, and ends a stretch.
+    ///
+    /// # Errors
+    /// The recorder refuses to reply, or a recording can't be opened.
+    pub fn advance(&mut self, tally: &mut Tally, condition: Option<&Expression>) -> Result<Progress, Error> {
+        match &self.kind {
+            SourceKind::Session(session, _) => {
+                let session = session.clone();
+                match self.advance_session(tally, condition) {
+                    Ok(()) => Ok(Progress::Growing),
+                    // A recorder that ends removes the directory that is being read.
+                    Err(_) if !session.is_running() => Ok(Progress::Ended),
+                    Err(failure) => Err(failure),
+                }
+            }
+            SourceKind::Directory(path) => {
+                let path = path.clone();
+                self.advance_directory(&path, tally, condition)
+            }
+        }
+    }
+
+    fn advance_session(&mut self, tally: &mut Tally, condition: Option<&Expression>) -> Result<(), Error> {
+        let SourceKind::Session(_, watcher) = &mut self.kind else { return Ok(()) };
+        let (begin, mut covered) = (self.end, Nanos::ZERO);
+        let pieces = watcher.pieces()?;
+        let has_missed = watcher.has_missed();
+        let mut budget = EVENTS_MAX;
+        for piece in &pieces {
+            let summary = Summary::read(&Directory::open(piece)?)?;
+            let until = Time((summary.begin_ns + summary.duration_ns) as i64 - SETTLED);
+            let notes = summary.notes.iter().filter(|note| !self.notes.contains(note)).cloned();
+            self.notes.extend(notes.collect::<Vec<_>>());
+            let Some(from) = self.end.replace(until) else {
+                // The first piece reaches back by a different time on each CPU: it shows the state of the machine.
+                let portion = Portion { until, most: EVENTS_MAX, has_state: false, is_final: true };
+                self.reader.read(OpenRecording::open(Some(piece))?, portion, &mut Tally::default(), None);
+                watcher.remove(piece);
+                continue;
+            };
+            if budget == 0 {
+                self.reader.leave_out(from, until, tally);
+            } else {
+                let recording = OpenRecording::open(Some(piece))?;
+                let portion = Portion { until, most: budget, has_state: false, is_final: true };
+                let read = self.reader.read(recording, portion, tally, condition);
+                budget = budget.saturating_sub(read.count);
+                covered += read.stopped.unwrap_or(until).max(from) - from;
+            }
+            watcher.remove(piece);
+        }
+        if has_missed {
+            self.missed += 1;
+        }
+        if let Some((begin, end)) = begin.zip(self.end).filter(|_| !pieces.is_empty()) {
+            tally.end_stretch(end, Extent { elapsed: end - begin, covered });
+        }
+        Ok(())
+    }
+
+    fn advance_directory(
+        &mut self,
+        path: &Path,
+        tally: &mut Tally,
+        condition: Option<&Expression>,
+    ) -> Result<Progress, Error> {
+        let is_growing = is_growing(path);
+        if !is_growing {
+            // What was converted at the end, such as the kernel's events, is older than what was read.
+            (self.reader, *tally) = (Reader::default(), Tally::default());
+        }
+        let recording = OpenRecording::open(Some(path))?;
+        let span = recording.span();
+        let most = if is_growing { EVENTS_MAX } else { u64::MAX };
+        let portion = Portion { until: Time::MAX, most, has_state: true, is_final: !is_growing };
+        let read = self.reader.read(recording, portion, tally, condition);
+        let from = self.end.replace(span.1).unwrap_or(span.0);
+        let extent = match is_growing {
+            true => {
+                let elapsed = Nanos(i64::try_from(self.last.elapsed().as_nanos()).unwrap_or(i64::MAX));
+                Extent { elapsed, covered: share_of(elapsed, (from, read.stopped.unwrap_or(span.1), span.1)) }
+            }
+            false => {
+                let whole = tally.span().map_or(Nanos::ZERO, |(first, last)| last - first);
+                Extent { elapsed: whole, covered: whole }
+            }
+        };
+        self.last = Instant::now();
+        tally.end_stretch(tally.span().map_or(span.1, |(_, last)| last), extent);
+        Ok(if is_growing { Progress::Growing } else { Progress::Complete })
+    }
+}
+
+/// Returns the share of `time` that the stretch from the first to the second time has of that to the third.
+fn share_of(time: Nanos, (from, stopped, to): (Time, Time, Time)) -> Nanos {
+    let (read, whole) = (i128::from((stopped - from).0.max(0)), i128::from((to - from).0));
+    match whole > 0 {
+        true => Nanos((i128::from(time.0) * read.min(whole) / whole) as i64),
+        false => time,
+    }
+}
+
+/// Returns true if a directory is a recording in progress, or a session's directory whose last chunk is one.
+fn is_growing(path: &Path) -> bool {
+    let is_open = |directory: &Directory| {
+        Summary::read(directory).is_ok_and(|summary| summary.state == State::Recording)
+    };
+    let own = Directory::open(path).is_ok_and(|directory| is_open(&directory));
+    own || recordings(path, Kind::Chunk).last().is_some_and(is_open)
+}
