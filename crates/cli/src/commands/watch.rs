@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_filter::condition::Expression;
-use sordino_live::{Costs, Progress, Source};
+use sordino_live::{Costs, GrowingRecording, Progress};
 use sordino_watch::{Action, Figures, Tally, WatchView, draw};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -110,7 +110,7 @@ fn text_of(buffer: &Buffer) -> String {
 /// A recording that is watched, with its figures.
 struct Watched {
     name: String,
-    source: Source,
+    source: GrowingRecording,
     tally: Tally,
     costs: Costs,
     /// The process id of the session's recorder, once it is known.
@@ -124,7 +124,7 @@ struct Watched {
 
 impl Watched {
     fn open(what: &str, condition: Option<Expression>, text: Option<&str>) -> Result<Self, Failure> {
-        let source = Source::open(what)?;
+        let source = GrowingRecording::open(what)?;
         let mut tally = Tally::default();
         let view = WatchView::of(text.unwrap_or_default());
         let figures = Figures::of(&mut tally, view.sort);

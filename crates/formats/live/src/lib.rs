@@ -18,4 +18,4 @@ mod source;
 pub use costs::Costs;
 pub use error::Error;
 pub use session::{LiveSession, hand_on_in};
-pub use source::{Progress, Source};
+pub use source::{GrowingRecording, Progress};

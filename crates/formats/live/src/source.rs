@@ -18,7 +18,7 @@ const EVENTS_MAX: u64 = 50_000;
 const SETTLED: i64 = 20_000_000;
 
 /// The recording that is watched, and its state of reading.
-pub struct Source {
+pub struct GrowingRecording {
     kind: SourceKind,
     reader: Reader,
     /// The time up to which a session's events were read.
@@ -47,7 +47,7 @@ pub enum Progress {
     Complete,
 }
 
-impl Source {
+impl GrowingRecording {
     /// Finds a running session of this name, or else a directory.
     ///
     /// # Errors
