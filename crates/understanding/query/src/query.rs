@@ -225,18 +225,17 @@ impl Query {
             return;
         }
         let values = self.values(span, moment);
-        if !self.rows.contains_key(&values) {
-            if self.rows.len() == ROWS_MAX {
-                self.crowded += 1;
-                return;
-            }
-            let labels = self.labels(&values, span, moment);
-            self.rows.insert(values.clone(), Sums::new(labels));
-        }
         if let Some(row) = self.rows.get_mut(&values) {
             row.add(span);
-            self.all.add(span.length(), span.from);
+        } else if self.rows.len() == ROWS_MAX {
+            self.crowded += 1;
+            return;
+        } else {
+            let mut row = Sums::new(self.labels(&values, span, moment));
+            row.add(span);
+            self.rows.insert(values, row);
         }
+        self.all.add(span.length(), span.from);
         if let Some((survey, interval)) = self.survey.as_mut().zip(interval(span, moment)) {
             survey.add(interval);
         }
