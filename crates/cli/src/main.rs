@@ -10,7 +10,6 @@ mod names;
 mod output;
 mod privilege;
 mod progress;
-mod quantities;
 mod record_options;
 mod signals;
 mod trace;

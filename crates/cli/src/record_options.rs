@@ -4,9 +4,11 @@ use crate::Failure;
 use crate::commands::shield;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, target};
-use crate::quantities::{duration, pid, size};
+use crate::words::pid;
 use clap::Args;
+use sordino_collect::options::geometry;
 use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
+use sordino_quantity::{duration, size};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_sched::is_root;
@@ -126,7 +128,7 @@ impl RecordOptions {
     ) -> Result<Options, Failure> {
         let bad = |text: String| Failure::new(UNUSABLE, text);
         let kernel = selections(&self.kernel)?;
-        let geometry = geometry(self).map_err(bad)?;
+        let geometry = geometry(self.subbuf_size, self.num_subbuf, self.overwrite).map_err(bad)?;
         if !kernel.is_empty() && !is_root() {
             message!("sordino: not root: kernel events may be refused");
         }
@@ -195,26 +197,6 @@ fn max_memory(wanted: Option<u64>) -> Result<Option<u64>, String> {
         Some(bytes) if bytes < 1 << 20 => Err(format!("--max-memory is {bytes} bytes: must be at least 1M")),
         wanted => Ok(wanted),
     }
-}
-
-fn geometry(what: &RecordOptions) -> Result<Geometry, String> {
-    const SIZE: u64 = 128 << 10;
-    const RING: u64 = 32 << 20;
-    let size = what.subbuf_size.unwrap_or(if what.num_subbuf.is_some() { 1 << 20 } else { SIZE });
-    let count = what.num_subbuf.unwrap_or(if what.subbuf_size.is_some() { 32 } else { RING / SIZE });
-    let geometry = Geometry::new(size, count);
-    let geometry = if what.overwrite { geometry.map(Geometry::overwriting) } else { geometry };
-    geometry.ok_or_else(|| {
-        format!(
-            "--subbuf-size {size} with --num-subbuf {count}: both must be powers of two, a sub-buffer {} to {} bytes, \
-             {} to {} of them, {} MiB together at most",
-            Geometry::MIN_SIZE,
-            Geometry::MAX_SIZE,
-            Geometry::MIN_COUNT,
-            Geometry::MAX_COUNT,
-            Geometry::MAX_RING >> 20,
-        )
-    })
 }
 
 fn polling(what: &RecordOptions, geometry: Geometry) -> Result<Polling, String> {

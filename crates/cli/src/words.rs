@@ -43,6 +43,14 @@ pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> im
     })
 }
 
+/// Parses the id of a process, such as `4711`.
+pub(crate) fn pid(text: &str) -> Result<i32, String> {
+    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
+        let name = quoted([text]);
+        format!("expected the id of a process, which 'pidof {name}' or 'sordino list' prints")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

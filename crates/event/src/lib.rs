@@ -27,7 +27,6 @@ mod id;
 mod level;
 mod loss;
 mod numbering;
-pub mod quantity;
 mod record;
 mod schema;
 pub mod text;
@@ -43,4 +42,4 @@ pub use schema::{
     Base, ByteOrder, Enumeration, Field, FloatWidth, Integer, MAX_FIELDS, MAX_NAME, Range, Scalar, Schema,
     Type, Width,
 };
-pub use time::{Nanos, Time};
+pub use time::{Nanos, Time, in_fitting_unit};

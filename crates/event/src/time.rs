@@ -97,15 +97,24 @@ impl std::iter::Sum for Nanos {
 /// Prints the span with the unit that fits: `870 ns`, `12.3 us`, `4.56 ms`, `1.234 s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0 as f64;
-        let text = match self.0.unsigned_abs() {
-            0..1_000 => format!("{} ns", self.0),
-            1_000..1_000_000 => format!("{:.1} us", value / 1e3),
-            1_000_000..1_000_000_000 => format!("{:.2} ms", value / 1e6),
-            _ => format!("{:.3} s", value / 1e9),
-        };
-        f.pad(&text)
+        f.pad(&in_fitting_unit(self.0 as f64, [0, 1, 2, 3]))
     }
+}
+
+/// Returns nanoseconds with the unit that fits, with so many decimals for ns, us, ms and s.
+///
+/// ```
+/// assert_eq!(sordino_event::in_fitting_unit(12_340.0, [0, 1, 2, 3]), "12.3 us");
+/// ```
+pub fn in_fitting_unit(nanoseconds: f64, decimals: [usize; 4]) -> String {
+    let [ns, us, ms, s] = decimals;
+    let (value, decimals, unit) = match nanoseconds.abs() {
+        n if n < 1e3 => (nanoseconds, ns, "ns"),
+        n if n < 1e6 => (nanoseconds / 1e3, us, "us"),
+        n if n < 1e9 => (nanoseconds / 1e6, ms, "ms"),
+        _ => (nanoseconds / 1e9, s, "s"),
+    };
+    format!("{value:.decimals$} {unit}")
 }
 
 #[cfg(test)]

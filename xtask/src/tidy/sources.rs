@@ -17,8 +17,13 @@ const UNSAFE: &[&str] = &[
     "fuzz/",
 ];
 /// Crates that do no input or output and read neither clock nor environment.
-const PURE: &[&str] =
-    &["crates/event/src", "crates/filter/src", "crates/recording/filter-vm/src", "crates/understanding/"];
+const PURE: &[&str] = &[
+    "crates/event/src",
+    "crates/quantity/src",
+    "crates/filter/src",
+    "crates/recording/filter-vm/src",
+    "crates/understanding/",
+];
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
 /// Crates that run with all rights beside hostile programs: their writes go through `dirfd`.

@@ -1,7 +1,6 @@
 //! The command `sordino demo`.
 
 mod load;
-mod planted;
 
 use crate::Failure;
 use crate::commands::explain::{self, Extent};
@@ -12,11 +11,11 @@ use crate::terminal::{remark, show};
 use crate::trace::Recording;
 use crate::words::quoted;
 use clap::{Args, FromArgMatches};
-use planted::Planted;
-use sordino_analyze::{ExplainOptions as Wanted, Findings, IntervalRule};
-use sordino_disturb::{DemoCpus, LENGTH};
-use sordino_report::{headline, tied, write_findings};
+use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
+use sordino_disturb::{DemoCpus, LENGTH, PlantedFinder, judge};
+use sordino_report::{tied, write_findings};
 use sordino_sched::is_root;
+use sordino_timeline::Item;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,9 +48,6 @@ const DRAWN: usize = 12;
 const PAGE: &str = "report.html";
 /// The number of gaps that are searched for the planted disturbances.
 const LOOKED_AT: usize = 2000;
-/// The contents of a planted disturbance's time when records of it may be among the lost ones.
-const LOST: &str =
-    "no gap, as far as records are there; some are lost: run it again while nothing else uses the disk";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(shield) = shield::current() {
@@ -74,7 +70,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
     let extent = Extent { wanted, pictures: DRAWN };
     let mut explained = explain::pass_twice(&mut recording, IntervalRule::between("npt:loop"), extent, None)?;
-    let planted = planted::find(&mut recording)?;
+    let mut finder = PlantedFinder::new(&recording.classes);
+    recording.pass(Some("looking for the planted disturbances"), |item| {
+        if let Item::Event(moment) = item {
+            finder.take(moment.event);
+        }
+        Ok(true)
+    })?;
+    let planted = finder.finish();
     let (verdicts, all_found) = judge(&planted, &explained.findings);
     explained.findings.intervals.truncate(DRAWN);
     let page = output.join(PAGE);
@@ -115,26 +118,4 @@ fn record_options(output: &Path, place: &DemoCpus) -> Result<record::Options, Fa
     words.extend(place.load_options());
     let matches = record::Options::augment_args(clap::Command::new("record")).try_get_matches_from(words)?;
     Ok(record::Options::from_arg_matches(&matches)?)
-}
-
-/// Returns a line for each planted disturbance, and whether all were found.
-fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
-    let mut text = String::from("\nPlanted disturbances:\n");
-    let mut all_found = true;
-    let gaps = &findings.intervals[..];
-    for planted in planted {
-        let verdict = match (planted.unmeasured(), planted.found_in(gaps)) {
-            (Some(reason), _) => format!("not measured here: {reason}"),
-            (None, Some(gap)) => format!("found: {}", headline(gap)),
-            (None, None) => {
-                all_found = false;
-                // An interval with lost records in it is none of the gaps.
-                let nothing = if findings.lost.is_empty() { "nothing" } else { LOST };
-                let instead = planted.longest_in(gaps).map_or(nothing.to_owned(), headline);
-                format!("NOT FOUND as the cause of its gap; in its time: {instead}")
-            }
-        };
-        text += &format!("  {:<38} {verdict}\n", planted.name());
-    }
-    (text, all_found)
 }

@@ -1,9 +1,9 @@
 //! The command `sordino disturb`.
 
 use crate::Failure;
-use crate::quantities::duration;
 use clap::{Args, ValueEnum};
 use sordino_disturb::{Disturbance, DisturbanceKind, disturb};
+use sordino_quantity::duration;
 use std::process::ExitCode;
 use std::time::Duration;
 

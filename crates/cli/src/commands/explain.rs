@@ -5,7 +5,6 @@ use crate::commands::events::Times;
 use crate::commands::query::refused;
 use crate::failure::{NO, UNUSABLE};
 use crate::names::list;
-use crate::quantities::duration;
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
 use crate::words::quoted;
@@ -17,6 +16,7 @@ use sordino_analyze::{
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_lanes::{Lanes, Painter, Window};
+use sordino_quantity::duration;
 use sordino_query::{Measure, Query, SpanCondition};
 use sordino_report::{FindingsFormat, nothing_to_choose, write_findings, write_findings_json};
 use sordino_timeline::Moment;

@@ -309,6 +309,6 @@ fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String
         0 => "nothing lost".to_owned(),
         losses => format!("{} lost in {}", count(*lost, "record"), count(*losses, "place")),
     };
-    let size = sordino_event::quantity::bytes(bytes);
+    let size = sordino_quantity::bytes(bytes);
     format!("exported {user} user + {kernel} kernel events, {missing}: {}, {size}\n", printable(path))
 }

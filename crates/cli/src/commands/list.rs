@@ -4,11 +4,10 @@ use crate::Failure;
 use crate::terminal::{columns as terminal_columns, print, show};
 use clap::Args;
 use serde_json::{Value, json};
-use sordino_event::Schema;
 use sordino_event::text::{count, printable};
-use sordino_intake::{Listed, ProgramList};
+use sordino_intake::ProgramList;
 use sordino_manager::text::line;
-use sordino_manager::{as_json as as_json_of, sessions};
+use sordino_manager::{as_json as as_json_of, program_json, program_text, sessions};
 use sordino_report::{columns, tied};
 use sordino_sched::Right;
 use sordino_tracefs::{EventName, Tracefs};
@@ -68,30 +67,6 @@ fn as_text(listing: &ProgramList, kernel: &Result<Vec<EventName>, String>, verbo
     text
 }
 
-fn program_text(program: &Listed) -> String {
-    let mut text =
-        format!("  {} ({}) {}\n", printable(&program.name), program.pid, printable(&program.executable));
-    if let Some(problem) = &program.problem {
-        text += &format!("    can't be recorded: {}\n", printable(problem));
-    }
-    for note in &program.notes {
-        text += &format!("    {}\n", printable(note));
-    }
-    for (name, pid) in &program.recorded_by {
-        text += &format!("    is being recorded by '{}' (process {pid})\n", printable(name));
-    }
-    for schema in &program.tracepoints {
-        let fields: Vec<String> = schema
-            .fields
-            .iter()
-            .map(|field| format!("{}: {}", printable(&field.name), printable(&field.ty.to_string())))
-            .collect();
-        text += &format!("    {} [{}] {}", printable(&schema.full_name()), schema.level, fields.join(", "));
-        text = text.trim_end().to_owned() + "\n";
-    }
-    text
-}
-
 fn kernel_text(events: &[EventName], verbose: bool) -> String {
     if verbose {
         return "Kernel\n".to_owned()
@@ -122,31 +97,5 @@ fn as_json(listing: &ProgramList, kernel: &Result<Vec<EventName>, String>) -> Va
         "programs": programs,
         "hidden_processes": listing.hidden,
         "kernel": { "events": events, "problem": problem },
-    })
-}
-
-fn program_json(program: &Listed) -> Value {
-    let tracepoints: Vec<Value> = program.tracepoints.iter().map(tracepoint_json).collect();
-    let recorded_by = program.recorded_by.iter().map(|(name, pid)| json!({ "name": name, "pid": pid }));
-    json!({
-        "pid": program.pid,
-        "name": program.name,
-        "executable": program.executable,
-        "problem": program.problem,
-        "notes": program.notes,
-        "recorded_by": recorded_by.collect::<Vec<_>>(),
-        "tracepoints": tracepoints,
-    })
-}
-
-fn tracepoint_json(schema: &Schema) -> Value {
-    let fields =
-        schema.fields.iter().map(|field| json!({ "name": field.name, "type": field.ty.to_string() }));
-    json!({
-        "name": schema.full_name(),
-        "level": schema.level.name(),
-        "file": schema.location.as_ref().map(|(file, _)| file),
-        "line": schema.location.as_ref().map(|(_, line)| line),
-        "fields": fields.collect::<Vec<_>>(),
     })
 }

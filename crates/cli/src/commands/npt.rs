@@ -8,19 +8,17 @@ use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::quantities::duration;
 use crate::signals;
 use crate::terminal::{answer, has_terminal_for_errors, layout_columns, remark};
-use arguments::{Part, body, frequency};
 use clap::Args;
-use rustix::process::{Signal, set_parent_process_death_signal};
 use sordino_contest::{ComparedTracer, tracer};
-use sordino_npt::{LoopObserver, NptReport, Plan, ROW_TITLES, Sink, Trial, Unit, lift_throttle_for};
+use sordino_npt::{
+    LoopObserver, LoopPart, NptReport, Plan, ROW_TITLES, Sink, Trial, Unit, frequency, lift_throttle_for,
+};
+use sordino_quantity::duration;
 use sordino_report::table;
 use sordino_sched::{CpuList, Policy};
-use std::fs;
 use std::os::fd::AsFd;
-use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,8 +79,8 @@ pub(crate) struct Options {
     interrupts_off: bool,
     /// Work of each loop besides reading the clock: 'empty', or a comma-separated list of 'tracepoint' (hits npt:loop)
     /// and one of 'memory[=SIZE]' (writes to each cache line of SIZE, 128K unless given) and 'syscall' (getppid)
-    #[arg(long, value_name = "PARTS", value_parser = body, value_delimiter = ',', default_value = "tracepoint")]
-    body: Vec<Part>,
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', default_value = "tracepoint")]
+    body: Vec<LoopPart>,
     /// Leave the tracepoint out of the loop, like --body empty
     #[arg(long, conflicts_with = "body")]
     no_tracepoint: bool,
@@ -162,22 +160,9 @@ impl Options {
     }
 }
 
-/// Ends this process when its parent, another sordino, ends.
-fn bind() -> Result<(), Failure> {
-    set_parent_process_death_signal(Some(Signal::TERM))?;
-    // The parent may have ended before. Of another user's process no more than its name is readable.
-    let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-    let is_there = name(parent_id()) == name(std::process::id());
-    if is_there {
-        Ok(())
-    } else {
-        Err(Failure::new(UNUSABLE, "the process that started this loop has ended"))
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.bound {
-        bind()?;
+        sordino_guard::bind()?;
     }
     for (is_given, option, reason) in [
         (options.eval_cpu_speed, "--eval-cpu-speed", "the cycle counter's frequency is always measured"),
@@ -256,7 +241,7 @@ fn verdict(options: &Options, report: &NptReport) -> ExitCode {
         let longest = options.unit().time(longest);
         message!(
             "sordino: CPU {cpu}: the longest gap, {longest}, is longer than --max-gap {}",
-            humantime::format_duration(limit)
+            sordino_quantity::typed(limit)
         );
         code = ExitCode::from(NO);
     }

@@ -4,13 +4,13 @@ use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::names::meant;
-use crate::quantities::duration;
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
 use sordino_event::{Nanos, Tid};
+use sordino_quantity::duration;
 use sordino_query::{
     Error, IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
     StatisticsTable,

@@ -3,7 +3,7 @@
 mod stream;
 
 use crate::Failure;
-use crate::failure::{NO, UNUSABLE};
+use crate::failure::NO;
 use crate::privilege::target;
 use crate::progress::Progress;
 use crate::record_options::RecordOptions;
@@ -16,9 +16,8 @@ use sordino_collect::{Directory, PREFIX, Programs, Summary};
 use sordino_report::tied;
 use sordino_session::{FinishedRecording, record};
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 
 /// Record the events of programs and of the kernel
 ///
@@ -104,18 +103,9 @@ fn exit_code(options: &Options, recorded: &FinishedRecording) -> ExitCode {
     if options.fail_on_loss && (summary.lost() > 0 || summary.has_uncounted_loss()) {
         return ExitCode::from(NO);
     }
-    let status = recorded.status.map_or(0, status_of);
+    let status = recorded.status.map_or(0, sordino_sched::shell_status);
     let is_incomplete = summary.missing().is_any();
     ExitCode::from(if status == 0 && is_incomplete { NO } else { status })
-}
-
-/// Returns the exit status as a shell has it: the command's own, or 128 and the number of the signal that ended it.
-fn status_of(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => UNUSABLE,
-    }
 }
 
 /// Returns the default directory: `sordino-` and the local time; followed by a number if two recordings begin in the

@@ -9,11 +9,11 @@ pub(crate) use sordino_shield::current;
 use crate::Failure;
 use crate::failure::NO;
 use crate::progress::Progress;
-use crate::quantities::duration;
 use crate::signals::{self, Stop};
 use crate::terminal::{answer, remark, show_as_message};
 use clap::{Args, Subcommand};
 use sordino_npt::Interruptions;
+use sordino_quantity::duration;
 use sordino_sched::CpuList;
 use sordino_shield::{
     ChangeObserver, Knob, Level, Machine, Shield, ShieldRequest, Store,

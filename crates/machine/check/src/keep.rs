@@ -9,11 +9,11 @@ use rustix::process::{
 };
 use sordino_dirfd::Dir;
 use sordino_registration::environment::{RESERVE, UNRECORDED};
-use sordino_sched::{CpuList, set_affinity};
+use sordino_sched::{CpuList, set_affinity, shell_status};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub fn keep(keeper: &Keeper, stop: BorrowedFd<'_>) -> Result<u8, Error> {
         end_children()?;
         match ended {
             Ended::ByItself(status) if status.success() && keeper.repeat => {}
-            Ended::ByItself(status) => return Ok(as_code(status)),
+            Ended::ByItself(status) => return Ok(shell_status(status)),
             Ended::ByUs => return Ok(0),
             Ended::Orphaned => {
                 for scratch in &keeper.scratch {
@@ -180,11 +180,6 @@ fn children() -> Vec<Pid> {
         stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)) == Some(&own)
     };
     pids.filter(is_ours).filter_map(Pid::from_raw).collect()
-}
-
-fn as_code(status: ExitStatus) -> u8 {
-    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    u8::try_from(code).unwrap_or(1)
 }
 
 /// Returns the command line of a keeper, a child of this process, for a command.

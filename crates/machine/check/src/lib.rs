@@ -14,6 +14,7 @@
 
 mod compare;
 mod conditions;
+mod cpus;
 mod distribution;
 mod error;
 mod keep;
@@ -31,6 +32,7 @@ pub mod write;
 
 pub use compare::{Comparison, Row, Trend, compare};
 pub use conditions::{Held, MachineInfo, Settings};
+pub use cpus::choose_cpus;
 pub use distribution::{Bin, Distribution, DistributionPercentile, Samples};
 pub use error::Error;
 pub use keep::{Keeper, become_bound, keep};
@@ -40,4 +42,4 @@ pub use report::{
     CheckStep, Command, Explained, InterruptionSource, Line, Measurement, Report, SCHEMA, Verdict,
 };
 pub use sources::Sources;
-pub use steps::{Check, CheckObserver, CheckRequest, is_source, step_names};
+pub use steps::{Check, CheckObserver, CheckRequest, is_source, read_limits, step_names};

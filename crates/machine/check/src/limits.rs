@@ -5,6 +5,7 @@ mod file;
 pub use file::{BadLimits, duration};
 
 use crate::{CheckStep, Distribution, Verdict};
+use sordino_event::in_fitting_unit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -106,18 +107,12 @@ impl std::fmt::Display for TimeLimit {
 }
 
 fn text(time: Duration) -> String {
-    humantime::format_duration(time).to_string()
+    sordino_quantity::typed(time)
 }
 
 /// Formats nanoseconds with the unit that fits.
 pub fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        n if n < 1e3 => format!("{n:.0} ns"),
-        n if n < 1e4 => format!("{:.2} us", n / 1e3),
-        n if n < 1e6 => format!("{:.1} us", n / 1e3),
-        n if n < 1e9 => format!("{:.2} ms", n / 1e6),
-        n => format!("{:.2} s", n / 1e9),
-    }
+    in_fitting_unit(nanoseconds, [0, if nanoseconds < 1e4 { 2 } else { 1 }, 2, 2])
 }
 
 #[cfg(test)]

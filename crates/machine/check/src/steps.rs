@@ -21,7 +21,7 @@ use sordino_event::text::{count, with_causes};
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -45,6 +45,23 @@ type Takes = fn(&Run<'_>) -> Duration;
 /// Returns the names of all steps, in their order.
 pub fn step_names() -> Vec<&'static str> {
     STEPS.iter().map(|(name, ..)| *name).collect()
+}
+
+/// The steps that measure times, for which limits can be set.
+const TIMED: &[&str] = &["hardware", "npt", "osnoise", "wake-up", "wake-up-traced", "timerlat", "preemption"];
+
+/// Reads limits from a file.
+///
+/// # Errors
+/// The file can't be read, is malformed, or has a limit for a step that measures no times.
+pub fn read_limits(file: &Path) -> Result<Limits, Error> {
+    let bad = |error: String| Error::Unusable(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    let limits = Limits::parse(&text, &step_names()).map_err(|error| bad(error.to_string()))?;
+    match limits.steps.keys().find(|step| !TIMED.contains(&step.as_str())) {
+        Some(step) => Err(bad(format!("[{step}]: that step measures no times; {} do", TIMED.join(", ")))),
+        None => Ok(limits),
+    }
 }
 
 /// The state that the steps share.
@@ -202,7 +219,7 @@ fn announced(request: &CheckRequest, run: &Run<'_>) -> String {
     if total.is_zero() {
         return format!("{steps}, a few seconds\n\n");
     }
-    let total = humantime::format_duration(total);
+    let total = sordino_quantity::typed(total);
     // The rest of the time goes to starting and ending programs and to converting traces.
     format!(
         "{steps}: {total} of measurements in all, and a second or two around each; Ctrl-C ends it and reports what was measured\n\n"

@@ -8,6 +8,7 @@
 //! | `disturbance` | a thread, timers or packets |
 //! | `packets` | the network that floods a CPU with softirqs |
 //! | `load` | the programs that run while the demo records |
+//! | `planted` | the search for planted disturbances in a recording, and the verdict |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,9 @@ mod disturbance;
 mod error;
 mod load;
 mod packets;
+mod planted;
 
 pub use disturbance::{Disturbance, DisturbanceKind, disturb};
 pub use error::Error;
 pub use load::{DemoCpus, LENGTH, run_demo_load};
+pub use planted::{Planted, PlantedFinder, judge};

@@ -6,6 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `bind` | a process that ends with its parent |
 //! | `guardian` | the guardian's process, and the steps that it carries out |
 //! | `throttle` | the kernel's limit on real-time threads, lifted for a while |
 //! | `scratch` | temporary directories |
@@ -13,12 +14,14 @@
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
+mod bind;
 mod error;
 mod guardian;
 mod scratch;
 pub mod temporary;
 mod throttle;
 
+pub use bind::bind;
 pub use error::Error;
 pub use guardian::{OWN_PROGRAM, carry_out, expect_own_program, serve, start};
 pub use scratch::Scratch;

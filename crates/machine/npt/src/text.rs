@@ -1,6 +1,7 @@
 //! Formats a measurement as text.
 
 use crate::{Bucket, GapStatistics, Measured};
+use sordino_event::in_fitting_unit;
 use std::fmt::Write;
 
 /// Unit in which times are printed.
@@ -114,12 +115,7 @@ fn rows(buckets: impl Iterator<Item = Bucket>, nanoseconds: impl Fn(u64) -> f64)
 
 /// Formats nanoseconds with the unit that fits.
 fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        n if n < 1e3 => format!("{n:.1} ns"),
-        n if n < 1e6 => format!("{:.2} us", n / 1e3),
-        n if n < 1e9 => format!("{:.3} ms", n / 1e6),
-        n => format!("{:.3} s", n / 1e9),
-    }
+    in_fitting_unit(nanoseconds, [1, 2, 3, 3])
 }
 
 #[cfg(test)]

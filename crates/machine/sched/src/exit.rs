@@ -1,6 +1,18 @@
 //! Exit status of a process that no longer exists.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// Returns the exit status as a shell has it: the command's own, or 128 and the number of the signal that ended it.
+pub fn shell_status(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        // A process that has only stopped, for which nobody waits.
+        (None, None) => 2,
+    }
+}
 
 /// `struct pidfd_info` of `linux/pidfd.h` in its first version.
 #[derive(Default)]

@@ -20,7 +20,7 @@ mod typing;
 
 pub use affinity::{BadThread, ThreadIdentity, affinity, set_affinity};
 pub use cpus::{BadCpuList, CpuList};
-pub use exit::exit_status;
+pub use exit::{exit_status, shell_status};
 pub use program::find_program;
 pub use rights::{Right, as_root, is_root};
 pub use terminal::forbid_typing;

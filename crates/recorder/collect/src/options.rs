@@ -290,6 +290,32 @@ fn rules(texts: impl IntoIterator<Item = String>) -> Result<Rules, String> {
     Ok(rules)
 }
 
+/// Returns the geometry of rings with sub-buffers of this size in bytes and of this number, each with its default.
+///
+/// # Errors
+/// The sizes that are possible.
+pub fn geometry(size: Option<u64>, count: Option<u64>, overwrite: bool) -> Result<Geometry, String> {
+    const SIZE: u64 = 128 << 10;
+    const RING: u64 = 32 << 20;
+    let (size, count) = (
+        size.unwrap_or(if count.is_some() { 1 << 20 } else { SIZE }),
+        count.unwrap_or(if size.is_some() { 32 } else { RING / SIZE }),
+    );
+    let geometry = Geometry::new(size, count);
+    let geometry = if overwrite { geometry.map(Geometry::overwriting) } else { geometry };
+    geometry.ok_or_else(|| {
+        format!(
+            "--subbuf-size {size} with --num-subbuf {count}: both must be powers of two, a sub-buffer {} to {} bytes, \
+             {} to {} of them, {} MiB together at most",
+            Geometry::MIN_SIZE,
+            Geometry::MAX_SIZE,
+            Geometry::MIN_COUNT,
+            Geometry::MAX_COUNT,
+            Geometry::MAX_RING >> 20,
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,8 @@ pub use programs::unwritten;
 
 use crate::summary::Summary;
 use crate::unanswered::unanswered_lines;
-use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
+use sordino_quantity::bytes;
 use std::path::Path;
 
 /// Returns the summary of the recording in `directory` as text. `next` is the advice on what to do with it.

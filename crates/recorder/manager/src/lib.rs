@@ -10,6 +10,7 @@
 //! | `recorder` | the recorder's process |
 //! | `known` | the known facts about a session |
 //! | [`text`] | reports on sessions |
+//! | `programs` | programs that can be recorded, as text and JSON |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
@@ -17,10 +18,12 @@ mod error;
 mod files;
 mod known;
 mod place;
+mod programs;
 mod recorder;
 pub mod text;
 
 pub use error::Error;
 pub use known::{KnownSession, as_json, counted, look, sessions};
 pub use place::{Definition, Life, SessionPlace};
+pub use programs::{program_json, program_text};
 pub use recorder::{READY, become_recorder, begin};

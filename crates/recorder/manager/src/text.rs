@@ -4,8 +4,8 @@ use crate::known::KnownSession;
 use crate::place::Life;
 use sordino_collect::text::{lost as lost_text, missing, unwritten};
 use sordino_collect::{RecorderCpus, Shortfall, unanswered_lines};
-use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
+use sordino_quantity::{bytes, typed};
 use sordino_session::{ProgramStatus, RecordingStatus, RingStatus, Status};
 use std::path::Path;
 use std::time::Duration;
@@ -154,5 +154,5 @@ fn has_uncounted_loss(status: &Status) -> bool {
 }
 
 fn time(nanoseconds: u64) -> String {
-    humantime::format_duration(Duration::from_secs(nanoseconds / 1_000_000_000)).to_string()
+    typed(Duration::from_secs(nanoseconds / 1_000_000_000))
 }

@@ -1,15 +1,14 @@
 //! The options of `sordino check`, its limits and its CPUs.
 
 use crate::Failure;
-use crate::commands::shield;
 use crate::failure::UNUSABLE;
-use crate::quantities::duration;
 use crate::terminal::remark;
 use clap::{Args, ValueEnum};
 use sordino_check::loads::Load;
-use sordino_check::{CheckRequest, Limits, TimeLimit, is_source, step_names};
-use sordino_sched::{CpuList, affinity};
-use std::path::{Path, PathBuf};
+use sordino_check::{CheckRequest, Limits, TimeLimit, choose_cpus, is_source, read_limits, step_names};
+use sordino_quantity::duration;
+use sordino_sched::CpuList;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Check whether this machine is fit for real time, and find its disturbances
@@ -111,9 +110,6 @@ fn some_time(text: &str) -> Result<Duration, String> {
         .and_then(|time| if time.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(time) })
 }
 
-/// The steps that measure times, for which limits can be set.
-const TIMED: &[&str] = &["hardware", "npt", "osnoise", "wake-up", "wake-up-traced", "timerlat", "preemption"];
-
 impl Options {
     /// Returns true if this step is to be made.
     pub(super) fn has(&self, step: &str) -> bool {
@@ -123,7 +119,7 @@ impl Options {
     /// Returns the check that is requested. Moves this process into the shield if it measures shielded CPUs.
     pub(super) fn request(&self) -> Result<CheckRequest, Failure> {
         let limits = self.limits()?;
-        let (online, cpus) = cpus(self)?;
+        let (online, cpus) = choose_cpus(self.cpus.as_ref(), &remark)?;
         Ok(CheckRequest {
             cpus,
             online,
@@ -173,7 +169,7 @@ impl Options {
     /// Returns the limits of the measurements; refuses one that no step could check.
     fn limits(&self) -> Result<Limits, Failure> {
         self.refuse_contradictions()?;
-        let mut limits = self.thresholds.as_deref().map(thresholds).transpose()?.unwrap_or_default();
+        let mut limits = self.thresholds.as_deref().map(read_limits).transpose()?.unwrap_or_default();
         for (_, time, steps) in self.given_limits() {
             for step in steps.iter().filter(|step| self.has(step)) {
                 time.into_iter().for_each(|time| limits.add(step, TimeLimit { percent: 100.0, time }));
@@ -189,41 +185,4 @@ impl Options {
             None => Ok(limits),
         }
     }
-}
-
-fn thresholds(file: &Path) -> Result<Limits, Failure> {
-    let bad = |error: String| Failure::new(UNUSABLE, format!("{}: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
-    let limits = Limits::parse(&text, &step_names()).map_err(|error| bad(error.to_string()))?;
-    match limits.steps.keys().find(|step| !TIMED.contains(&step.as_str())) {
-        Some(step) => Err(bad(format!("[{step}]: that step measures no times; {} do", TIMED.join(", ")))),
-        None => Ok(limits),
-    }
-}
-
-/// Returns the CPUs that are online, and those to measure. Moves this process into the shield if it measures shielded
-/// CPUs.
-fn cpus(options: &Options) -> Result<(CpuList, CpuList), Failure> {
-    let online = CpuList::online()?;
-    let shielded =
-        shield::current().map(|shield| shield.request.cpus).unwrap_or_default().intersection(&online);
-    let cpus = match &options.cpus {
-        Some(cpus) => cpus.clone(),
-        None if !shielded.is_empty() => shielded.clone(),
-        None => affinity()?.intersection(&online),
-    };
-    let missing = cpus.without(&online);
-    if !missing.is_empty() {
-        return Err(Failure::new(UNUSABLE, format!("CPU {missing} is not online; online are {online}")));
-    }
-    if cpus.overlaps(&shielded) && !cpus.without(&shielded).is_empty() {
-        let text = format!(
-            "CPU {shielded} is shielded and the others are not: check them one after the other, with --cpus"
-        );
-        return Err(Failure::new(UNUSABLE, text));
-    }
-    if cpus.overlaps(&shielded) {
-        sordino_shield::go_to(cpus.as_slice().first().copied(), &remark)?;
-    }
-    Ok((online, cpus))
 }

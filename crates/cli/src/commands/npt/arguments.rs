@@ -3,44 +3,9 @@
 use super::{Options, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
-use crate::quantities::size;
 use crate::terminal::remark;
-use sordino_npt::{Body, Plan, Sink, may_lock_memory, permitted_policy};
+use sordino_npt::{Body, LoopPart, Plan, Sink, may_lock_memory, permitted_policy};
 use sordino_sched::CpuList;
-
-/// A part of the work of each loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Tracepoint,
-    Other(Body),
-}
-
-/// Default size that `memory` writes to: more than a first-level cache holds, less than a second-level one. Bytes.
-const SWEEP: usize = 128 << 10;
-/// Largest size that `memory` may write to: larger ones would leave no memory for others, or take too long for one
-/// loop. Bytes.
-const LARGEST_SWEEP: u64 = 1 << 30;
-
-pub(super) fn body(text: &str) -> Result<Part, String> {
-    match text.split_once('=') {
-        None if text == "empty" => Ok(Part::Other(Body::Empty)),
-        None if text == "memory" => Ok(Part::Other(Body::Memory(SWEEP))),
-        None if text == "syscall" => Ok(Part::Other(Body::SystemCall)),
-        None if text == "tracepoint" => Ok(Part::Tracepoint),
-        Some(("memory", text)) => match size(text)? {
-            size @ 1..=LARGEST_SWEEP => Ok(Part::Other(Body::Memory(size as usize))),
-            _ => Err("expected a size of at least 1 byte and at most 1G".to_owned()),
-        },
-        _ => Err("expected empty, memory, memory=SIZE, syscall or tracepoint".to_owned()),
-    }
-}
-
-pub(super) fn frequency(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(frequency) if frequency.is_finite() && frequency > 0.0 => Ok(frequency),
-        _ => Err("expected a number of hits per second greater than 0, such as 1000 or 2.5e6".to_owned()),
-    }
-}
 
 /// Returns the CPUs to measure, and the plan that each of them follows.
 pub(super) fn plan(options: &Options) -> Result<(CpuList, Plan), Failure> {
@@ -68,11 +33,12 @@ pub(super) fn plan(options: &Options) -> Result<(CpuList, Plan), Failure> {
 
 /// Returns the work of each loop, and whether it hits the tracepoint.
 fn parts(options: &Options) -> Result<(Body, bool), Failure> {
-    let parts: &[Part] = if options.no_tracepoint || options.interrupts_off { &[] } else { &options.body };
-    let tracepoint = parts.contains(&Part::Tracepoint);
+    let parts: &[LoopPart] =
+        if options.no_tracepoint || options.interrupts_off { &[] } else { &options.body };
+    let tracepoint = parts.contains(&LoopPart::Tracepoint);
     let mut others = parts.iter().filter_map(|part| match part {
-        Part::Other(body) => Some(*body),
-        Part::Tracepoint => None,
+        LoopPart::Other(body) => Some(*body),
+        LoopPart::Tracepoint => None,
     });
     let body = others.next();
     if others.next().is_some() || (tracepoint && body == Some(Body::Empty)) {
@@ -105,27 +71,5 @@ pub(super) fn cpus(options: &Options) -> Result<CpuList, Failure> {
         [] => Ok(cpus),
         [cpu] => Err(Failure::new(UNUSABLE, format!("CPU {cpu} is not online; online are {online}"))),
         _ => Err(Failure::new(UNUSABLE, format!("CPUs {offline} are not online; online are {online}"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_are_read_or_refused_with_what_there_is() {
-        assert_eq!(body("memory=64K"), Ok(Part::Other(Body::Memory(65_536))));
-        assert_eq!(body("empty"), Ok(Part::Other(Body::Empty)));
-        for bad in ["", "memory=", "memory=0", "memory=2G", "syscall=3", "memory=-1"] {
-            assert!(body(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_frequency_is_more_than_nothing() {
-        assert_eq!(frequency("2.5e6"), Ok(2.5e6));
-        for bad in ["0", "-1", "inf", "nan", "5k", ""] {
-            assert!(frequency(bad).is_err(), "{bad}");
-        }
     }
 }

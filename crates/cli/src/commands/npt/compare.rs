@@ -24,7 +24,7 @@ const ROUNDS: u32 = 5;
 /// Returns the loop's options for each round. By default, a window's events fit into all rings, which are emptied while
 /// the loop waits.
 fn words(options: &Options) -> Vec<String> {
-    let time = |time: Duration| humantime::format_duration(time).to_string().replace(" ", "");
+    let time = |time: Duration| sordino_quantity::typed(time).replace(" ", "");
     let mut words = vec!["-d".to_owned(), options.duration.map_or("2s".to_owned(), time)];
     let windows =
         [("--trace-window", options.trace_window, "5ms"), ("--wait-window", options.wait_window, "45ms")];

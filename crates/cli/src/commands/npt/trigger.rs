@@ -1,7 +1,6 @@
 //! The flight recorder of `sordino npt --trigger`, which explains the gap that ended the loop.
 
 use super::Options;
-use super::arguments::Part;
 use crate::Failure;
 use crate::commands::demo::KERNEL;
 use crate::commands::explain::{explain, format};
@@ -12,7 +11,7 @@ use crate::trace::Recording;
 use clap::{Args, FromArgMatches};
 use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
 use sordino_event::Nanos;
-use sordino_npt::Sink;
+use sordino_npt::{LoopPart, Sink};
 use sordino_report::{write_findings, write_findings_json};
 use sordino_sched::is_root;
 use std::ffi::OsString;
@@ -24,7 +23,7 @@ use std::time::Duration;
 pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure> {
     let hits_all =
         options.sink == Sink::Sordino && options.max_frequency.is_none() && options.trace_window.is_none();
-    if options.no_tracepoint || !options.body.contains(&Part::Tracepoint) || !hits_all {
+    if options.no_tracepoint || !options.body.contains(&LoopPart::Tracepoint) || !hits_all {
         let text = "--trigger explains the gap between two hits of sordino's tracepoint, which each loop has to hit: leave \
                     --no-tracepoint, --sink, --max-frequency and --trace-window out, and 'tracepoint' in --body";
         return Err(Failure::new(UNUSABLE, text));

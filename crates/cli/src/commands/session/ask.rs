@@ -4,8 +4,8 @@
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
 use crate::progress::Progress;
-use crate::quantities::{duration, pid};
 use crate::terminal::{answer, show};
+use crate::words::pid;
 use clap::Args;
 use serde_json::json;
 use sordino_collect::text::missing as missing_text;
@@ -13,6 +13,7 @@ use sordino_collect::{Kind, Shortfall, UnwrittenData};
 use sordino_event::text::printable;
 use sordino_manager::text::{lines, shown};
 use sordino_manager::{Life, SessionPlace};
+use sordino_quantity::duration;
 use sordino_report::tied;
 use sordino_session::{Reply, Request};
 use std::path::{Path, PathBuf};

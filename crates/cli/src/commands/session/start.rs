@@ -2,7 +2,6 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
-use crate::quantities::{duration, size};
 use crate::record_options::RecordOptions;
 use crate::terminal::show;
 use crate::words::without_color;
@@ -11,6 +10,7 @@ use sordino_collect::{
     End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
 };
 use sordino_manager::{Definition, SessionPlace, become_recorder, begin};
+use sordino_quantity::{duration, size};
 use sordino_session::{Reply, Request};
 use std::ffi::OsString;
 use std::path::PathBuf;

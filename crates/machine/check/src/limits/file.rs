@@ -36,11 +36,7 @@ pub enum BadLimits {
 /// Returns a description if the text is not a number with a unit of time.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("'{text}' is no time; write it as 200us, 1.5ms or 2s");
-    let (number, unit) =
-        text.find(|c: char| !c.is_ascii_digit() && c != '.').map(|end| text.split_at(end)).ok_or_else(bad)?;
-    let one = humantime::parse_duration(&format!("1{unit}")).map_err(|_| bad())?;
-    let number: f64 = number.parse().map_err(|_| bad())?;
-    Duration::try_from_secs_f64(one.as_secs_f64() * number).map_err(|_| bad())
+    sordino_quantity::duration(text).map_err(|_| bad())
 }
 
 impl Limits {

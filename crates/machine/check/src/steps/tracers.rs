@@ -5,8 +5,8 @@ use super::tracing::{Knob, Tracing};
 use crate::Error;
 use crate::tracers::Tracer;
 use crate::{CheckStep, Verdict};
-use humantime::format_duration;
 use sordino_event::text::with_causes;
+use sordino_quantity::typed;
 use std::time::Duration;
 
 /// hwlatdetect's defaults: the shortest gap that counts, and the part of a window during which it looks.
@@ -42,9 +42,9 @@ pub(crate) fn hardware(run: &mut Run<'_>, mut step: CheckStep) -> Result<CheckSt
     let loss = tracing.measure(run, &cpus, &knobs, &mut step).map_err(|failure| with_causes(&failure))?;
     step.notes.push(format!(
         "the kernel's hwlat tracer: interrupts off for {} of each {}, on one CPU after the other; of each time the longest gap over {}",
-        format_duration(WIDTH),
-        format_duration(WINDOW),
-        format_duration(gap)
+        typed(WIDTH),
+        typed(WINDOW),
+        typed(gap)
     ));
     step.tell_worst("longest gap");
     if step.measurements.is_empty() && !run.watch.is_interrupted() {
@@ -61,7 +61,7 @@ fn shortest_gap(limit: Option<Duration>) -> Duration {
 
 /// Returns the verdict for no gap found, which proves nothing about shorter gaps.
 fn without_gaps(limit: Option<Duration>, gap: Duration) -> (Verdict, String) {
-    let reason = format!("no gap over {}", format_duration(gap));
+    let reason = format!("no gap over {}", typed(gap));
     match limit {
         None => (Verdict::Info, reason),
         Some(limit) if limit < gap => (
@@ -86,8 +86,8 @@ pub(crate) fn osnoise(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     if !step.measurements.is_empty() {
         step.notes.push(format!(
             "a thread of ordinary priority that never sleeps; of each {} the longest noise over {}",
-            format_duration(PERIOD),
-            format_duration(NOISE)
+            typed(PERIOD),
+            typed(NOISE)
         ));
     }
     Ok(step)
@@ -102,7 +102,7 @@ pub(crate) fn timerlat(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let knobs = [("osnoise/timerlat_period_us", us(TIMER))];
     let mut step = under_load(run, Tracer::Timerlat, &knobs, step, "latest")?;
     if !step.measurements.is_empty() {
-        let timer = format_duration(TIMER);
+        let timer = typed(TIMER);
         step.notes.push(format!("a timer each {timer} wakes a thread of the kernel's, SCHED_FIFO 95"));
     }
     Ok(step)

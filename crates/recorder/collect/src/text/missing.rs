@@ -1,8 +1,8 @@
 //! Text about data that could not be written.
 
 use crate::UnwrittenData;
-use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
+use sordino_quantity::bytes;
 
 /// Returns a line about the missing data; nothing if none is missing.
 pub fn missing(missing: &UnwrittenData) -> String {

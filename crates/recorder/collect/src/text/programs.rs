@@ -1,8 +1,8 @@
 //! Text about the programs of a summary.
 
 use crate::summary::{ProgramSummary, StreamSummary};
-use sordino_event::quantity::bytes;
 use sordino_event::text::{count, printable};
+use sordino_quantity::bytes;
 use std::collections::BTreeMap;
 
 /// Most programs of one name that have lines of their own, unless there is more to report than their number of events.

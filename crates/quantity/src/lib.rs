@@ -1,10 +1,22 @@
-//! Quantities: durations, sizes and process ids as people type them.
+//! Durations and sizes as people type and read them: one parser and one form for each.
+//!
+//! Measured spans of time are `sordino_event::Nanos`, which prints itself.
+//!
+//! ```
+//! use sordino_quantity::{bytes, duration, size, typed};
+//! assert_eq!(typed(duration("1.5s")?), "1s 500ms");
+//! assert_eq!(bytes(size("64K")?), "64.0 KiB");
+//! # Ok::<(), String>(())
+//! ```
+#![forbid(unsafe_code)]
 
-use crate::words::quoted;
 use std::time::Duration;
 
 /// Parses a duration such as `200us`, `1.5s` or `2min`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// The fault, with the way to write it.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let fraction = text.find(|c: char| !c.is_ascii_digit() && c != '.').map(|end| text.split_at(end));
     if let Some((number, unit)) = fraction.filter(|(number, _)| number.contains('.')) {
         let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
@@ -19,16 +31,16 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Parses the id of a process, such as `4711`.
-pub(crate) fn pid(text: &str) -> Result<i32, String> {
-    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
-        let name = quoted([text]);
-        format!("expected the id of a process, which 'pidof {name}' or 'sordino list' prints")
-    })
+/// Returns a duration exactly, in a form that [`duration`] reads: `1m 30s`.
+pub fn typed(time: Duration) -> String {
+    humantime::format_duration(time).to_string()
 }
 
 /// Parses a size such as `4096`, `64K`, `1M` or `2G`; units are powers of 1,024.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// The fault, with the way to write it.
+pub fn size(text: &str) -> Result<u64, String> {
     let bad = || format!("'{text}' is no size; write it as 64K, 1M or 2G");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -42,9 +54,19 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(bad)
 }
 
+/// Returns a size in the unit that fits: KiB, MiB or GiB.
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn durations_and_sizes_are_read_as_people_write_them() {
@@ -58,6 +80,25 @@ mod tests {
         );
         for bad in ["", "K", "-1", "1.5M", "1T", "99999999999G"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_size_has_the_unit_that_fits() {
+        let sizes = [0, 1024, 0x10_0000, 3 << 29].map(bytes);
+        assert_eq!(sizes, ["0.0 KiB", "1.0 KiB", "1.0 MiB", "1.50 GiB"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_duration_that_was_typed_is_read_as_it_is(nanos in 0..u64::MAX / 2) {
+            let time = Duration::from_nanos(nanos);
+            prop_assert_eq!(duration(&typed(time)), Ok(time));
+        }
+
+        #[test]
+        fn no_text_is_a_panic(text in "[0-9.µa-zA-Z -]{0,12}") {
+            let _ = (duration(&text), size(&text));
         }
     }
 }

@@ -1,10 +1,8 @@
 //! Disturbances that were planted, and the check that they are found as causes of their gaps.
 
-use crate::Failure;
-use crate::trace::Recording;
-use sordino_analyze::{Cause, Explanation};
+use sordino_analyze::{Cause, Explanation, Findings};
 use sordino_event::{ClassId, Classes, Event, Time, View};
-use sordino_timeline::Item;
+use sordino_report::headline;
 
 /// The kind of a planted disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +14,7 @@ enum Kind {
 
 /// A planted disturbance, and its times.
 #[derive(Debug)]
-pub(super) struct Planted {
+pub struct Planted {
     kind: Kind,
     /// The begins and ends of the disturbance, from its own tracepoints; empty without them. If a hypervisor takes the
     /// CPU meanwhile, that may hide the disturbance.
@@ -31,7 +29,7 @@ const MARKS: [(Kind, &str, &str); 3] = [
 ];
 
 impl Planted {
-    pub(super) fn name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self.kind {
             Kind::Hog => "a thread of priority 95, 3 ms, 3 times",
             Kind::Timers => "400 timers within 400 us, 3 times",
@@ -40,7 +38,7 @@ impl Planted {
     }
 
     /// Returns the reason why its gap can't be explained on this machine, if there is one.
-    pub(super) fn unmeasured(&self) -> Option<&'static str> {
+    fn unmeasured(&self) -> Option<&'static str> {
         let is_rt = || std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
         match self.kind {
             Kind::Timers if is_rt() => {
@@ -51,7 +49,7 @@ impl Planted {
     }
 
     /// Returns the longest gap in its times of which it is the main cause.
-    pub(super) fn found_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
+    fn found_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
         let is_its = |gap: &&Explanation| {
             let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part));
             main.is_some_and(|part| self.kind.is(&part.cause))
@@ -60,7 +58,7 @@ impl Planted {
     }
 
     /// Returns the longest gap in its times, of any cause.
-    pub(super) fn longest_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
+    fn longest_in<'a>(&self, gaps: &'a [Explanation]) -> Option<&'a Explanation> {
         self.gaps(gaps).max_by_key(|gap| gap.length)
     }
 
@@ -94,30 +92,68 @@ impl Kind {
     }
 }
 
-/// Finds the planted disturbances in a recording.
-pub(super) fn find(recording: &mut Recording) -> Result<Vec<Planted>, Failure> {
-    let ids = |classes: &Classes, name: &str| -> Vec<ClassId> {
-        classes.iter().filter(|(_, class)| class.name == name).map(|(id, _)| id).collect()
-    };
-    let marks =
-        MARKS.map(|(kind, begin, end)| (kind, ids(&recording.classes, begin), ids(&recording.classes, end)));
-    let mut windows = [const { Vec::new() }; MARKS.len()];
-    recording.pass(Some("looking for the planted disturbances"), |item| {
-        let Item::Event(moment) = item else { return Ok(true) };
-        let event = moment.event;
-        for ((kind, begins, ends), windows) in marks.iter().zip(&mut windows) {
+/// The search for planted disturbances among the events of a recording.
+#[derive(Debug)]
+pub struct PlantedFinder {
+    /// The classes of the events at the begin and at the end of each kind.
+    marks: [(Kind, Vec<ClassId>, Vec<ClassId>); 3],
+    windows: [Vec<(Time, Time)>; 3],
+}
+
+impl PlantedFinder {
+    /// Searches among events of these classes.
+    pub fn new(classes: &Classes) -> Self {
+        let ids = |name: &str| -> Vec<ClassId> {
+            classes.iter().filter(|(_, class)| class.name == name).map(|(id, _)| id).collect()
+        };
+        let marks = MARKS.map(|(kind, begin, end)| (kind, ids(begin), ids(end)));
+        Self { marks, windows: [const { Vec::new() }; MARKS.len()] }
+    }
+
+    /// Takes the next event of the recording.
+    pub fn take(&mut self, event: &Event) {
+        for ((kind, begins, ends), windows) in self.marks.iter().zip(&mut self.windows) {
             if begins.contains(&event.class) && has_word(event, kind.word()) {
                 windows.push((event.time, event.time));
             } else if ends.contains(&event.class) && has_word(event, kind.word()) {
                 windows.last_mut().into_iter().for_each(|(_, end)| *end = event.time);
             }
         }
-        Ok(true)
-    })?;
-    let planted = |((kind, ..), windows): ((Kind, _, _), _)| Planted { kind, windows };
-    Ok(MARKS.into_iter().zip(windows).map(planted).collect())
+    }
+
+    /// Returns the disturbances that were found.
+    pub fn finish(self) -> Vec<Planted> {
+        let planted = |((kind, ..), windows): ((Kind, _, _), _)| Planted { kind, windows };
+        MARKS.into_iter().zip(self.windows).map(planted).collect()
+    }
 }
 
 fn has_word(event: &Event, word: Option<&[u8]>) -> bool {
     word.is_none_or(|word| matches!(event.value(0), Some(View::Text(text)) if text == word))
+}
+
+/// The contents of a planted disturbance's time when records of it may be among the lost ones.
+const LOST: &str =
+    "no gap, as far as records are there; some are lost: run it again while nothing else uses the disk";
+
+/// Returns a line for each planted disturbance, and whether all were found.
+pub fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
+    let mut text = String::from("\nPlanted disturbances:\n");
+    let mut all_found = true;
+    let gaps = &findings.intervals[..];
+    for planted in planted {
+        let verdict = match (planted.unmeasured(), planted.found_in(gaps)) {
+            (Some(reason), _) => format!("not measured here: {reason}"),
+            (None, Some(gap)) => format!("found: {}", headline(gap)),
+            (None, None) => {
+                all_found = false;
+                // An interval with lost records in it is none of the gaps.
+                let nothing = if findings.lost.is_empty() { "nothing" } else { LOST };
+                let instead = planted.longest_in(gaps).map_or(nothing.to_owned(), headline);
+                format!("NOT FOUND as the cause of its gap; in its time: {instead}")
+            }
+        };
+        text += &format!("  {:<38} {verdict}\n", planted.name());
+    }
+    (text, all_found)
 }
