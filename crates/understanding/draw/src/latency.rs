@@ -35,7 +35,7 @@ pub fn latency(title: &str, lines: &[LatencyLine], limit_ns: Option<f64>) -> Str
     let x = Axis { low, high: longest * 1.03, is_logarithmic, begin: LEFT, end: WIDTH - RIGHT };
     let y = counts(most);
     let mut svg = opened(title);
-    grid(&x, &y, |mark| nanos(mark), samples, &mut svg);
+    grid(&x, &y, nanos, samples, &mut svg);
     for (index, line) in lines.iter().enumerate() {
         let class = index % COLORS;
         let _ = writeln!(
