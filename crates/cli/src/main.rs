@@ -1,12 +1,11 @@
 //! `sordino`: low-latency tracing for multicore real-time Linux.
 
 #[macro_use]
-mod terminal;
+extern crate sordino_terminal as terminal;
 
 mod arguments;
 mod commands;
 mod failure;
-mod names;
 mod output;
 mod privilege;
 mod progress;

@@ -66,8 +66,10 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/machine/undo/src/guard.rs", "a file of /proc"),
     ("crates/machine/undo/src/step.rs", "files of /proc, /sys and control groups"),
 ];
-/// Only file of the command line that writes to standard output and standard error.
-const TERMINAL: &str = "crates/cli/src/terminal.rs";
+/// Only file that writes to standard output and standard error.
+const TERMINAL: &str = "crates/terminal/src/lib.rs";
+/// Rooms of the command line, which write there through it.
+const COMMAND_LINE: &[&str] = &["crates/cli/src/", "crates/terminal/src/"];
 /// Nouns that sordino counts: `event::text::count` writes them behind a number, in the singular for one.
 const COUNTED: &[&str] = &[
     "chunks",
@@ -126,7 +128,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
         findings.extend(
             lines.map(|line| format!("{file} has '1 events': use event::text::count: {}", line.trim())),
         );
-        if file.starts_with("crates/cli/src/") && file != TERMINAL {
+        if COMMAND_LINE.iter().any(|room| file.starts_with(room)) && file != TERMINAL {
             let lines = code.lines().filter(|line| prints(line));
             findings.extend(lines.map(|line| format!("{file} prints past {TERMINAL}: {}", line.trim())));
         }

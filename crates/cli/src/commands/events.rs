@@ -4,14 +4,14 @@ mod wanted;
 
 use crate::Failure;
 use crate::commands::session;
-use crate::terminal::{Output, has_colors, is_terminal};
+use crate::terminal::{ListingOutput, has_colors, is_read, is_terminal};
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
 use sordino_live::hand_on_in;
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
 use sordino_timeline::Item;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -156,15 +156,6 @@ fn follow(name: &str, options: &Options, wanted: &Wanted) -> Result<ExitCode, Fa
     Ok(ExitCode::SUCCESS)
 }
 
-fn output(options: &Options) -> Output {
-    if options.json { Output::of_json() } else { Output::of_lines() }
-}
-
-/// Returns false if the reader closed the output, as `head` does, which is no failure.
-pub(crate) fn is_read(result: io::Result<()>) -> Result<bool, Failure> {
-    match result {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+fn output(options: &Options) -> ListingOutput {
+    if options.json { ListingOutput::of_json() } else { ListingOutput::of_lines() }
 }

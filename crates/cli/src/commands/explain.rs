@@ -4,7 +4,6 @@ use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::query::refused;
 use crate::failure::{NO, UNUSABLE};
-use crate::names::list;
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
 use crate::words::quoted;
@@ -13,6 +12,7 @@ use sordino_analyze::{
     Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
     LengthDistribution, Other, Point, Survey, SurveyBuilder, Why,
 };
+use sordino_collect::names::list;
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_lanes::{Lanes, Painter, Window};

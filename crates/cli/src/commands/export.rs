@@ -1,20 +1,19 @@
 //! The command `sordino export`.
 
-mod output;
-
 use crate::Failure;
 use crate::commands::events::{Selection, Sieve};
 use crate::failure::UNUSABLE;
+use crate::privilege::target;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
-use output::{Destination, Parts};
 use serde_json::json;
 use sordino_event::Domain;
 use sordino_event::text::{count, printable};
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
 };
+use sordino_handover::{ExportParts, ExportStream};
 use sordino_otf2::Otf2;
 use sordino_timeline::Item;
 use std::fs::File;
@@ -143,7 +142,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
     let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
     let mut exported = Exported::default();
-    let parts = |is_file| Parts::create(options.output.as_deref(), options.force, is_file);
+    let parts = |is_file| ExportParts::create(options.output.as_deref(), options.force, is_file);
     let written = match options.format.writer(&recording) {
         Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
         Writer::Directory(exporter) => {
@@ -170,7 +169,7 @@ fn to_file(
     exported: &mut Exported,
 ) -> Result<Option<(PathBuf, u64)>, Failure> {
     let is_text = options.format != Format::Perfetto;
-    let mut out = Destination::open(options.output.as_deref(), options.force, is_text)?;
+    let mut out = ExportStream::open(options.output.as_deref(), options.force, is_text)?;
     let mut bytes = 0;
     let wanted = |item: &Item<'_>| {
         let passes = sieve.passes(item);
@@ -181,9 +180,9 @@ fn to_file(
     };
     let is_read = convert(recording, &mut *exporter, wanted, |portion| {
         bytes += portion.len() as u64;
-        out.write(portion)
+        Ok(out.write(portion)?)
     })?;
-    let written = out.close()?;
+    let written = out.close(owner()?)?;
     if is_read {
         sieve.report();
     }
@@ -237,7 +236,7 @@ pub(crate) fn write_to(file: &mut File, format: Format, recording: &mut Recordin
 
 /// Writes a directory or a file in parts. Returns its path and bytes.
 fn to_parts(
-    mut out: Parts,
+    mut out: ExportParts,
     mut exporter: Box<dyn DirectoryExporter>,
     recording: &mut Recording,
     sieve: &mut Sieve,
@@ -265,18 +264,18 @@ fn to_parts(
     if left_out > 0 {
         message!("sordino: {} left out: this format has the kernel's alone", count(left_out, "event"));
     }
-    out.close()
+    Ok(out.close(owner()?)?)
 }
 
 /// Writes an archive of OTF2. Returns its path and bytes.
 fn to_otf2(
-    out: Parts,
+    out: ExportParts,
     recording: &mut Recording,
     sieve: &mut Sieve,
     exported: &mut Exported,
 ) -> Result<(PathBuf, u64), Failure> {
     let failed = |error: sordino_otf2::Error| match error {
-        sordino_otf2::Error::System(error) => out.failure(&error),
+        sordino_otf2::Error::System(error) => out.failure(&error).into(),
         other => Failure::new(UNUSABLE, Failure::text_of(&other)),
     };
     let begin = recording.span().0;
@@ -293,7 +292,12 @@ fn to_otf2(
     if left_out > 0 {
         message!("sordino: {} replaced by '...': there are too many", count(left_out, "text"));
     }
-    out.close()
+    Ok(out.close(owner()?)?)
+}
+
+/// Returns the user and the group of the user who called sudo, to whom the output belongs.
+fn owner() -> Result<Option<(u32, u32)>, Failure> {
+    Ok(target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())))
 }
 
 fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String {

@@ -3,12 +3,12 @@
 use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
-use crate::names::meant;
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
+use sordino_collect::names::meant;
 use sordino_event::{Nanos, Tid};
 use sordino_quantity::duration;
 use sordino_query::{

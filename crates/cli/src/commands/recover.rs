@@ -90,7 +90,7 @@ fn give(series: Option<&Path>, completed: &[(Summary, Directory)], reader: &Targ
 
 fn show(options: &Options, directory: &Directory, summary: &Summary) -> Result<(), Failure> {
     let text = if options.json { summary_json(directory, summary)? } else { report(directory, summary) };
-    answer(&text, options.json)
+    Ok(answer(&text, options.json)?)
 }
 
 /// Returns the recording that was named, or the newest in the current directory.

@@ -1,18 +1,15 @@
 //! The command `sordino watch`.
 
-mod beside;
-
 use crate::Failure;
 use crate::commands::events::condition;
 use crate::signals;
 use crate::terminal::{Input, Screen, answer, columns};
-use beside::{Beside, Made, Wanted, status};
 use clap::Args;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_filter::condition::Expression;
-use sordino_live::{Costs, GrowingRecording, Progress};
+use sordino_live::{Aside, Beside, Costs, GrowingRecording, Progress, WantedWait, status};
 use sordino_watch::{Action, Figures, Tally, WatchView, draw};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -228,7 +225,7 @@ impl Watched {
                 None => self.view.notice = "only a session can take a snapshot".to_owned(),
             },
             Action::Explain { tid, at_ns, length_ns } => {
-                let wanted = Wanted { tid, at_ns, length_ns, columns };
+                let wanted = WantedWait { tid, at_ns, length_ns, columns };
                 let directory = self.source.directory().map(ToOwned::to_owned);
                 self.beside = Some(Beside::explain(self.source.session().cloned(), directory, wanted));
                 self.view.notice = "explaining ...".to_owned();
@@ -256,14 +253,14 @@ impl Watched {
         }
     }
 
-    fn present(&mut self, made: Made) {
+    fn present(&mut self, made: Aside) {
         match made {
-            Made::Snapshot(directory) => self.view.notice = format!("written: {}", directory.display()),
-            Made::Explanation(text) => {
+            Aside::Snapshot(directory) => self.view.notice = format!("written: {}", directory.display()),
+            Aside::Explanation(text) => {
                 self.view.notice.clear();
                 self.view.show_text("Explanation", &text);
             }
-            Made::Failed(reason) => self.view.notice = reason,
+            Aside::Failed(reason) => self.view.notice = reason,
         }
     }
 }

@@ -45,6 +45,17 @@ pub enum HandoverError {
     /// There is no place for temporary files.
     #[error(transparent)]
     Temporary(#[from] sordino_guard::Error),
+    /// An output that is not to be written: it exists, or is of another kind.
+    #[error("{0}")]
+    Refused(String),
+    /// An output could not be written.
+    #[error("can't write {}: {source}{remedy}", path.display(), remedy = remedy(source))]
+    Unwritten {
+        /// Path of the output.
+        path: PathBuf,
+        /// The reason why it could not be written.
+        source: io::Error,
+    },
     /// The port of the loopback address has another owner.
     #[error(
         "port {0} of the loopback address is taken, perhaps by another 'sordino view': end that program ('ss -tlnp' lists them), \

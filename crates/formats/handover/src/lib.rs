@@ -1,4 +1,4 @@
-//! Recordings handed to viewers of others: Perfetto's page on the loopback address, and installed programs.
+//! Recordings handed to tools of others: exports to files, Perfetto's page on the loopback address, installed programs.
 //!
 //! A viewer that runs in a browser gets a trace by HTTP. Each program and each user of the machine can connect to the
 //! loopback address, and each page that the browser has open can send requests there. So every request needs the
@@ -13,6 +13,7 @@
 //! | `fetch` | a copy of Perfetto's page in the user's cache |
 //! | `browser` | the desktop's browser |
 //! | `program` | an installed program that shows a trace |
+//! | `output` | the output of an export: a file, a directory, standard output |
 //! | `error` | the errors of a handover |
 //!
 //! Everything here allocates and blocks; the answers run in threads of their own.
@@ -21,6 +22,7 @@
 mod browser;
 mod error;
 mod fetch;
+mod output;
 mod page;
 mod policy;
 mod program;
@@ -29,6 +31,7 @@ mod server;
 pub use browser::open_browser;
 pub use error::HandoverError;
 pub use fetch::{fetch_page, fetched_page};
+pub use output::{ExportParts, ExportStream};
 pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
 pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
 pub use program::show_in;

@@ -13,6 +13,9 @@ pub enum Error {
     /// The recorder replies with an error, or not at all.
     #[error(transparent)]
     Recorder(#[from] sordino_collect::Error),
+    /// The session's recorder refuses a request, or does not understand it.
+    #[error("{0}")]
+    Refused(String),
     /// A file of the session can't be used.
     #[error("the session's directory: {0}")]
     File(#[from] io::Error),

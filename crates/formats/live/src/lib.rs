@@ -5,16 +5,19 @@
 //! | `source` | the session or directory, and its stretches |
 //! | `session` | a session's pieces, shared among its readers |
 //! | `reader` | the events of a piece that are new |
+//! | `beside` | snapshots and explanations, made in a thread beside a reader |
 //! | `costs` | the CPU time of the recorder's threads and of this process |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
+mod beside;
 mod costs;
 mod error;
 mod reader;
 mod session;
 mod source;
 
+pub use beside::{Aside, Beside, WantedWait, status};
 pub use costs::Costs;
 pub use error::Error;
 pub use session::{LiveSession, hand_on_in};

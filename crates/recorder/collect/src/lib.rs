@@ -10,7 +10,7 @@
 //! | `directory`, `series`, `chunk` | the layout of a recording, numbered recordings, the one that is being written |
 //! | `summary`, `count`, `unanswered` | `recording.json`: counts of events, unrecorded hits |
 //! | `program` | one program: its rings, its tracepoints, its trace |
-//! | `shortfall`, `similar` | missing events and the reasons; suggestions for names |
+//! | `shortfall`, `similar`, `names` | missing events and the reasons; similar names, and suggestions for a reader |
 //! | `drain`, `output` | the thread that empties rings into files |
 //! | `history` | the kernel's events that a flight recorder keeps between snapshots |
 //! | `kernel`, `convert` | the kernel's tracer: its pages while recording, its trace afterwards |
@@ -34,6 +34,7 @@ mod error;
 pub mod history;
 pub mod kernel;
 pub mod missing;
+pub mod names;
 pub mod options;
 pub mod output;
 pub mod place;

@@ -147,7 +147,7 @@ fn a_waker_stays_throttled_during_others_short_turns() {
     assert_eq!(chain(true).0, 300);
 }
 
-/// Where a switch is missing, the waker may have had the CPU and have slept.
+/// If a switch is missing, the waker may have had the CPU and have slept.
 #[test]
 fn a_waker_that_may_have_slept_unseen_was_not_throttled() {
     let script = asleep(|script| {

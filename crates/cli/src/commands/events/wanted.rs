@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
-use crate::names::meant;
 use clap::Args;
+use sordino_collect::names::meant;
 use sordino_event::text::printable;
 use sordino_event::{Class, Classes};
 use sordino_filter::Invalid;

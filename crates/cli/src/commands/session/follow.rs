@@ -1,8 +1,9 @@
 //! The live reader of a session, `sordino events --follow`.
 
 use crate::Failure;
-use crate::commands::events::{Sieve, Wanted, is_read};
+use crate::commands::events::{Sieve, Wanted};
 use crate::failure::UNUSABLE;
+use crate::terminal::is_read;
 use crate::trace::{Recording, describes_state};
 use sordino_collect::{Directory, Summary};
 use sordino_ctf::read::Stream;

@@ -22,7 +22,7 @@ pub(crate) const RUNNABLE: i64 = 0x100;
 pub(crate) const SLEEPING: i64 = 1;
 pub(crate) const WAITING: i64 = 2;
 
-/// A field's value.
+/// The value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum V {
     I(i64),

@@ -1,6 +1,6 @@
 //! Suggestions for a name that does not exist.
 
-use sordino_collect::similar;
+use crate::similar;
 use sordino_event::text::printable;
 
 /// Most names that a message lists.
@@ -8,12 +8,12 @@ const SHOWN: usize = 12;
 
 /// Returns a suggestion for a name that is not among `names`: the nearest of them, or else the first of all; `None` if
 /// there is none.
-pub(crate) fn meant<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn meant<'a>(unknown: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names = each_once(names);
-    let mut near = similar(wanted, names.iter().copied());
+    let mut near = similar(unknown, names.iter().copied());
     if near.is_empty() {
         let bare =
-            |name: &&&str| name.split_once(':').is_some_and(|(_, bare)| !similar(wanted, [bare]).is_empty());
+            |name: &&&str| name.split_once(':').is_some_and(|(_, bare)| !similar(unknown, [bare]).is_empty());
         near = names.iter().filter(bare).copied().collect();
     }
     match (near.is_empty(), names.is_empty()) {
@@ -31,7 +31,7 @@ fn each_once<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// Returns the first names, and the number of the others.
-pub(crate) fn list(names: &[&str]) -> String {
+pub fn list(names: &[&str]) -> String {
     let shown: Vec<_> = names.iter().take(SHOWN).map(|name| printable(name)).collect();
     let more = names.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -9,25 +9,30 @@
 //! | what | goes through | lines that are too long |
 //! |---|---|---|
 //! | a report for a person | [`show`], [`show_as_message`] | are broken between words |
-//! | events, one a line | [`Output`] | the same, on a terminal only |
+//! | events, one a line | [`ListingOutput`] | the same, on a terminal only |
 //! | JSON | [`print`] | stay |
-//! | an error, a remark | [`message!`], [`Failure`] | stay, so that commands in them can be copied |
+//! | an error, a remark | [`message!`] | stay, so that commands in them can be copied |
 //! | the cells of a view | [`Screen`], which has no text of its own | are cut by the view |
+//!
+//! | module | contents |
+//! |---|---|
+//! | `means` | the colours, characters and columns that an output can show |
+//! | `screen` | the whole terminal, for a view |
+#![forbid(unsafe_code)]
 
 mod means;
 mod screen;
 
-pub(crate) use means::{choose_color, is_utf8};
-pub(crate) use screen::{Input, Screen};
+pub use means::{choose_color, is_utf8};
+pub use screen::{Input, Screen};
 
-use crate::Failure;
 use sordino_event::text::{is_printable, printable};
 use sordino_report::{COLORS, TIE, fit, fold};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 
-/// Size of [`Output`]'s buffer, in bytes.
+/// Size of [`ListingOutput`]'s buffer, in bytes.
 const BUFFER: usize = 1 << 18;
 /// Indentation of an event's continued lines, in columns.
 const HANG: usize = 4;
@@ -37,47 +42,48 @@ const USUAL_COLUMNS: usize = 80;
 const IN_ASCII: [(char, char); 1] = [('\u{2026}', '~')];
 
 /// Writes a line to standard error, formatted as by `format!`; newlines in it are escaped.
+#[macro_export]
 macro_rules! message {
-    ($($argument:tt)*) => { $crate::terminal::message(&format!($($argument)*)) };
+    ($($argument:tt)*) => { $crate::message(&format!($($argument)*)) };
 }
 
 /// Writes one line to standard error; the function behind [`message!`].
-pub(crate) fn message(line: &str) {
+pub fn message(line: &str) {
     messages(&format!("{}\n", printable(line)));
 }
 
 /// Writes a remark of sordino's own to standard error: one line, which its name begins.
-pub(crate) fn remark(text: &str) {
+pub fn remark(text: &str) {
     message(&format!("sordino: {text}"));
 }
 
 /// Writes whole lines to standard error. If that is closed, they are lost, without a failure.
-pub(crate) fn messages(lines: &str) {
+pub fn messages(lines: &str) {
     let _ = io::stderr().lock().write_all(&harmless(lines.as_bytes(), false, is_utf8()));
 }
 
 /// Writes a report to standard error as [`show`] does.
-pub(crate) fn show_as_message(text: &str) {
+pub fn show_as_message(text: &str) {
     messages(&fitted(text, means::columns(&io::stderr()), is_utf8()));
 }
 
 /// Writes to standard output. A reader that has closed it, as `head` does, is no failure.
-pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
+pub fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     put(&harmless(text.as_ref(), false, is_utf8()))
 }
 
 /// Writes a report to standard output: its lines fit the terminal, and may have sordino's own colours.
-pub(crate) fn show(text: &str) -> Result<(), Failure> {
+pub fn show(text: &str) -> io::Result<()> {
     put(&harmless(fitted(text, columns(), is_utf8()).as_bytes(), has_colors(), is_utf8()))
 }
 
 /// Writes a command's answer to standard output: JSON, which [`print`]s, or a report, which [`show`]s.
-pub(crate) fn answer(text: &str, is_json: bool) -> Result<(), Failure> {
+pub fn answer(text: &str, is_json: bool) -> io::Result<()> {
     if is_json { print(text) } else { show(text) }
 }
 
 /// Writes clap's help or errors to the stream that each belongs to.
-pub(crate) fn show_usage(usage: &clap::Error) {
+pub fn show_usage(usage: &clap::Error) {
     let text = usage.render();
     let shown = |has_colors: bool| {
         let text = if has_colors { text.ansi().to_string() } else { text.to_string() };
@@ -90,9 +96,9 @@ pub(crate) fn show_usage(usage: &clap::Error) {
     };
 }
 
-fn put(bytes: &[u8]) -> Result<(), Failure> {
+fn put(bytes: &[u8]) -> io::Result<()> {
     match io::stdout().lock().write_all(bytes) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
 }
@@ -103,32 +109,32 @@ fn cells() -> io::Stdout {
 }
 
 /// Returns true if standard output is a terminal.
-pub(crate) fn is_terminal() -> bool {
+pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
 /// Returns true if standard error is a terminal.
-pub(crate) fn has_terminal_for_errors() -> bool {
+pub fn has_terminal_for_errors() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Returns true if standard output may have colours.
-pub(crate) fn has_colors() -> bool {
+pub fn has_colors() -> bool {
     means::has_colors(&io::stdout())
 }
 
 /// Returns the columns of standard output; `None` if they are not known, and lines may have any length.
-pub(crate) fn columns() -> Option<usize> {
+pub fn columns() -> Option<usize> {
     means::columns(&io::stdout())
 }
 
 /// Returns the columns for output whose lines must be broken.
-pub(crate) fn layout_columns() -> usize {
+pub fn layout_columns() -> usize {
     columns().unwrap_or(USUAL_COLUMNS)
 }
 
 /// Buffered standard output. Each write must have whole characters and, of events, whole lines.
-pub(crate) struct Output {
+pub struct ListingOutput {
     out: BufWriter<StdoutLock<'static>>,
     has_colors: bool,
     is_utf8: bool,
@@ -138,25 +144,25 @@ pub(crate) struct Output {
     columns: Option<usize>,
 }
 
-impl Output {
+impl ListingOutput {
     /// An output for events, one in each line; on a terminal, a long line continues in the next.
-    pub(crate) fn of_lines() -> Self {
+    pub fn of_lines() -> Self {
         Self { columns: columns().filter(|_| is_terminal()), has_colors: has_colors(), ..Self::of_json() }
     }
 
     /// An output for JSON, whose lines are not broken.
-    pub(crate) fn of_json() -> Self {
+    pub fn of_json() -> Self {
         let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
         Self { out, has_colors: false, is_utf8: is_utf8(), is_binary: false, columns: None }
     }
 
     /// An output for bytes that are no text; `None` if they would reach a terminal.
-    pub(crate) fn of_bytes() -> Option<Self> {
+    pub fn of_bytes() -> Option<Self> {
         (!is_terminal()).then(|| Self { is_binary: true, ..Self::of_json() })
     }
 }
 
-impl Write for Output {
+impl Write for ListingOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_binary {
             self.out.write_all(bytes)?;
@@ -176,6 +182,18 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// Returns false if the reader closed the output, as `head` does, which is no failure.
+///
+/// # Errors
+/// Any other error of writing.
+pub fn is_read(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -251,7 +269,7 @@ mod tests {
         let text = std::str::from_utf8(&shown).unwrap();
         assert!(text.chars().all(|c| matches!(c, '\n' | '\t') || is_printable(c)), "{text}");
         assert_eq!(
-            super::harmless("\u{9b}2J\x1b]0;x\x07".as_bytes(), true, true).as_ref(),
+            harmless("\u{9b}2J\x1b]0;x\x07".as_bytes(), true, true).as_ref(),
             br"\u009b2J\u001b]0;x\u0007"
         );
     }

@@ -2,8 +2,6 @@
 //! a panic prints its message.
 
 use super::{cells, has_colors, is_terminal, is_utf8};
-use crate::Failure;
-use crate::failure::UNUSABLE;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
@@ -27,13 +25,13 @@ use std::time::Duration;
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while a view has it.
-pub(crate) struct Screen {
+pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 /// An input of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Input {
+pub enum Input {
     /// A key of the view.
     Key(PressedKey),
     /// Ctrl-C, a signal that ends the process, or a terminal that is gone.
@@ -45,7 +43,7 @@ impl Screen {
     ///
     /// # Errors
     /// Standard input or output is no terminal, or one that can't be drawn on; `instead` is the remedy.
-    pub(crate) fn open(instead: &str) -> Result<Self, Failure> {
+    pub fn open(instead: &str) -> io::Result<Self> {
         let is_dumb = env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
         let reason = match (is_terminal() && io::stdin().is_terminal(), is_dumb) {
             (true, false) => None,
@@ -53,7 +51,7 @@ impl Screen {
             (false, _) => Some("standard input or output is no terminal"),
         };
         if let Some(reason) = reason {
-            return Err(Failure::new(UNUSABLE, format!("{reason}: {instead}")));
+            return Err(io::Error::other(format!("{reason}: {instead}")));
         }
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -69,18 +67,18 @@ impl Screen {
             Ok(terminal) => Ok(Self { terminal }),
             Err(error) => {
                 restore();
-                Err(error.into())
+                Err(error)
             }
         }
     }
 
     /// Returns the means of the terminal.
-    pub(crate) fn support() -> TerminalSupport {
+    pub fn support() -> TerminalSupport {
         TerminalSupport { has_colors: has_colors(), is_utf8: is_utf8() }
     }
 
     /// Draws what `write` writes into the cells of the whole terminal, whatever its size is now.
-    pub(crate) fn draw(&mut self, write: impl FnOnce(Rect, &mut Buffer)) -> Result<(), Failure> {
+    pub fn draw(&mut self, write: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
         self.terminal.draw(|frame| {
             let area = frame.area();
             write(area, frame.buffer_mut());
@@ -89,7 +87,7 @@ impl Screen {
     }
 
     /// Waits for an input, until `stop` is readable, or for so long; returns early if the terminal's size changes.
-    pub(crate) fn wait(&self, stop: BorrowedFd<'_>, longest: Duration) -> Result<Vec<Input>, Failure> {
+    pub fn wait(&self, stop: BorrowedFd<'_>, longest: Duration) -> io::Result<Vec<Input>> {
         let input = stdin();
         let mut inputs = Vec::new();
         // Keys that arrived together are read at once, before the descriptor is waited for.

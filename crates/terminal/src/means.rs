@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
 /// Sets the value of `--color`, once.
-pub(crate) fn choose_color(choice: ColorChoice) {
+pub fn choose_color(choice: ColorChoice) {
     let _ = CHOICE.set(choice);
 }
 
@@ -33,7 +33,7 @@ fn is_set(variable: &str) -> bool {
 }
 
 /// Returns true if output may have characters outside ASCII.
-pub(crate) fn is_utf8() -> bool {
+pub fn is_utf8() -> bool {
     is_utf8_locale(["LC_ALL", "LC_CTYPE", "LANG"].map(|name| env::var(name).unwrap_or_default()))
 }
 

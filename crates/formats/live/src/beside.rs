@@ -1,8 +1,7 @@
-//! Snapshots and explanations, which take their time, made in a thread beside the view.
+//! Snapshots and explanations, which take their time, made in a thread beside a reader.
 
-use crate::Failure;
+use crate::{Error, LiveSession};
 use sordino_collect::{Directory, Summary};
-use sordino_live::LiveSession;
 use sordino_session::{Reply, Request, Status};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +10,9 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 /// Time around a wait that is explained with it, in nanoseconds: the wake-up and the switch have to be in it.
 const AROUND: i64 = 1_000_000;
 
-/// The result of something that was made beside the view.
-pub(super) enum Made {
+/// The result of something that was made beside a reader.
+#[derive(Debug)]
+pub enum Aside {
     /// The directory of a snapshot, or of a completed chunk.
     Snapshot(PathBuf),
     /// An explanation, or the reason why there is none.
@@ -22,26 +22,27 @@ pub(super) enum Made {
 }
 
 /// A wait to be explained.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted {
+#[derive(Clone, Copy, Debug)]
+pub struct WantedWait {
     /// The id of the thread.
-    pub(super) tid: i32,
+    pub tid: i32,
     /// The time of the wake-up.
-    pub(super) at_ns: i64,
+    pub at_ns: i64,
     /// The length of the wait.
-    pub(super) length_ns: i64,
+    pub length_ns: i64,
     /// The columns of the text.
-    pub(super) columns: u16,
+    pub columns: u16,
 }
 
-/// Work that goes on beside the view.
-pub(super) struct Beside(Receiver<Made>);
+/// Work that goes on beside a reader, in a thread of its own.
+#[derive(Debug)]
+pub struct Beside(Receiver<Aside>);
 
 impl Beside {
-    fn start(work: impl FnOnce() -> Result<Made, Failure> + Send + 'static) -> Self {
+    fn start(work: impl FnOnce() -> Result<Aside, Error> + Send + 'static) -> Self {
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            let made = work().unwrap_or_else(|failure| Made::Failed(failure.text().to_owned()));
+            let made = work().unwrap_or_else(|error| Aside::Failed(error.to_string()));
             // The view may have ended.
             let _ = sender.send(made);
         });
@@ -49,13 +50,13 @@ impl Beside {
     }
 
     /// Takes a snapshot of a flight recorder, or completes the chunk of a session that writes to disk.
-    pub(super) fn snapshot(session: LiveSession) -> Self {
-        Self::start(move || Ok(Made::Snapshot(take(&session)?)))
+    pub fn snapshot(session: LiveSession) -> Self {
+        Self::start(move || Ok(Aside::Snapshot(take(&session)?)))
     }
 
     /// Explains a wait that a recording has: the given one, or a recording of the session, which makes one if the wait
     /// is in none.
-    pub(super) fn explain(session: Option<LiveSession>, directory: Option<PathBuf>, wanted: Wanted) -> Self {
+    pub fn explain(session: Option<LiveSession>, directory: Option<PathBuf>, wanted: WantedWait) -> Self {
         Self::start(move || {
             let directory = match (session, directory) {
                 (Some(session), _) => match holding(&session, wanted.at_ns)? {
@@ -69,32 +70,34 @@ impl Beside {
     }
 
     /// Returns the result once it is there.
-    pub(super) fn made(&self) -> Option<Made> {
+    pub fn made(&self) -> Option<Aside> {
         match self.0.try_recv() {
             Ok(made) => Some(made),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Made::Failed("it ended early".to_owned())),
+            Err(TryRecvError::Disconnected) => Some(Aside::Failed("it ended early".to_owned())),
         }
     }
 }
 
 /// Returns the status of a session, if its recorder replies.
-pub(super) fn status(session: &LiveSession) -> Result<Box<Status>, Failure> {
+///
+/// # Errors
+/// The recorder does not reply, or refuses.
+pub fn status(session: &LiveSession) -> Result<Box<Status>, Error> {
     match session.ask(&Request::Status)? {
         Reply::Status(status) => Ok(status),
         other => Err(unexpected(&other)),
     }
 }
 
-fn unexpected(reply: &Reply) -> Failure {
-    let text = match reply {
+fn unexpected(reply: &Reply) -> Error {
+    Error::Refused(match reply {
         Reply::Refused { reason } => reason.clone(),
         other => format!("the session's recorder is another version of sordino: it replied {other:?}"),
-    };
-    Failure::new(crate::failure::UNUSABLE, text)
+    })
 }
 
-fn take(session: &LiveSession) -> Result<PathBuf, Failure> {
+fn take(session: &LiveSession) -> Result<PathBuf, Error> {
     let request = match status(session)?.overwrite {
         true => Request::Snapshot { last_ns: None, why: "asked for by sordino watch".to_owned() },
         false => Request::Rotate,
@@ -106,7 +109,7 @@ fn take(session: &LiveSession) -> Result<PathBuf, Failure> {
 }
 
 /// Returns the finished recording of a session that reaches over this time, if there is one.
-fn holding(session: &LiveSession, at_ns: i64) -> Result<Option<PathBuf>, Failure> {
+fn holding(session: &LiveSession, at_ns: i64) -> Result<Option<PathBuf>, Error> {
     let recordings = status(session)?.recordings;
     let holds = |path: &Path| {
         let summary = Directory::open(path).and_then(|directory| Summary::read(&directory));
@@ -120,8 +123,8 @@ fn holding(session: &LiveSession, at_ns: i64) -> Result<Option<PathBuf>, Failure
 }
 
 /// Has `sordino explain` explain a wait.
-fn explain(directory: &Path, wanted: Wanted) -> Result<Made, Failure> {
-    let Wanted { tid, at_ns, length_ns, columns } = wanted;
+fn explain(directory: &Path, wanted: WantedWait) -> Result<Aside, Error> {
+    let WantedWait { tid, at_ns, length_ns, columns } = wanted;
     let seconds = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
     let (from, to) = (seconds(at_ns - AROUND), seconds(at_ns + length_ns + AROUND));
     let mut command = Command::new("/proc/self/exe");
@@ -129,5 +132,5 @@ fn explain(directory: &Path, wanted: Wanted) -> Result<Made, Failure> {
     command.args(["--top", "1", "--from", &from, "--to", &to]).env("COLUMNS", columns.to_string());
     let output = command.stdin(std::process::Stdio::null()).output()?;
     let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    Ok(Made::Explanation(String::from_utf8_lossy(&text).into_owned()))
+    Ok(Aside::Explanation(String::from_utf8_lossy(&text).into_owned()))
 }
