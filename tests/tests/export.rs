@@ -52,6 +52,15 @@ fn runs(events: &[Value]) -> BTreeMap<i64, (i64, i64)> {
 
 /// The same for the runs whose begin and end have threads that fit.
 fn runs_between(events: &[Value], fits: fn(i64, i64) -> bool) -> BTreeMap<i64, (i64, i64)> {
+    runs_until(events, i64::MAX, fits)
+}
+
+fn last_time(events: &[Value]) -> i64 {
+    events.iter().filter_map(|event| event["time_ns"].as_i64()).max().unwrap()
+}
+
+/// The same, of runs that end before a time.
+fn runs_until(events: &[Value], until: i64, fits: fn(i64, i64) -> bool) -> BTreeMap<i64, (i64, i64)> {
     let mut running = BTreeMap::new();
     let mut runs: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for event in events.iter().filter(|event| event["name"] == "sched_switch") {
@@ -59,7 +68,7 @@ fn runs_between(events: &[Value], fits: fn(i64, i64) -> bool) -> BTreeMap<i64, (
         let (prev, next) = (number(&event["fields"]["prev_tid"]), number(&event["fields"]["next_tid"]));
         let time = number(&event["time_ns"]);
         let before = running.insert(number(&event["cpu"]), (next, time));
-        if let Some((tid, begin)) = before.filter(|(tid, _)| fits(*tid, prev)) {
+        if let Some((tid, begin)) = before.filter(|(tid, _)| time < until && fits(*tid, prev)) {
             let (count, sum) = runs.entry(tid).or_default();
             (*count, *sum) = (*count + 1, *sum + time - begin);
         }
@@ -224,14 +233,14 @@ fn paje_has_the_same_events_run_times_and_wake_ups() {
     let nanos = |text: &str| text.replace('.', "").parse::<i64>().unwrap();
     let end = of("Container").map(|row| row[4].parse::<f64>().unwrap()).fold(0.0, f64::max);
     let mut theirs: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-    // A run that the end of the recording cuts is a state there, and none of ours.
+    // A run that the end of the recording cuts ends there, as one does that ends with the last event: neither counts.
     for row in of("State").filter(|row| row[2] == "Runs" && row[4].parse::<f64>().unwrap() < end - 1e-6) {
         let tid = row[7].rsplit('/').next().unwrap().parse().unwrap_or(0);
         let (count, sum) = theirs.entry(tid).or_default();
         (*count, *sum) = (*count + 1, *sum + nanos(&row[5]));
     }
     // A state lasts until the next switch, whoever leaves then.
-    let ours = runs_between(&events, |_, _| true);
+    let ours = runs_until(&events, last_time(&events) - 1000, |_, _| true);
     assert!(theirs.keys().eq(ours.keys()), "{theirs:?} {ours:?}");
     for (tid, (count, sum)) in theirs {
         // pj_dump computes with floating-point numbers.
@@ -389,13 +398,13 @@ fn otf2_has_the_same_events_and_run_times() {
     let handlers = |name: &String| name.starts_with("softirq ") || name.starts_with("irq ");
     records.retain(|name, _| !handlers(name) && !VECTORS.contains(&name.as_str()));
     assert_eq!(records, count_by_name(events.iter()));
-    // A run that the end of the recording cuts ends there, and is none of ours.
+    // A run that the end of the recording cuts ends there, as one does that ends with the last event: neither counts.
     let mut sums: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for (tid, begin, end) in theirs.into_iter().filter(|(.., end)| *end < last) {
         let (count, sum) = sums.entry(tid).or_default();
         (*count, *sum) = (*count + 1, *sum + end - begin);
     }
-    let mut ours = runs_between(&events, |_, _| true);
+    let mut ours = runs_until(&events, last_time(&events), |_, _| true);
     ours.remove(&0);
     assert_eq!(sums, ours);
 }

@@ -218,6 +218,29 @@ pub(crate) fn tables_of(
     Ok(queries.into_iter().map(Query::finish).collect())
 }
 
+/// Returns tables for a page, with their titles: wake-up latencies and interrupts, as far as they are recorded.
+pub(crate) fn tables_of_page(
+    recording: &mut Recording,
+) -> Result<Vec<(&'static str, StatisticsTable)>, Failure> {
+    let recorded = recording.super_trace().recorded();
+    let all: [(_, _, &[Per]); 2] = [
+        ("Wake-up latencies by thread", Measure::Latency, &[Per::Thread]),
+        ("Interrupts by CPU", Measure::Irqs, &[Per::Irq, Per::Cpu]),
+    ];
+    let (mut titles, mut queries) = (Vec::new(), Vec::new());
+    for (title, measure, pers) in all {
+        if measure.missing(recorded).iter().all(|missing| !missing.is_needed) {
+            let query = Query::new(&recording.classes, recorded, measure, pers);
+            queries.push(query.map_err(|error| refused(&error, recording))?.since(recording.begin()));
+            titles.push(title);
+        }
+    }
+    if !queries.is_empty() {
+        pass(recording, &mut queries, None)?;
+    }
+    Ok(titles.into_iter().zip(queries.into_iter().map(Query::finish)).collect())
+}
+
 /// The measures by which recordings are compared.
 const USUAL: [&str; 4] = ["latency", "syscalls", "irqs", "softirqs"];
 

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::explain::{Explained, Extent, Intervals};
+use crate::commands::query::tables_of_page;
 use crate::output::Output;
 use crate::terminal::show;
 use crate::trace::Recording;
@@ -12,10 +13,13 @@ use sordino_collect::{Directory, Summary};
 use sordino_draw::{ReportPage, page};
 use sordino_event::Nanos;
 use sordino_event::text::printable;
-use sordino_report::{FindingsFormat, FindingsText};
+use sordino_query::StatisticsTable;
+use sordino_report::{FindingsFormat, FindingsText, TableFormat, TimeFormat, write_statistics};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Rows of a table on the page.
+const ROWS: usize = 15;
 /// Columns of the page's preformatted text.
 const COLUMNS: usize = 110;
 
@@ -47,15 +51,34 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let top = options.top as usize;
     let wanted = Wanted { longest: top, ..Wanted::default() };
     let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;
-    let (html, summary) = written(&recording, &explained);
+    let tables = texts(&tables_of_page(&mut recording)?, Times::Clock.format(recording.span().0))?;
+    let (html, summary) = written(&recording, &explained, &tables);
     output.into_iter().try_for_each(|mut output| output.write(&html))?;
     show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
     recording.close()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the page, and the summary of its findings.
-pub(crate) fn written(recording: &Recording, explained: &Explained) -> (String, String) {
+/// Returns the tables as text, with their titles.
+fn texts(
+    tables: &[(&'static str, StatisticsTable)],
+    time: TimeFormat,
+) -> Result<Vec<(&'static str, String)>, Failure> {
+    let format = TableFormat { time, top: ROWS, brief: false, histogram: false, width: COLUMNS };
+    let text = |(title, table): &(&'static str, _)| {
+        let mut text = Vec::new();
+        write_statistics(table, format, &mut text)?;
+        Ok((*title, String::from_utf8_lossy(&text).into_owned()))
+    };
+    tables.iter().map(text).collect()
+}
+
+/// Returns the page with these tables, and the summary of its findings.
+pub(crate) fn written(
+    recording: &Recording,
+    explained: &Explained,
+    tables: &[(&str, String)],
+) -> (String, String) {
     let begin = recording.span().0;
     let format = FindingsFormat { time: Times::Clock.format(begin), color: false, width: COLUMNS };
     let text = FindingsText::of(&explained.findings, format);
@@ -66,6 +89,7 @@ pub(crate) fn written(recording: &Recording, explained: &Explained) -> (String, 
         distribution: &explained.distribution,
         lanes: &explained.lanes,
         begin,
+        tables,
         facts: &facts(recording),
     });
     (html, text.summary)

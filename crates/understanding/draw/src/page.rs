@@ -31,6 +31,8 @@ pub struct ReportPage<'a> {
     pub lanes: &'a [Lanes],
     /// The time of the recording's first event.
     pub begin: Time,
+    /// Tables of the whole recording as text, by title.
+    pub tables: &'a [(&'a str, String)],
     /// Facts about the recording and its machine, by name.
     pub facts: &'a [(String, String)],
 }
@@ -77,6 +79,9 @@ pub fn page(page: &ReportPage<'_>) -> String {
     lengths(page, &mut html);
     peaks(page, &mut html);
     section("Causes, ranked", &page.text.ranking, &mut html);
+    for (title, table) in page.tables {
+        section(title, table, &mut html);
+    }
     section("What is missing", &page.text.gaps, &mut html);
     facts(page, &mut html);
     let _ = write!(html, "<script>\n{SCRIPT}</script>\n</body></html>\n");
