@@ -6,8 +6,9 @@ use crate::failure::{NO, UNUSABLE};
 use crate::terminal::{answer, layout_columns, print, show};
 use clap::Args;
 use sordino_check::{compare, read_report};
-use sordino_query::TableComparison;
+use sordino_query::{StatisticsTable, TableComparison};
 use sordino_report::{write_comparison, write_comparison_json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -73,6 +74,15 @@ fn recordings(before: &Path, after: &Path, options: &Options) -> Result<ExitCode
         tables.push(query::tables_of(path, &options.measure, &options.selection)?);
     }
     let (after, before) = (tables.pop().unwrap_or_default(), tables.pop().unwrap_or_default());
+    if let Some(table) = before.iter().chain(&after).find(|table| !table.has_lengths) {
+        let text = format!("{} has no lengths to compare: see 'sordino query'", table.measure);
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    let measures =
+        |tables: &[StatisticsTable]| tables.iter().map(|table| table.measure).collect::<BTreeSet<_>>();
+    for measure in measures(&before).symmetric_difference(&measures(&after)) {
+        message!("sordino: {measure} is recorded in one of the two only, and is not compared");
+    }
     let pairs = before.into_iter().filter_map(|first| {
         let second = after.iter().find(|second| second.measure == first.measure)?.clone();
         Some(TableComparison::of(first, second))

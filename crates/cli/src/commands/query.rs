@@ -205,9 +205,14 @@ pub(crate) fn tables_of(
         let measure = selection.measure(&mut recording, name)?;
         let is_there = measure.missing(recorded).iter().all(|missing| !missing.is_needed);
         if is_there || !names.is_empty() {
-            let by_name = |per| if per == Per::Thread { Per::Comm } else { per };
+            // Ids and addresses are others in another recording.
+            let by_name = |per| match per {
+                Per::Thread => Some(Per::Comm),
+                Per::Holder | Per::Address | Per::Link => None,
+                other => Some(other),
+            };
             let per = match selection.per.is_empty() {
-                true => measure.usual_keys().into_iter().map(by_name).collect(),
+                true => measure.usual_keys().into_iter().filter_map(by_name).collect(),
                 false => selection.per.clone(),
             };
             queries.push(query(&recording, measure, &per, condition.as_ref(), None)?);

@@ -1,8 +1,8 @@
 //! Two recordings side by side: the differences of a measure, and which of them are more than noise.
 
-use crate::durations::DurationStatistics;
+use crate::durations::{DurationStatistics, Durations};
 use crate::rank::{RankTest, rank_test};
-use crate::table::{StatisticsRow, StatisticsTable};
+use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,30 @@ pub struct TableComparison {
     pub keys: Vec<String>,
     /// The rows, those with a certain difference first, then by their total in both.
     pub rows: Vec<ComparedRow>,
+    /// What the first recording and the second do not know.
+    pub unknown: [UnknownSpans; 2],
+}
+
+/// The parts of a recording that a comparison does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnknownSpans {
+    /// The number of lost records, as far as it is known.
+    pub lost: u64,
+    /// The spans whose length is not known.
+    pub apart: Apart,
+    /// The spans that found no row.
+    pub crowded: u64,
+}
+
+impl UnknownSpans {
+    fn of(table: &StatisticsTable) -> Self {
+        Self { lost: table.lost, apart: table.apart, crowded: table.crowded }
+    }
+
+    /// Returns true if a difference may be due to what is not known.
+    pub fn is_any(&self) -> bool {
+        self.lost > 0 || self.apart.broken > 0 || self.crowded > 0
+    }
 }
 
 /// A row in two recordings.
@@ -63,6 +87,7 @@ impl TableComparison {
     /// Compares the tables of one measure and the same keys.
     pub fn of(before: StatisticsTable, after: StatisticsTable) -> Self {
         let mut rows: BTreeMap<Vec<Arc<str>>, [Option<StatisticsRow>; 2]> = BTreeMap::new();
+        let unknown = [&before, &after].map(UnknownSpans::of);
         let (measure, keys) = (before.measure, before.keys);
         for (side, table) in [before.rows, after.rows].into_iter().enumerate() {
             for row in table {
@@ -80,7 +105,7 @@ impl TableComparison {
             both.fold(0_i64, |sum, statistics| sum.saturating_add(statistics.total.0))
         };
         rows.sort_by_key(|row| (row.difference, std::cmp::Reverse(total(row))));
-        Self { measure, keys, rows }
+        Self { measure, keys, rows, unknown }
     }
 
     /// Returns true if the spans of some row are longer in the second recording, by more than noise.
@@ -95,8 +120,10 @@ fn compared(
     after: Option<StatisticsRow>,
     level: f64,
 ) -> ComparedRow {
-    let values = |row: &StatisticsRow| row.distribution.values();
-    let test = before.as_ref().zip(after.as_ref()).map(|(a, b)| rank_test(&values(a), &values(b)));
+    let test = before.as_ref().zip(after.as_ref()).map(|(before, after)| {
+        let [before, after] = Durations::values_of_both(&before.distribution, &after.distribution);
+        rank_test(&before, &after)
+    });
     let count = |row: &Option<StatisticsRow>| row.as_ref().map(|row| row.summary.count);
     let difference = match (count(&before), count(&after), test) {
         (None, ..) => Difference::OnlyAfter,
@@ -113,8 +140,6 @@ fn compared(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durations::Durations;
-    use crate::table::Apart;
     use sordino_event::{Nanos, Time};
 
     fn table(rows: &[(&str, &[i64])]) -> StatisticsTable {
@@ -138,6 +163,24 @@ mod tests {
             crowded: 0,
             lost: 0,
         }
+    }
+
+    /// Many values are kept roughly, few exactly: the same loop is the same in both.
+    #[test]
+    fn a_short_and_a_long_recording_of_one_loop_differ_by_noise() {
+        let few: Vec<i64> = (0..400).map(|at| 1_000_000 + at % 1000).collect();
+        let many: Vec<i64> = (0..1000).map(|at| 1_000_000 + at).collect();
+        for (before, after) in [(&few, &many), (&many, &few)] {
+            let compared = TableComparison::of(table(&[("a", before)]), table(&[("a", after)]));
+            assert_eq!(compared.rows[0].difference, Difference::Noise, "{:?}", compared.rows[0].test);
+        }
+    }
+
+    #[test]
+    fn losses_of_both_sides_are_kept() {
+        let lossy = StatisticsTable { lost: 3, crowded: 1, ..table(&[("a", &[1])]) };
+        let compared = TableComparison::of(table(&[("a", &[1])]), lossy);
+        assert!(!compared.unknown[0].is_any() && compared.unknown[1].is_any());
     }
 
     #[test]

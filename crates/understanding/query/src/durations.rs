@@ -166,18 +166,28 @@ impl Durations {
         Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
     }
 
-    /// Returns the distinct values in order, each with its number. Of many values, those that are equal to 1 % are one.
-    pub(crate) fn values(&self) -> Vec<(u64, u64)> {
+    /// Returns the distinct values in order of the two, each with its number. If one of them has so many that values
+    /// equal to 1 % are one, so are those of the other: the top of such a range is greater than most values in it.
+    pub(crate) fn values_of_both(one: &Self, other: &Self) -> [Vec<(u64, u64)>; 2] {
+        let is_rough = [one, other].iter().any(|all| matches!(all.values, Values::Rough(_)));
+        [one, other].map(|all| match &all.values {
+            Values::Exact(values) if is_rough => {
+                let mut rough = Histogram::new(2).expect("two digits are allowed");
+                values.iter().for_each(|value| record(&mut rough, *value));
+                steps(&rough)
+            }
+            _ => all.values(),
+        })
+    }
+
+    fn values(&self) -> Vec<(u64, u64)> {
         match &self.values {
             Values::Exact(values) => {
                 let mut values = values.clone();
                 values.sort_unstable();
                 values.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
             }
-            Values::Rough(rough) => {
-                let steps = rough.iter_recorded();
-                steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
-            }
+            Values::Rough(rough) => steps(rough),
         }
     }
 
@@ -196,11 +206,17 @@ impl Durations {
         let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
         let last = counts.iter().rposition(|count| *count > 0).unwrap_or(0);
         let bar = |power: usize| Bar {
-            below: Nanos(1_i64.checked_shl(power as u32).unwrap_or(i64::MAX)),
+            below: Nanos(1_i64.checked_shl(power as u32).filter(|bound| *bound > 0).unwrap_or(i64::MAX)),
             count: counts[power],
         };
         (first..=last).map(bar).collect()
     }
+}
+
+/// Returns the ranges that have values, by their tops, with the number of values.
+fn steps(rough: &Histogram<u32>) -> Vec<(u64, u64)> {
+    let steps = rough.iter_recorded();
+    steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
 }
 
 /// Adds a value; the histogram grows to hold it.

@@ -3,6 +3,7 @@
 use crate::span::Span;
 use sordino_event::{ClassId, Classes, Pid, Tid, View};
 use sordino_timeline::{FiberId, Moment};
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -112,6 +113,8 @@ pub(crate) struct Key {
     per: Per,
     /// The index of the field; indexed by class.
     fields: Vec<Option<usize>>,
+    /// The first class of the same name, indexed by class: each trace has classes of its own.
+    namesakes: Vec<ClassId>,
 }
 
 impl Key {
@@ -120,7 +123,12 @@ impl Key {
             Per::Field(name) => classes.iter().map(|(_, class)| class.field(name)).collect(),
             _ => Vec::new(),
         };
-        Self { per: per.clone(), fields }
+        let mut first = HashMap::new();
+        let namesakes = match per {
+            Per::Event => classes.iter().map(|(id, class)| *first.entry(&class.name).or_insert(id)).collect(),
+            _ => Vec::new(),
+        };
+        Self { per: per.clone(), fields, namesakes }
     }
 
     /// Returns true if the field is one of no event.
@@ -141,7 +149,7 @@ impl Key {
             Per::Comm => comm(span, moment).map(Value::Text),
             Per::Cpu => span.cpu.map(|cpu| Value::Number(cpu.0.into())),
             Per::Priority => system.priority(span.tid?).map(|priority| Value::Number(priority.0.into())),
-            Per::Event => Some(Value::Class(moment.event.class)),
+            Per::Event => self.namesakes.get(moment.event.class.index()).copied().map(Value::Class),
             Per::Fiber => match span.tid == moment.tid {
                 true => span.fiber.or(moment.fiber_id()),
                 false => span.fiber,

@@ -65,7 +65,7 @@ mod table;
 mod turn;
 mod when;
 
-pub use compare::{ComparedRow, Difference, TableComparison};
+pub use compare::{ComparedRow, Difference, TableComparison, UnknownSpans};
 pub use condition::SpanCondition;
 pub use durations::{Bar, DurationStatistics, Durations};
 pub use facts::Facts;

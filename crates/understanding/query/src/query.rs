@@ -184,6 +184,12 @@ impl Query {
                 Found::Whole(span) | Found::Cut(span) if self.measure == Measure::Active => {
                     self.add(&self.clipped(span), moment);
                 }
+                // Links that end together are found together: some lie before the begin.
+                Found::Whole(span) if self.measure == Measure::Path => {
+                    if span.to > self.begin {
+                        self.add(&self.clipped(span), moment);
+                    }
+                }
                 Found::Whole(span) => self.add(&span, moment),
                 Found::Cut(_) => self.apart.cut += 1,
                 Found::Broken => self.breaks(),
@@ -224,6 +230,10 @@ impl Query {
         if !self.wants(span, moment) {
             return;
         }
+        // A span without a row is explained nevertheless.
+        if let Some((survey, interval)) = self.survey.as_mut().zip(interval(span, moment)) {
+            survey.add(interval);
+        }
         let values = self.values(span, moment);
         if let Some(row) = self.rows.get_mut(&values) {
             row.add(span);
@@ -236,16 +246,18 @@ impl Query {
             self.rows.insert(values, row);
         }
         self.all.add(span.length(), span.from);
-        if let Some((survey, interval)) = self.survey.as_mut().zip(interval(span, moment)) {
-            survey.add(interval);
-        }
     }
 
     /// Returns the table after the last item, and the intervals to explain if they were collected. An idle CPU's time
     /// is no thread's, and is not explained.
     pub fn finish_with_survey(mut self) -> (StatisticsTable, Option<Survey>) {
         let survey = self.survey.take().map(SurveyBuilder::finish);
-        (self.finish(), survey)
+        let table = self.finish();
+        let survey = survey.map(|mut survey| {
+            survey.unpaired.begins = table.apart.cut;
+            survey
+        });
+        (table, survey)
     }
 
     /// Returns the table after the last item.
@@ -307,7 +319,7 @@ impl Sums {
         self.parts.iter_mut().zip(&span.parts).for_each(|(sum, part)| *sum += *part);
         if let Some(regularity) = span.regularity {
             let [missed, late] = self.regularity.get_or_insert_default();
-            (*missed, *late) = (*missed + regularity.missed, regularity.late.max(*late));
+            (*missed, *late) = (missed.saturating_add(regularity.missed), regularity.late.max(*late));
         }
     }
 

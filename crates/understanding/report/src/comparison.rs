@@ -33,6 +33,19 @@ pub fn write_comparison(
     if more > 0 {
         text += &format!("  and {}; --top sets the number\n", count(more, "more row"));
     }
+    for (side, unknown) in ["first", "second"].into_iter().zip(comparison.unknown) {
+        if unknown.is_any() {
+            let (lost, broken) = (count(unknown.lost, "record"), count(unknown.apart.broken, "span"));
+            text += &fit(
+                &format!(
+                    "  the {side} recording lost {lost}: {broken} of unknown length, {} without a row, are in no line",
+                    unknown.crowded
+                ),
+                width,
+            );
+            text += "\n";
+        }
+    }
     out.write_all(text.replace(TIE, " ").as_bytes())
 }
 
