@@ -4,7 +4,9 @@ use crate::finder::SpanFinder;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
 use sordino_event::{ClassId, Classes, Loss, Pid, Tid, Time};
-use sordino_timeline::{FiberEvent, FiberId, Kernel, Moment, TaskState};
+use sordino_timeline::{
+    Evidence, FiberEvent, FiberId, FiberState, Kernel, Moment, RunningThreads, TaskState,
+};
 use std::collections::{HashMap, HashSet};
 
 /// The jobs that have begun: from an event in a thread, or its wake-up, until the thread sleeps.
@@ -12,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Jobs {
     begins: HashSet<ClassId>,
     open: HashMap<Tid, Time>,
+    running: RunningThreads,
     gap: Gap,
 }
 
@@ -20,13 +23,25 @@ impl Jobs {
     pub(crate) fn new(event: &str, classes: &Classes) -> Option<Self> {
         let begins = classes.iter().filter(|(_, class)| class.name == event).map(|(id, _)| id);
         let begins: HashSet<ClassId> = begins.collect();
-        (!begins.is_empty()).then(|| Self { begins, open: HashMap::new(), gap: Gap::default() })
+        (!begins.is_empty()).then(|| Self {
+            begins,
+            open: HashMap::new(),
+            running: RunningThreads::default(),
+            gap: Gap::default(),
+        })
     }
 }
 
 impl SpanFinder for Jobs {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let now = moment.event.time;
+        // A thread that lost its CPU without a record may have slept: its job may be several.
+        let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
+        let believed = switch.and_then(|switch| switch.believed);
+        found.extend(believed.and_then(|tid| self.open.remove(&tid)).map(|_| Found::Broken));
+        if let (Some(Kernel::Switch { next, .. }), Some(cpu)) = (moment.kernel, moment.cpu) {
+            self.running.switch(cpu, next.tid, now);
+        }
         if self.begins.contains(&moment.event.class) {
             // The job of a wake-up is that of the thread that is woken.
             let tid = match moment.kernel {
@@ -57,6 +72,7 @@ impl SpanFinder for Jobs {
 
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         self.gap.add(loss);
+        self.running.lose(loss);
         found.extend(self.open.drain().map(|_| Found::Broken));
     }
 
@@ -77,10 +93,18 @@ impl SpanFinder for FiberWaits {
         let (Some(about), Some(pid)) = (moment.about_fibers(), moment.pid()) else { return };
         let now = moment.event.time;
         let id = |number| FiberId { pid, number };
+        // Whoever can continue has no thread; a wake-up of one that runs, or has ended, changes nothing.
+        let is_ready = |number| matches!(moment.system.fibers().state(id(number)), FiberState::Ready { .. });
         match about {
-            FiberEvent::Wake { fiber, .. } | FiberEvent::New { fiber, .. } => {
+            FiberEvent::New { fiber, .. } => _ = self.open.insert(id(fiber), now),
+            FiberEvent::Wake { fiber, .. } | FiberEvent::Switch { from: Some(fiber), .. }
+                if is_ready(fiber) =>
+            {
                 self.open.entry(id(fiber)).or_insert(now);
             }
+            _ => {}
+        }
+        match about {
             FiberEvent::Switch { to: Some(fiber), .. } => {
                 let gap = self.gaps.get(&pid).copied().unwrap_or_default();
                 found.extend(self.open.remove(&id(fiber)).map(|from| {

@@ -9,7 +9,9 @@ use crate::gap::Gap;
 use crate::names::Names;
 use crate::span::{Found, Span};
 use sordino_event::{Loss, Tid, Time};
-use sordino_timeline::{Kernel, Moment, System, TaskState, ThreadState};
+use sordino_timeline::{
+    Evidence, Kernel, Moment, RunningThreads, System, TaskState, ThreadState, UnrecordedSwitch,
+};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -55,6 +57,7 @@ struct History {
 pub(crate) struct Paths {
     contexts: Contexts,
     threads: HashMap<Tid, History>,
+    running: RunningThreads,
     names: Names,
     gap: Gap,
 }
@@ -63,16 +66,30 @@ pub(crate) struct Paths {
 type Link = (Time, Time, Tid, Option<Does>);
 
 impl Paths {
-    /// Ends the present stretch of a thread, and begins another.
-    fn turn(&mut self, tid: Tid, does: Option<Does>, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let now = moment.event.time;
+    /// Ends the present stretches that a missing switch makes uncertain. The start of a thread on an idle CPU is known.
+    fn observe(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let Some(evidence) = Evidence::of(moment) else { return };
+        let Some(switch) = self.running.observe(evidence, moment.event.time) else { return };
+        let UnrecordedSwitch { tid, believed, since, left, .. } = switch;
+        if believed == Some(Tid(0)) && left.is_empty() {
+            return self.turn(tid, Some(Does::Runs), since, moment, found);
+        }
+        let doubted = believed.into_iter().chain([tid]).filter(|tid| *tid != Tid(0));
+        for tid in doubted {
+            let known = self.threads.get_mut(&tid).and_then(|thread| thread.now.take());
+            found.extend(known.map(|_| Found::Broken));
+        }
+    }
+
+    /// Ends the present stretch of a thread at this time, and begins another.
+    fn turn(&mut self, tid: Tid, does: Option<Does>, now: Time, moment: &Moment<'_>, found: &mut Vec<Found>) {
         if tid == Tid(0) {
             return;
         }
         let thread = self.threads.entry(tid).or_default();
         let before = std::mem::replace(&mut thread.now, does.map(|does| (does, now)));
         let Some((does, from)) = before else { return };
-        if self.gap.touches(from) {
+        if self.gap.touches(from) || now < from {
             found.push(Found::Broken);
             return;
         }
@@ -139,15 +156,18 @@ impl Paths {
 
 impl SpanFinder for Paths {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let now = moment.event.time;
+        self.observe(moment, found);
         match moment.kernel {
             Some(Kernel::Switch { prev, state, next }) => {
+                moment.cpu.into_iter().for_each(|cpu| self.running.switch(cpu, next.tid, now));
                 let does = match state {
                     TaskState::Dead => None,
                     TaskState::Runnable => Some(Does::Waits),
                     _ => Some(Does::Sleeps(Ended::Unknown)),
                 };
-                self.turn(prev.tid, does, moment, found);
-                self.turn(next.tid, Some(Does::Runs), moment, found);
+                self.turn(prev.tid, does, now, moment, found);
+                self.turn(next.tid, Some(Does::Runs), now, moment, found);
             }
             Some(Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. }) => {
                 let is_woken = matches!(moment.system.thread_state(tid), ThreadState::Woken { .. });
@@ -160,7 +180,7 @@ impl SpanFinder for Paths {
                 let asleep = self.threads.get_mut(&tid).and_then(|thread| thread.now.as_mut());
                 if let Some((does @ Does::Sleeps(_), _)) = asleep.filter(|_| is_woken) {
                     *does = Does::Sleeps(by);
-                    self.turn(tid, Some(Does::Waits), moment, found);
+                    self.turn(tid, Some(Does::Waits), now, moment, found);
                 }
             }
             Some(Kernel::Gone { tid }) => _ = self.threads.remove(&tid),
@@ -171,6 +191,7 @@ impl SpanFinder for Paths {
 
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         self.contexts.lose(loss);
+        self.running.lose(loss);
         if loss.pid.is_none() {
             self.gap.add(loss);
             found.extend(self.threads.drain().filter_map(|(_, past)| past.now.map(|_| Found::Broken)));
