@@ -17,10 +17,12 @@ const EVENTS: &str = "(async () => {
     const answer = await trace.engine.query(\"select count(*) as n from slice where name = 'npt:loop'\");
     return Number(answer.firstRow({ n: 1 }).n);
 })()";
-/// Begin and length of what the page shows, in nanoseconds of the trace.
+/// Begin and length of what the page shows, in nanoseconds of the trace, once it is a part: at first it shows all.
 const SHOWN: &str = "(() => {
-    const shown = self.app?.trace?.timeline?.visibleWindow;
-    return shown ? [String(shown.start.toTime()), String(shown.duration)] : null;
+    const trace = self.app?.trace;
+    const shown = trace?.timeline?.visibleWindow;
+    const isPart = shown && Number(shown.duration) < Number(trace.traceInfo.end - trace.traceInfo.start) / 2;
+    return isPart ? [String(shown.start.toTime()), String(shown.duration)] : null;
 })()";
 
 /// The files of Perfetto's page; `None`, reported as not measured, if they were not fetched.
