@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::Value;
 use sordino_ctf::read::Trace;
-use sordino_event::{Classes, Event, Step};
+use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, LossCause, Step, Time};
 use sordino_export::{Ctf, CtfVersion, DirectoryExporter, Files};
 use sordino_report::json_value;
 use std::collections::BTreeMap;
@@ -119,4 +119,45 @@ fn version_2_has_the_same_packets_and_metadata_of_json() {
     let members = event["payload-field-class"]["member-classes"].as_array().unwrap();
     assert_eq!(members[0]["name"], *String::from_utf8_lossy(HOSTILE[1]));
     assert_eq!(members.len(), 10);
+}
+
+/// Returns a source of these steps: losses from, to and their numbers of records, or the time of an event of `class`.
+fn steps(
+    class: ClassId,
+    steps: impl IntoIterator<Item = Result<i64, (i64, i64, Option<u64>)>>,
+) -> impl FnMut(&mut Event) -> Result<Step, Infallible> {
+    let mut steps = steps.into_iter();
+    move |event| {
+        Ok(match steps.next() {
+            Some(Ok(time)) => {
+                event.begin(Time(1_000_000_000 + time), class);
+                event.cpu = Some(Cpu(0));
+                event.push(sordino_event::Value::signed(time));
+                Step::Event
+            }
+            Some(Err((from, to, count))) => Step::Loss(Loss {
+                from: Time(1_000_000_000 + from),
+                to: Time(1_000_000_000 + to),
+                cpu: Some(Cpu(0)),
+                pid: None,
+                count,
+                cause: LossCause::KernelOverrun,
+            }),
+            None => Step::End,
+        })
+    }
+}
+
+#[test]
+fn a_loss_that_ends_within_another_is_there_too() {
+    let mut classes = Classes::default();
+    let class = classes.add(Class::new(Domain::Kernel, "tick", ["number"]));
+    let items = [Ok(5), Err((10, 50, Some(3))), Err((12, 40, Some(2))), Err((13, 30, None)), Ok(60)];
+    let content = exported(CtfVersion::V1, &classes, steps(class, items));
+    let lines = read(&content, "kernel").0;
+    let lost: Vec<_> = lines.iter().filter(|line| line.starts_with("lost")).collect();
+    assert_eq!((lost.len(), lines.len()), (3, 5), "{lines:?}");
+    for (lost, count) in lost.iter().zip(["Some(3)", "Some(2)", "None"]) {
+        assert!(lost.starts_with(&format!("lost {count} ")), "{lines:?}");
+    }
 }
