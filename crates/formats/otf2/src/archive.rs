@@ -146,7 +146,7 @@ impl Archive {
         Ok(writer)
     }
 
-    /// Writes the begin of a region.
+    /// Writes the begin of a region. Of attributes with the same number it has the first: the library rejects others.
     pub(crate) fn enter(
         &mut self,
         location: u64,
@@ -155,7 +155,7 @@ impl Archive {
         attributes: &[(u32, Attribute)],
     ) -> Result<(), Error> {
         let (writer, library, list) = (self.writer(location)?, self.library, self.attributes);
-        for (number, value) in attributes {
+        for (number, value) in distinct(attributes) {
             let code = match *value {
                 // SAFETY: the list is one of this library, and lives as long as the process.
                 Attribute::Signed(value) => unsafe { (library.add_signed)(list, *number, value) },
@@ -264,6 +264,29 @@ impl Archive {
     }
 }
 
+/// Returns the attributes without those whose number an earlier one has.
+fn distinct(attributes: &[(u32, Attribute)]) -> impl Iterator<Item = &(u32, Attribute)> {
+    let is_first = |(index, (number, _)): &(usize, &(u32, Attribute))| {
+        attributes[..*index].iter().all(|(earlier, _)| earlier != number)
+    };
+    attributes.iter().enumerate().filter(is_first).map(|(_, attribute)| attribute)
+}
+
 fn failed(function: &'static str, reason: &str) -> Error {
     Error::Call { function, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_each_attribute_once() {
+        let attributes = [(3, 1), (4, 2), (3, 3), (4, 4), (5, 5)];
+        let attributes = attributes.map(|(number, value)| (number, Attribute::Unsigned(value)));
+        let kept: Vec<_> = distinct(&attributes)
+            .map(|(number, value)| (*number, matches!(value, Attribute::Unsigned(1 | 2 | 5))))
+            .collect();
+        assert_eq!(kept, [(3, true), (4, true), (5, true)]);
+    }
 }
