@@ -6,6 +6,7 @@ use libc::c_char;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -25,6 +26,8 @@ const CPU_THREAD: u8 = 1;
 const FUNCTION: u8 = 1;
 const USER: u8 = 1;
 const FLUSH: u8 = 1;
+/// The library's codes that stand for a value of `errno`: `OTF2_ERROR_E2BIG` to `OTF2_ERROR_EXDEV`.
+const SYSTEM_ERRORS: RangeInclusive<Code> = 2..=75;
 /// The number of nothing.
 const NONE: u32 = u32::MAX;
 const NANOS: u64 = 1_000_000_000;
@@ -81,9 +84,14 @@ extern "C" fn keep_error(
 ) -> Code {
     // ORDER: one thread writes an archive and reads these.
     if ERROR.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        SYSTEM_ERROR.store(io::Error::last_os_error().raw_os_error().unwrap_or(0), Ordering::Relaxed);
+        SYSTEM_ERROR.store(system_error(code, &io::Error::last_os_error()), Ordering::Relaxed);
     }
     code
+}
+
+/// Returns the number of the system's error, or 0 if the library's code stands for none: `errno` then is an older one.
+fn system_error(code: Code, last: &io::Error) -> i32 {
+    last.raw_os_error().filter(|_| SYSTEM_ERRORS.contains(&code)).unwrap_or(0)
 }
 
 static CALLBACKS: FlushCallbacks = FlushCallbacks { before: flush, after: None };
@@ -279,6 +287,19 @@ fn failed(function: &'static str, reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_error_of_the_system_is_not_that_of_the_library() {
+        let last = io::Error::from_raw_os_error(libc::ENOSPC);
+        // OTF2_ERROR_E2BIG, OTF2_ERROR_ENOSPC, OTF2_ERROR_EXDEV
+        for code in [2, 48, 75] {
+            assert_eq!(system_error(code, &last), libc::ENOSPC);
+        }
+        // OTF2_WARNING, OTF2_ERROR_INVALID, OTF2_ERROR_END_OF_FUNCTION, OTF2_ERROR_INVALID_ARGUMENT
+        for code in [-1, 1, 76, 78] {
+            assert_eq!(system_error(code, &last), 0);
+        }
+    }
 
     #[test]
     fn an_event_has_each_attribute_once() {
