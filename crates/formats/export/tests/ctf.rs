@@ -161,3 +161,31 @@ fn a_loss_that_ends_within_another_is_there_too() {
         assert!(lost.starts_with(&format!("lost {count} ")), "{lines:?}");
     }
 }
+
+#[test]
+fn values_that_fit_no_type_leave_the_labels_to_others() {
+    let mut classes = Classes::default();
+    let nested = classes.add(Class::new(Domain::Kernel, "nested", ["labels", "lists"]));
+    let plain = classes.add(Class::new(Domain::Kernel, "plain", ["label"]));
+    let mut rounds = 0..=70;
+    let source = |event: &mut Event| {
+        let Some(round) = rounds.next() else { return Ok(Step::End) };
+        let label = |event: &mut Event, value: i64| {
+            let label = event.intern(format!("label {value}").as_bytes());
+            event.push(sordino_event::Value::Label(value, Some(label)));
+        };
+        event.begin(Time(1_000_000_000 + round), if round < 70 { nested } else { plain });
+        if round < 70 {
+            event.push(sordino_event::Value::List(1000));
+            (0..1000).for_each(|number| label(event, 1000 * round + number));
+            [1, 1, 0].into_iter().for_each(|length| event.push(sordino_event::Value::List(length)));
+        } else {
+            label(event, -1);
+        }
+        Ok(Step::Event)
+    };
+    let content = exported(CtfVersion::V1, &classes, source);
+    let metadata = String::from_utf8_lossy(&content["kernel/metadata"]);
+    assert!(metadata.contains("\"label -1\" = -1"), "{metadata}");
+    assert_eq!(read(&content, "kernel").0.len(), 71);
+}
