@@ -189,3 +189,38 @@ fn values_that_fit_no_type_leave_the_labels_to_others() {
     assert!(metadata.contains("\"label -1\" = -1"), "{metadata}");
     assert_eq!(read(&content, "kernel").0.len(), 71);
 }
+
+#[test]
+fn fields_differ_from_the_lengths_of_lists() {
+    let mut classes = Classes::default();
+    let fields = ["_x_length", "x", "y", "_y_length", "y_length"];
+    let class = classes.add(Class::new(Domain::Kernel, "lengths", fields));
+    let mut rounds = 0..1;
+    let source = |event: &mut Event| {
+        let Some(round) = rounds.next() else { return Ok(Step::End) };
+        let signed = |event: &mut Event, numbers: &[i64]| {
+            numbers.iter().for_each(|number| event.push(sordino_event::Value::signed(*number)));
+        };
+        event.begin(Time(1_000_000_000 + round), class);
+        signed(event, &[70]);
+        event.push(sordino_event::Value::List(2));
+        signed(event, &[1, 2]);
+        event.push(sordino_event::Value::List(1));
+        signed(event, &[3, 71, 72]);
+        Ok(Step::Event)
+    };
+    let content = exported(CtfVersion::V1, &classes, source);
+    let (lines, read_back) = read(&content, "kernel");
+    let values: Vec<&str> =
+        lines[0].split_whitespace().filter_map(|word| Some(word.split_once('=')?.1)).collect();
+    assert_eq!(values, ["70", "[1,2]", "[3]", "71", "72"], "{lines:?}");
+    let metadata = String::from_utf8_lossy(&content["kernel/metadata"]);
+    let fields = metadata.split_once("fields := struct {").unwrap().1;
+    let mut names: Vec<&str> =
+        fields.lines().filter_map(|line| line.strip_suffix(';')?.rsplit(' ').next()).collect();
+    names.retain(|name| name.starts_with('_'));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), count, read_back.len()), (7, 7, 1), "{metadata}");
+}
