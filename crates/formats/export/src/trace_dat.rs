@@ -62,7 +62,7 @@ impl DirectoryExporter for TraceDat {
             Item::Event(moment) => {
                 moment.domain == Domain::Kernel
                     && moment.cpu.is_none_or(|cpu| cpu.0 < CPUS_MAX)
-                    && self.kinds.has_room(moment.event.class)
+                    && self.kinds.has_room(moment.event)
             }
             Item::Loss(loss) => loss.pid.is_none(),
             Item::Disorder(_) => true,

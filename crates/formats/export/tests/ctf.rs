@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::Value;
 use sordino_ctf::read::Trace;
-use sordino_event::{Classes, Event, Step};
+use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, LossCause, Step, Time};
 use sordino_export::{Ctf, CtfVersion, DirectoryExporter, Files};
 use sordino_report::json_value;
 use std::collections::BTreeMap;
@@ -119,4 +119,108 @@ fn version_2_has_the_same_packets_and_metadata_of_json() {
     let members = event["payload-field-class"]["member-classes"].as_array().unwrap();
     assert_eq!(members[0]["name"], *String::from_utf8_lossy(HOSTILE[1]));
     assert_eq!(members.len(), 10);
+}
+
+/// Returns a source of these steps: losses from, to and their numbers of records, or the time of an event of `class`.
+fn steps(
+    class: ClassId,
+    steps: impl IntoIterator<Item = Result<i64, (i64, i64, Option<u64>)>>,
+) -> impl FnMut(&mut Event) -> Result<Step, Infallible> {
+    let mut steps = steps.into_iter();
+    move |event| {
+        Ok(match steps.next() {
+            Some(Ok(time)) => {
+                event.begin(Time(1_000_000_000 + time), class);
+                event.cpu = Some(Cpu(0));
+                event.push(sordino_event::Value::signed(time));
+                Step::Event
+            }
+            Some(Err((from, to, count))) => Step::Loss(Loss {
+                from: Time(1_000_000_000 + from),
+                to: Time(1_000_000_000 + to),
+                cpu: Some(Cpu(0)),
+                pid: None,
+                count,
+                cause: LossCause::KernelOverrun,
+            }),
+            None => Step::End,
+        })
+    }
+}
+
+#[test]
+fn a_loss_that_ends_within_another_is_there_too() {
+    let mut classes = Classes::default();
+    let class = classes.add(Class::new(Domain::Kernel, "tick", ["number"]));
+    let items = [Ok(5), Err((10, 50, Some(3))), Err((12, 40, Some(2))), Err((13, 30, None)), Ok(60)];
+    let content = exported(CtfVersion::V1, &classes, steps(class, items));
+    let lines = read(&content, "kernel").0;
+    let lost: Vec<_> = lines.iter().filter(|line| line.starts_with("lost")).collect();
+    assert_eq!((lost.len(), lines.len()), (3, 5), "{lines:?}");
+    for (lost, count) in lost.iter().zip(["Some(3)", "Some(2)", "None"]) {
+        assert!(lost.starts_with(&format!("lost {count} ")), "{lines:?}");
+    }
+}
+
+#[test]
+fn values_that_fit_no_type_leave_the_labels_to_others() {
+    let mut classes = Classes::default();
+    let nested = classes.add(Class::new(Domain::Kernel, "nested", ["labels", "lists"]));
+    let plain = classes.add(Class::new(Domain::Kernel, "plain", ["label"]));
+    let mut rounds = 0..=70;
+    let source = |event: &mut Event| {
+        let Some(round) = rounds.next() else { return Ok(Step::End) };
+        let label = |event: &mut Event, value: i64| {
+            let label = event.intern(format!("label {value}").as_bytes());
+            event.push(sordino_event::Value::Label(value, Some(label)));
+        };
+        event.begin(Time(1_000_000_000 + round), if round < 70 { nested } else { plain });
+        if round < 70 {
+            event.push(sordino_event::Value::List(1000));
+            (0..1000).for_each(|number| label(event, 1000 * round + number));
+            [1, 1, 0].into_iter().for_each(|length| event.push(sordino_event::Value::List(length)));
+        } else {
+            label(event, -1);
+        }
+        Ok(Step::Event)
+    };
+    let content = exported(CtfVersion::V1, &classes, source);
+    let metadata = String::from_utf8_lossy(&content["kernel/metadata"]);
+    assert!(metadata.contains("\"label -1\" = -1"), "{metadata}");
+    assert_eq!(read(&content, "kernel").0.len(), 71);
+}
+
+#[test]
+fn fields_differ_from_the_lengths_of_lists() {
+    let mut classes = Classes::default();
+    let fields = ["_x_length", "x", "y", "_y_length", "y_length"];
+    let class = classes.add(Class::new(Domain::Kernel, "lengths", fields));
+    let mut rounds = 0..1;
+    let source = |event: &mut Event| {
+        let Some(round) = rounds.next() else { return Ok(Step::End) };
+        let signed = |event: &mut Event, numbers: &[i64]| {
+            numbers.iter().for_each(|number| event.push(sordino_event::Value::signed(*number)));
+        };
+        event.begin(Time(1_000_000_000 + round), class);
+        signed(event, &[70]);
+        event.push(sordino_event::Value::List(2));
+        signed(event, &[1, 2]);
+        event.push(sordino_event::Value::List(1));
+        signed(event, &[3, 71, 72]);
+        Ok(Step::Event)
+    };
+    let content = exported(CtfVersion::V1, &classes, source);
+    let (lines, read_back) = read(&content, "kernel");
+    let values: Vec<&str> =
+        lines[0].split_whitespace().filter_map(|word| Some(word.split_once('=')?.1)).collect();
+    assert_eq!(values, ["70", "[1,2]", "[3]", "71", "72"], "{lines:?}");
+    let metadata = String::from_utf8_lossy(&content["kernel/metadata"]);
+    let fields = metadata.split_once("fields := struct {").unwrap().1;
+    let mut names: Vec<&str> =
+        fields.lines().filter_map(|line| line.strip_suffix(';')?.rsplit(' ').next()).collect();
+    names.retain(|name| name.starts_with('_'));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), count, read_back.len()), (7, 7, 1), "{metadata}");
 }

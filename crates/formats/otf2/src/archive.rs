@@ -6,6 +6,7 @@ use libc::c_char;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -25,6 +26,8 @@ const CPU_THREAD: u8 = 1;
 const FUNCTION: u8 = 1;
 const USER: u8 = 1;
 const FLUSH: u8 = 1;
+/// The library's codes that stand for a value of `errno`: `OTF2_ERROR_E2BIG` to `OTF2_ERROR_EXDEV`.
+const SYSTEM_ERRORS: RangeInclusive<Code> = 2..=75;
 /// The number of nothing.
 const NONE: u32 = u32::MAX;
 const NANOS: u64 = 1_000_000_000;
@@ -81,9 +84,14 @@ extern "C" fn keep_error(
 ) -> Code {
     // ORDER: one thread writes an archive and reads these.
     if ERROR.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        SYSTEM_ERROR.store(io::Error::last_os_error().raw_os_error().unwrap_or(0), Ordering::Relaxed);
+        SYSTEM_ERROR.store(system_error(code, &io::Error::last_os_error()), Ordering::Relaxed);
     }
     code
+}
+
+/// Returns the number of the system's error, or 0 if the library's code stands for none: `errno` then is an older one.
+fn system_error(code: Code, last: &io::Error) -> i32 {
+    last.raw_os_error().filter(|_| SYSTEM_ERRORS.contains(&code)).unwrap_or(0)
 }
 
 static CALLBACKS: FlushCallbacks = FlushCallbacks { before: flush, after: None };
@@ -146,7 +154,7 @@ impl Archive {
         Ok(writer)
     }
 
-    /// Writes the begin of a region.
+    /// Writes the begin of a region. Of attributes with the same number it has the first: the library rejects others.
     pub(crate) fn enter(
         &mut self,
         location: u64,
@@ -155,7 +163,7 @@ impl Archive {
         attributes: &[(u32, Attribute)],
     ) -> Result<(), Error> {
         let (writer, library, list) = (self.writer(location)?, self.library, self.attributes);
-        for (number, value) in attributes {
+        for (number, value) in distinct(attributes) {
             let code = match *value {
                 // SAFETY: the list is one of this library, and lives as long as the process.
                 Attribute::Signed(value) => unsafe { (library.add_signed)(list, *number, value) },
@@ -264,6 +272,42 @@ impl Archive {
     }
 }
 
+/// Returns the attributes without those whose number an earlier one has.
+fn distinct(attributes: &[(u32, Attribute)]) -> impl Iterator<Item = &(u32, Attribute)> {
+    let is_first = |(index, (number, _)): &(usize, &(u32, Attribute))| {
+        attributes[..*index].iter().all(|(earlier, _)| earlier != number)
+    };
+    attributes.iter().enumerate().filter(is_first).map(|(_, attribute)| attribute)
+}
+
 fn failed(function: &'static str, reason: &str) -> Error {
     Error::Call { function, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_error_of_the_system_is_not_that_of_the_library() {
+        let last = io::Error::from_raw_os_error(libc::ENOSPC);
+        // OTF2_ERROR_E2BIG, OTF2_ERROR_ENOSPC, OTF2_ERROR_EXDEV
+        for code in [2, 48, 75] {
+            assert_eq!(system_error(code, &last), libc::ENOSPC);
+        }
+        // OTF2_WARNING, OTF2_ERROR_INVALID, OTF2_ERROR_END_OF_FUNCTION, OTF2_ERROR_INVALID_ARGUMENT
+        for code in [-1, 1, 76, 78] {
+            assert_eq!(system_error(code, &last), 0);
+        }
+    }
+
+    #[test]
+    fn an_event_has_each_attribute_once() {
+        let attributes = [(3, 1), (4, 2), (3, 3), (4, 4), (5, 5)];
+        let attributes = attributes.map(|(number, value)| (number, Attribute::Unsigned(value)));
+        let kept: Vec<_> = distinct(&attributes)
+            .map(|(number, value)| (*number, matches!(value, Attribute::Unsigned(1 | 2 | 5))))
+            .collect();
+        assert_eq!(kept, [(3, true), (4, true), (5, true)]);
+    }
 }

@@ -122,9 +122,9 @@ impl Otf2 {
         for (name, id) in own {
             attributes.extend(id.map(|id| (name, Attribute::Signed(id.into()))));
         }
-        attributes.extend(moment.comm().map(|comm| ("$comm", Attribute::Text(self.names.string(comm)))));
+        attributes.extend(moment.comm().map(|comm| ("$comm", Attribute::Text(self.names.value(comm)))));
         if moment.domain == Domain::Kernel {
-            attributes.push(("$domain", Attribute::Text(self.names.string("kernel"))));
+            attributes.push(("$domain", Attribute::Text(self.names.value("kernel"))));
         }
         for (name, value) in moment.event.fields(class) {
             let value = match value {
@@ -132,12 +132,12 @@ impl Otf2 {
                 View::Unsigned(value, _) => Attribute::Unsigned(value),
                 View::Float(value) => Attribute::Float(value),
                 View::Text(text) | View::Label(_, Some(text)) => {
-                    Attribute::Text(self.names.string(&String::from_utf8_lossy(text)))
+                    Attribute::Text(self.names.value(&String::from_utf8_lossy(text)))
                 }
                 other => {
                     self.text.clear();
                     json_value(other, &mut self.text);
-                    Attribute::Text(self.names.string(&String::from_utf8_lossy(&self.text)))
+                    Attribute::Text(self.names.value(&String::from_utf8_lossy(&self.text)))
                 }
             };
             attributes.push((name, value));
@@ -195,7 +195,7 @@ impl Otf2 {
 
     /// Writes a loss, and ends the regions in which records are missing.
     fn lose(&mut self, loss: &Loss) -> Result<(), Error> {
-        let cause = self.names.string(&loss.cause.to_string());
+        let cause = self.names.value(&loss.cause.to_string());
         let mut attributes = vec![("cause", Attribute::Text(cause)), ("to_ns", Attribute::Signed(loss.to.0))];
         attributes.extend(loss.count.map(|count| ("count", Attribute::Unsigned(count))));
         attributes.extend(loss.pid.map(|pid| ("$pid", Attribute::Signed(pid.0.into()))));

@@ -3,8 +3,10 @@
 use crate::archive::Attribute;
 use std::collections::HashMap;
 
-/// Most strings of an archive. All are in memory until the archive is closed.
+/// Most texts of values in an archive, and most names of regions. All are in memory until the archive is closed.
 const STRINGS_MAX: usize = 1 << 18;
+/// Most bytes of the texts of values, and of the names of regions.
+const BYTES_MAX: usize = 1 << 28;
 /// The string in place of those that are too many.
 const TOO_MANY: &str = "...";
 
@@ -16,27 +18,57 @@ pub(crate) struct Names {
     regions: HashMap<u32, u32>,
     /// The attribute of each name and type.
     attributes: HashMap<(u32, u8), u32>,
+    values_left: Room,
+    regions_left: Room,
     left_out: u64,
 }
 
+/// The strings and bytes that may still be added.
+#[derive(Debug)]
+struct Room {
+    strings: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { strings: STRINGS_MAX, bytes: BYTES_MAX }
+    }
+}
+
+impl Room {
+    /// Returns true if there was room for a string, which has it now.
+    fn has_taken(&mut self, text: &str) -> bool {
+        let fits = self.strings > 0 && text.len() <= self.bytes;
+        if fits {
+            self.strings -= 1;
+            self.bytes -= text.len();
+        }
+        fits
+    }
+}
+
 impl Names {
-    /// Returns the number of a string.
+    /// Returns the number of a string of the archive's own, or of an attribute's name. They have no limit but the
+    /// number of the trace's classes and CPUs.
     pub(crate) fn string(&mut self, text: &str) -> u32 {
         if let Some(number) = self.strings.get(text) {
             return *number;
         }
         let number = self.strings.len() as u32;
-        if self.strings.len() == STRINGS_MAX {
-            self.left_out += 1;
-            return self.strings.get(TOO_MANY).copied().unwrap_or(0);
-        }
-        if self.strings.len() + 1 == STRINGS_MAX && text != TOO_MANY && !self.strings.contains_key(TOO_MANY) {
-            self.left_out += 1;
-            self.strings.insert(TOO_MANY.to_owned(), number);
-            return number;
-        }
         self.strings.insert(text.to_owned(), number);
         number
+    }
+
+    /// Returns the number of a value's text, or that of `...` if it is one too many.
+    pub(crate) fn value(&mut self, text: &str) -> u32 {
+        let fits = self.strings.contains_key(text) || self.values_left.has_taken(text);
+        self.string_or_too_many(text, fits)
+    }
+
+    fn string_or_too_many(&mut self, text: &str, fits: bool) -> u32 {
+        self.left_out += u64::from(!fits);
+        self.string(if fits { text } else { TOO_MANY })
     }
 
     /// Returns the number of strings that were too many.
@@ -44,9 +76,11 @@ impl Names {
         self.left_out
     }
 
-    /// Returns the number of the region of that name.
+    /// Returns the number of the region of that name, or that of `...` if it is one too many.
     pub(crate) fn region(&mut self, name: &str) -> u32 {
-        let (name, next) = (self.string(name), self.regions.len() as u32);
+        let known = self.strings.get(name).is_some_and(|number| self.regions.contains_key(number));
+        let fits = known || self.regions_left.has_taken(name);
+        let (name, next) = (self.string_or_too_many(name, fits), self.regions.len() as u32);
         *self.regions.entry(name).or_insert(next)
     }
 
@@ -83,15 +117,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_has_one_number_and_too_many_strings_share_one() {
+    fn a_text_has_one_number_and_too_many_texts_share_one() {
         let mut names = Names::default();
-        let numbers: Vec<u32> =
-            (0..2 * STRINGS_MAX).map(|number| names.string(&number.to_string())).collect();
-        assert_eq!((names.string("7"), names.strings().len()), (numbers[7], STRINGS_MAX));
-        let shared = numbers[STRINGS_MAX - 1];
+        let numbers: Vec<u32> = (0..2 * STRINGS_MAX).map(|number| names.value(&number.to_string())).collect();
+        assert_eq!((names.value("7"), names.strings().len()), (numbers[7], STRINGS_MAX + 1));
+        let shared = names.value(TOO_MANY);
         assert!(numbers[STRINGS_MAX..].iter().all(|number| *number == shared));
-        assert_eq!(names.string(TOO_MANY), shared);
-        assert_eq!(names.left_out(), STRINGS_MAX as u64 + 1);
+        assert!(numbers[..STRINGS_MAX].iter().all(|number| *number != shared));
+        assert_eq!(names.left_out(), STRINGS_MAX as u64);
+    }
+
+    #[test]
+    fn attributes_and_regions_have_their_names_where_values_are_too_many() {
+        let mut names = Names { values_left: Room { strings: 1, bytes: 10 }, ..Names::default() };
+        let shared = [names.value("a"), names.value("b")][1];
+        let value = Attribute::Signed(1);
+        let numbers = ["c", "d"].map(|name| (names.attribute(name, value), names.region(name)));
+        assert_eq!(numbers, [(0, 0), (1, 1)]);
+        let own = names.string("c");
+        assert_eq!(
+            (names.strings()[own as usize], names.strings()[shared as usize].1),
+            ((own, "c"), TOO_MANY)
+        );
+        assert_eq!((names.value("c"), names.left_out()), (own, 1));
+    }
+
+    #[test]
+    fn the_bytes_of_values_and_of_regions_have_limits() {
+        let room = || Room { strings: 10, bytes: 5 };
+        let mut names = Names { values_left: room(), regions_left: room(), ..Names::default() };
+        let numbers = ["abcd", "ef", "g", "h"].map(|text| names.value(text));
+        assert_eq!((numbers, names.left_out()), ([0, 1, 2, 1], 2));
+        let numbers = ["ijkl", "mn", "o", "p", "ijkl"].map(|name| names.region(name));
+        assert_eq!((numbers, names.left_out()), ([0, 1, 2, 1, 0], 4));
     }
 
     #[test]

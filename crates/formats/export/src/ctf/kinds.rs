@@ -61,11 +61,14 @@ impl Kinds {
         }
         let class = &self.classes[event.class];
         let mut kind = Kind::of(event, class, ids);
+        let before = *labels_left;
         if known.len() >= TYPES_MAX || !kind.encode(event, labels_left, out) {
             let found = known.iter().find(|number| {
                 let kind = &self.kinds[**number as usize];
                 kind.is_json && kind.ids == ids
             });
+            // The labels that it has go with it.
+            *labels_left = before;
             kind = Kind { is_json: true, payload: vec![Shape::Text], context: Vec::new(), ..kind };
             kind.begin(event, out);
             let mut json = Vec::new();

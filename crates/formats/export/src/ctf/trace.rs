@@ -66,8 +66,8 @@ impl Trace {
         stream.place_losses(ticks);
         let Encoded { context, payload } = &encoded;
         stream.writer.make_room(context.len() + payload.len());
-        // It has room, its time does not go back, and writing to a vector does not fail.
-        let _ = stream.writer.append(ticks, number.to_ne_bytes(), context, payload);
+        let appended = stream.writer.append(ticks, number.to_ne_bytes(), context, payload);
+        appended.expect("it has room, its time does not go back, and writing to a vector does not fail");
         let written = std::mem::take(stream.writer.output());
         self.encoded = encoded;
         if !written.is_empty() {
@@ -84,8 +84,7 @@ impl Trace {
     pub(super) fn end(self, version: CtfVersion, clock: &ClockDescription, out: &mut Files) {
         for (cpu, mut stream) in self.streams {
             stream.place_losses(u64::MAX);
-            // Writing to a vector does not fail.
-            let written = stream.writer.finish().unwrap_or_default();
+            let written = stream.writer.finish().expect("writing to a vector does not fail");
             out.append(&file(&self.directory, cpu), &written);
         }
         let metadata = match version {
@@ -97,17 +96,18 @@ impl Trace {
 }
 
 impl Stream {
-    /// Writes the losses in front of an event at `ticks`.
+    /// Writes the losses in front of an event at `ticks`. One that ends before the loss in front of it ends with that.
     fn place_losses(&mut self, ticks: u64) {
+        let mut last = 0;
         for ((from, to), count) in self.losses.drain(..) {
-            let to = to.min(ticks);
-            // Times do not go back, and writing to a vector does not fail.
-            let _ = self.writer.begin(from);
-            let _ = match count {
+            last = to.max(last).min(ticks);
+            let begun = self.writer.begin(from);
+            let written = begun.and_then(|()| match count {
                 // Readers take a greater difference of two counts for one that went back.
-                Some(count) => self.writer.gap(to, count.min(u64::MAX / 2)),
-                None => self.writer.skip(to),
-            };
+                Some(count) => self.writer.gap(last, count.min(u64::MAX / 2)),
+                None => self.writer.skip(last),
+            });
+            written.expect("times do not go back, and writing to a vector does not fail");
         }
     }
 }

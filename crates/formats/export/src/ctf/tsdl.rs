@@ -63,7 +63,7 @@ fn member(name: &str, shape: &Shape, names: &mut Names, text: &mut String) {
     let name = names.add(name);
     let _ = match shape {
         Shape::Sequence(element) => {
-            let length = format!("_{name}_length");
+            let length = names.add(&format!("{name}_length"));
             writeln!(
                 text,
                 "\t\t{LENGTH} {length};\n\t\t{} {name}[{length}];",

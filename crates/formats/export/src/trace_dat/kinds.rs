@@ -1,7 +1,7 @@
 //! Formats of events, made from their values, and records in these formats.
 
 use super::page::RECORD_MAX;
-use sordino_event::{Base, ClassId, Classes, PriorityNumbering, Tid, View};
+use sordino_event::{Base, Classes, Event, PriorityNumbering, Tid, View};
 use sordino_report::json_value;
 use sordino_timeline::Moment;
 use std::fmt::Write as _;
@@ -10,10 +10,14 @@ use std::fmt::Write as _;
 const COMMON: usize = 8;
 /// The kernel's length of a thread's name, with its zero byte.
 const COMM: usize = 16;
+/// The end of a text that is cut.
+const CUT: &[u8] = b"...";
 /// Most formats of one class's events; values that fit none of them are texts.
 const FORMATS_MAX: usize = 16;
 /// Most classes whose events have formats: a number has 16 bits.
 const CLASSES_MAX: usize = 3000;
+/// Number of fields that fit a record whatever their types are.
+const FIELDS_ALWAYS: usize = (RECORD_MAX - COMMON) / COMM;
 /// The first number of formats. Smaller ones belong to the kernel's own.
 const FIRST: usize = 100;
 
@@ -103,14 +107,25 @@ impl Kinds {
         }
     }
 
-    /// Returns true if the events of a class can have formats.
-    pub(super) fn has_room(&self, class: ClassId) -> bool {
-        self.of_class.len() <= CLASSES_MAX
-            || !self.of_class[class.index()].is_empty()
-            || self.formats.len() < CLASSES_MAX * FORMATS_MAX
+    /// Returns true if the events of the event's class can have formats, and its fields without their texts fit a
+    /// record.
+    pub(super) fn has_room(&self, event: &Event) -> bool {
+        let class = event.class.index();
+        let has_format = self.of_class.len() <= CLASSES_MAX
+            || !self.of_class[class].is_empty()
+            || self.formats.len() < CLASSES_MAX * FORMATS_MAX;
+        // A format of texts alone is not larger than that of the values' own types.
+        has_format
+            && (event.len() <= FIELDS_ALWAYS || {
+                let fields = self.classes[class].fields.iter().enumerate();
+                let kinds =
+                    fields.filter_map(|(index, field)| Some(Kind::of(event.value(index)?, &field.name)));
+                COMMON + kinds.map(Kind::bytes_min).sum::<usize>() <= RECORD_MAX
+            })
     }
 
-    /// Encodes an event of the thread `tid` as a record of its format.
+    /// Encodes an event of the thread `tid`, for which there is room, as a record of its format. Texts that do not fit
+    /// are cut.
     pub(super) fn encode(&mut self, moment: &Moment<'_>, tid: Tid, out: &mut Vec<u8>) {
         let number = self.format(moment);
         let Self { formats, classes, offset, text, .. } = self;
@@ -121,6 +136,9 @@ impl Kinds {
         out.extend([0, 0]);
         out.extend(tid.0.to_ne_bytes());
         let fixed: usize = COMMON + format.kinds.iter().map(|kind| kind.bytes()).sum::<usize>();
+        // The bytes for texts, without their zero bytes.
+        let ends = format.kinds.iter().filter(|kind| **kind == Kind::Text).count();
+        let mut room = RECORD_MAX.saturating_sub(fixed + ends);
         let mut texts = Vec::new();
         for ((index, field), kind) in class.fields.iter().enumerate().zip(&format.kinds) {
             let Some(value) = event.value(index) else { continue };
@@ -153,11 +171,12 @@ impl Kinds {
                     // A zero byte would end the text.
                     text.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'?');
                     let place = fixed + texts.len();
-                    let room = RECORD_MAX.saturating_sub(place + 4);
                     if text.len() > room {
-                        text.truncate(room.saturating_sub(3));
-                        text.extend_from_slice(b"...");
+                        let dots = if room < CUT.len() { &[] } else { CUT };
+                        text.truncate(room - dots.len());
+                        text.extend_from_slice(dots);
                     }
+                    room -= text.len();
                     text.push(0);
                     out.extend((place as u32 | (text.len() as u32) << 16).to_ne_bytes());
                     texts.extend_from_slice(text);
@@ -221,6 +240,11 @@ impl Kind {
             Self::Comm => COMM,
             Self::Text => size_of::<u32>(),
         }
+    }
+
+    /// Returns the least bytes of a value: those of the field, and the zero byte of a text.
+    fn bytes_min(self) -> usize {
+        self.bytes() + usize::from(self == Self::Text)
     }
 }
 

@@ -39,7 +39,10 @@ impl Pages {
     pub(super) fn append(&mut self, time: Time, record: &[u8]) -> Option<Vec<u8>> {
         let time = u64::try_from(time.0).unwrap_or(0).max(self.last);
         let padded = record.len().next_multiple_of(4);
-        let full = if self.events.len() + padded + 16 > ROOM { self.close() } else { None };
+        let is_full = self.events.len() + padded + 16 > ROOM;
+        // A difference of more than 2^59 ns does not fit an entry; a page has the time of its first record.
+        let is_far = (time - self.last) >> TIME_BITS > u32::MAX.into();
+        let full = if is_full || is_far { self.close() } else { None };
         if self.events.is_empty() {
             (self.begin, self.last) = (time, time);
         }
@@ -48,7 +51,7 @@ impl Pages {
         let mut low_of_record = low;
         if high > 0 {
             self.entry(TIME_EXTEND, low);
-            // Differences of more than 2^59 ns are years.
+            // Greater ones begin another page (see above).
             self.events.extend((high as u32).to_ne_bytes());
             low_of_record = 0;
         }
@@ -173,6 +176,16 @@ mod tests {
                 prop_assert!(record[written.len()..].iter().all(|byte| *byte == 0));
             }
         }
+    }
+
+    #[test]
+    fn a_time_that_is_far_from_the_one_before_begins_a_page() {
+        let (mut pages, times) = (Pages::default(), [1, 1 << 59, (1 << 60) + 7, i64::MAX]);
+        let mut full: Vec<_> = times.iter().filter_map(|time| pages.append(Time(*time), &[0; 8])).collect();
+        full.extend(pages.close());
+        let read: Vec<Vec<u64>> =
+            full.iter().map(|page| read(page).0.iter().map(|(time, _)| *time).collect()).collect();
+        assert_eq!(read, [vec![1, 1 << 59], vec![(1 << 60) + 7], vec![i64::MAX as u64]]);
     }
 
     #[test]
