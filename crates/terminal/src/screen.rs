@@ -53,9 +53,12 @@ impl Screen {
         if let Some(reason) = reason {
             return Err(io::Error::other(format!("{reason}: {instead}")));
         }
-        let before = std::panic::take_hook();
+        let (before, own) = (std::panic::take_hook(), std::thread::current().id());
         std::panic::set_hook(Box::new(move |panic| {
-            restore();
+            // The view survives a panic of another thread.
+            if std::thread::current().id() == own {
+                restore();
+            }
             before(panic);
         }));
         enable_raw_mode()?;

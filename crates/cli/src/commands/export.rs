@@ -7,13 +7,11 @@ use crate::privilege::target;
 use crate::terminal::answer;
 use crate::trace::{Recording, TimeOptions};
 use clap::{Args, ValueEnum};
-use serde_json::json;
-use sordino_event::Domain;
-use sordino_event::text::{count, printable};
+use sordino_event::text::count;
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
 };
-use sordino_handover::{ExportParts, ExportStream};
+use sordino_handover::{ExportParts, ExportStream, ExportedItems};
 use sordino_otf2::Otf2;
 use sordino_timeline::Item;
 use std::fs::File;
@@ -110,30 +108,6 @@ impl Format {
     }
 }
 
-/// Numbers of exported items.
-#[derive(Debug, Default)]
-struct Exported {
-    user: u64,
-    kernel: u64,
-    /// Places where records are missing.
-    losses: u64,
-    lost: u64,
-}
-
-impl Exported {
-    fn add(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Event(moment) if moment.domain == Domain::User => self.user += 1,
-            Item::Event(_) => self.kernel += 1,
-            Item::Loss(loss) => {
-                self.losses += 1;
-                self.lost = self.lost.saturating_add(loss.count.unwrap_or(0));
-            }
-            Item::Disorder(_) => {}
-        }
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let wanted = options.selection.wanted()?;
     let mut recording = Recording::open(options.directory.as_deref())?;
@@ -141,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
     let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
-    let mut exported = Exported::default();
+    let mut exported = ExportedItems::default();
     let parts = |is_file| ExportParts::create(options.output.as_deref(), options.force, is_file);
     let written = match options.format.writer(&recording) {
         Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
@@ -155,7 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     recording.close()?;
     if let Some((path, bytes)) = written {
-        answer(&summary(&exported, &path.to_string_lossy(), bytes, options.json), options.json)?;
+        answer(&exported.summary(&path.to_string_lossy(), bytes, options.json), options.json)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -166,7 +140,7 @@ fn to_file(
     mut exporter: Box<dyn Exporter>,
     recording: &mut Recording,
     sieve: &mut Sieve,
-    exported: &mut Exported,
+    exported: &mut ExportedItems,
 ) -> Result<Option<(PathBuf, u64)>, Failure> {
     let is_text = options.format != Format::Perfetto;
     let mut out = ExportStream::open(options.output.as_deref(), options.force, is_text)?;
@@ -240,7 +214,7 @@ fn to_parts(
     mut exporter: Box<dyn DirectoryExporter>,
     recording: &mut Recording,
     sieve: &mut Sieve,
-    exported: &mut Exported,
+    exported: &mut ExportedItems,
 ) -> Result<(PathBuf, u64), Failure> {
     let (mut files, mut left_out) = (Files::default(), 0_u64);
     recording.pass(Some("exporting"), |item| {
@@ -272,7 +246,7 @@ fn to_otf2(
     out: ExportParts,
     recording: &mut Recording,
     sieve: &mut Sieve,
-    exported: &mut Exported,
+    exported: &mut ExportedItems,
 ) -> Result<(PathBuf, u64), Failure> {
     let failed = |error: sordino_otf2::Error| match error {
         sordino_otf2::Error::System(error) => out.failure(&error).into(),
@@ -298,21 +272,4 @@ fn to_otf2(
 /// Returns the user and the group of the user who called sudo, to whom the output belongs.
 fn owner() -> Result<Option<(u32, u32)>, Failure> {
     Ok(target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())))
-}
-
-fn summary(exported: &Exported, path: &str, bytes: u64, is_json: bool) -> String {
-    let Exported { user, kernel, losses, lost } = exported;
-    if is_json {
-        let summary = json!({
-            "output": path, "bytes": bytes, "user_events": user, "kernel_events": kernel,
-            "losses": losses, "lost": lost,
-        });
-        return format!("{summary}\n");
-    }
-    let missing = match losses {
-        0 => "nothing lost".to_owned(),
-        losses => format!("{} lost in {}", count(*lost, "record"), count(*losses, "place")),
-    };
-    let size = sordino_quantity::bytes(bytes);
-    format!("exported {user} user + {kernel} kernel events, {missing}: {}, {size}\n", printable(path))
 }

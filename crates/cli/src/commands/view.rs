@@ -13,8 +13,8 @@ use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
 use sordino_guard::temporary;
 use sordino_handover::{
-    HandoverError, PUBLIC_PORT, ServedFiles, Server, Shown, fetch_page, fetched_page, open_browser,
-    open_page, show_in,
+    HandoverError, PUBLIC_PORT, Redirection, ServedFiles, Server, Shown, fetch_page, fetched_page,
+    open_browser, open_page, show_in,
 };
 use std::fs::File;
 use std::io;
@@ -127,7 +127,7 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     let stop = signals::stop()?;
     let address = server.address(shown);
     print(format!("{address}\n").as_bytes())?;
-    open(&address, options.no_browser, is_public, server.port());
+    let _redirection = open(&address, options.no_browser, is_public, server.port());
     until(stop, &server)?;
     Ok(())
 }
@@ -158,10 +158,11 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
 }
 
 /// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
-fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) {
+fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<Redirection> {
     let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
-    match (!is_by_hand).then(|| open_browser(address)) {
-        Some(Ok(())) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
+    let opened = (!is_by_hand).then(|| open_browser(address));
+    match &opened {
+        Some(Ok(_)) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
         Some(Err(reason)) => message!("sordino: {reason}: {by_hand}"),
         None => message!("sordino: {by_hand}"),
     }
@@ -175,6 +176,7 @@ fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) {
             "sordino: the page comes from ui.perfetto.dev; without a network: sordino view --fetch-ui, or --ui DIR"
         );
     }
+    opened.and_then(Result::ok)
 }
 
 /// Runs the server until `stop` becomes readable.

@@ -63,7 +63,7 @@ pub fn fetch_page(before: impl FnOnce(&Path)) -> Result<PathBuf, HandoverError> 
 }
 
 /// Returns sordino's directory in the user's cache (XDG Base Directory Specification).
-fn cache() -> Option<PathBuf> {
+pub(crate) fn cache() -> Option<PathBuf> {
     let named = var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = named.or_else(|| Some(PathBuf::from(var_os("HOME")?).join(".cache")))?;
     Some(cache.join("sordino"))
@@ -76,7 +76,9 @@ fn missing(what: &str) -> HandoverError {
 /// Runs Python with this input.
 fn python(command: &mut Command, input: &str) -> Result<(), HandoverError> {
     let failed = |reason: String| HandoverError::NotFetched(format!("python3: {reason}"));
-    let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
+    // Python looks for its modules in the current directory first: anybody's files may be there.
+    let mut child =
+        command.current_dir("/").stdin(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
         // If Python ended early, its status says so.
         let _ = stdin.write_all(input.as_bytes());

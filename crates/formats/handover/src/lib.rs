@@ -14,6 +14,7 @@
 //! | `browser` | the desktop's browser |
 //! | `program` | an installed program that shows a trace |
 //! | `output` | the output of an export: a file, a directory, standard output |
+//! | `summary` | the items of an export in numbers |
 //! | `error` | the errors of a handover |
 //!
 //! Everything here allocates and blocks; the answers run in threads of their own.
@@ -27,8 +28,9 @@ mod page;
 mod policy;
 mod program;
 mod server;
+mod summary;
 
-pub use browser::open_browser;
+pub use browser::{Redirection, open_browser};
 pub use error::HandoverError;
 pub use fetch::{fetch_page, fetched_page};
 pub use output::{ExportParts, ExportStream};
@@ -36,3 +38,4 @@ pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
 pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
 pub use program::show_in;
 pub use server::{ServedFiles, Server, Stopper, open_page};
+pub use summary::ExportedItems;

@@ -19,8 +19,8 @@ pub enum ExportStream {
 
 /// A thread that writes a file while the next portion is made.
 pub struct FileWriter {
-    portions: SyncSender<Vec<u8>>,
-    thread: JoinHandle<io::Result<WholeFile>>,
+    portions: Option<SyncSender<Vec<u8>>>,
+    thread: Option<JoinHandle<io::Result<WholeFile>>>,
 }
 
 impl ExportStream {
@@ -50,7 +50,9 @@ impl ExportStream {
     /// Standard output's error, except for a closed pipe.
     pub fn write(&mut self, bytes: Vec<u8>) -> Result<bool, HandoverError> {
         match self {
-            Self::File(_, writer) => Ok(writer.portions.send(bytes).is_ok()),
+            Self::File(_, writer) => {
+                Ok(writer.portions.as_ref().is_some_and(|portions| portions.send(bytes).is_ok()))
+            }
             Self::Standard(output) => Ok(is_read(output.write_all(&bytes))?),
         }
     }
@@ -62,7 +64,7 @@ impl ExportStream {
     /// [`HandoverError::Unwritten`], and no file is left then.
     pub fn close(self, owner: Option<(u32, u32)>) -> Result<Option<PathBuf>, HandoverError> {
         match self {
-            Self::File(path, writer) => {
+            Self::File(path, mut writer) => {
                 let file = writer.end().map_err(|error| failure(&path, &error))?;
                 file.finish(owner).map_err(|error| failure(&path, &error))?;
                 Ok(Some(path))
@@ -83,13 +85,24 @@ impl FileWriter {
             received.iter().try_for_each(|portion| file.write_all(&portion))?;
             Ok(file)
         };
-        Self { portions, thread: thread::spawn(write) }
+        Self { portions: Some(portions), thread: Some(thread::spawn(write)) }
     }
 
     /// Waits until all is written.
-    fn end(self) -> io::Result<WholeFile> {
-        drop(self.portions);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes it panicked")))
+    fn end(&mut self) -> io::Result<WholeFile> {
+        self.portions = None;
+        let ended = self.thread.take().map(JoinHandle::join);
+        match ended {
+            Some(Ok(file)) => file,
+            _ => Err(io::Error::other("the thread that writes it panicked")),
+        }
+    }
+}
+
+/// Waits for the thread, which removes a file that is not whole.
+impl Drop for FileWriter {
+    fn drop(&mut self) {
+        let _ = self.end();
     }
 }
 
