@@ -1,7 +1,7 @@
 //! The only access to standard output and standard error.
 //!
 //! Names and strings from outside are made printable where they are put into a line
-//! ([`printable`](sordino_event::text::printable)). If that is forgotten, they still can't control a terminal: every
+//! ([`printable`]). If that is forgotten, they still can't control a terminal: every
 //! character that is not printable is written as `\u001b` here, except newlines, tabs and sordino's own colours. JSON
 //! stays valid and has the same value, since such characters are in its strings only. Where the locale is not UTF-8,
 //! all characters except ASCII are escaped.
@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | a report for a person | [`show`], [`show_as_message`] | are broken between words |
 //! | events, one a line | [`ListingOutput`] | the same, on a terminal only |
-//! | JSON | [`print`] | stay |
+//! | JSON | [`print()`] | stay |
 //! | an error, a remark | [`message!`] | stay, so that commands in them can be copied |
 //! | the cells of a view | [`Screen`], which has no text of its own | are cut by the view |
 //!
@@ -77,7 +77,7 @@ pub fn show(text: &str) -> io::Result<()> {
     put(&harmless(fitted(text, columns(), is_utf8()).as_bytes(), has_colors(), is_utf8()))
 }
 
-/// Writes a command's answer to standard output: JSON, which [`print`]s, or a report, which [`show`]s.
+/// Writes a command's answer to standard output: JSON, which [`print()`]s, or a report, which [`show`]s.
 pub fn answer(text: &str, is_json: bool) -> io::Result<()> {
     if is_json { print(text) } else { show(text) }
 }
