@@ -114,7 +114,9 @@ fn a_query_says_what_the_recording_lacks() {
 fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());
-    let perf = |arguments: &[&str]| scene.run(Command::new("perf").args(arguments));
+    // perf mounts the kernel's tracer where it is not mounted, and leaves it so: in a mount namespace of its own.
+    let perf =
+        |arguments: &[&str]| scene.run(Command::new("unshare").args(["--mount", "perf"]).args(arguments));
     let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05";
     let recorded = perf(&["sched", "record", "-k", "CLOCK_MONOTONIC", "-o", &data, "--", "sh", "-c", load]);
     if recorded.status != 0 || perf(&["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0 {
