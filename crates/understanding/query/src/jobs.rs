@@ -1,12 +1,11 @@
 //! Jobs of threads, and waits of fibers for a thread.
 
 use crate::finder::SpanFinder;
+use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
 use sordino_event::{ClassId, Classes, Loss, Pid, Tid, Time};
-use sordino_timeline::{
-    Evidence, FiberEvent, FiberId, FiberState, Kernel, Moment, RunningThreads, TaskState,
-};
+use sordino_timeline::{FiberEvent, FiberId, FiberState, Kernel, Moment, TaskState};
 use std::collections::{HashMap, HashSet};
 
 /// The jobs that have begun: from an event in a thread, or its wake-up, until the thread sleeps.
@@ -14,7 +13,6 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Jobs {
     begins: HashSet<ClassId>,
     open: HashMap<Tid, Time>,
-    running: RunningThreads,
     gap: Gap,
 }
 
@@ -23,25 +21,13 @@ impl Jobs {
     pub(crate) fn new(event: &str, classes: &Classes) -> Option<Self> {
         let begins = classes.iter().filter(|(_, class)| class.name == event).map(|(id, _)| id);
         let begins: HashSet<ClassId> = begins.collect();
-        (!begins.is_empty()).then(|| Self {
-            begins,
-            open: HashMap::new(),
-            running: RunningThreads::default(),
-            gap: Gap::default(),
-        })
+        (!begins.is_empty()).then(|| Self { begins, open: HashMap::new(), gap: Gap::default() })
     }
 }
 
-impl SpanFinder for Jobs {
+impl Follows for Jobs {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let now = moment.event.time;
-        // A thread that lost its CPU without a record may have slept: its job may be several.
-        let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
-        let believed = switch.and_then(|switch| switch.believed);
-        found.extend(believed.and_then(|tid| self.open.remove(&tid)).map(|_| Found::Broken));
-        if let (Some(Kernel::Switch { next, .. }), Some(cpu)) = (moment.kernel, moment.cpu) {
-            self.running.switch(cpu, next.tid, now);
-        }
         if self.begins.contains(&moment.event.class) {
             // The job of a wake-up is that of the thread that is woken.
             let tid = match moment.kernel {
@@ -72,11 +58,18 @@ impl SpanFinder for Jobs {
 
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         self.gap.add(loss);
-        self.running.lose(loss);
         found.extend(self.open.drain().map(|_| Found::Broken));
     }
 
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    /// A thread that starts continues its job.
+    fn starts(&mut self, _: Tid, _: Time, _: &Moment<'_>, _: &mut Vec<Found>) {}
+
+    /// It may have slept: its job may be several.
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
+        found.extend(self.open.remove(&tid).map(|_| Found::Broken));
+    }
+
+    fn cut(&self) -> u64 {
         self.open.len() as u64
     }
 }

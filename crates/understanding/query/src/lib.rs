@@ -45,6 +45,7 @@ mod contexts;
 mod durations;
 mod facts;
 mod finder;
+mod followed;
 mod gap;
 mod interrupts;
 mod jitter;

@@ -1,6 +1,6 @@
 //! Waits for futexes: who waited for whom, and how long.
 
-use crate::finder::SpanFinder;
+use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
 use sordino_event::{Loss, Nanos, Tid, Time};
@@ -76,7 +76,7 @@ impl Locks {
     }
 }
 
-impl SpanFinder for Locks {
+impl Follows for Locks {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let (Some(kernel), now) = (moment.kernel, moment.event.time) else { return };
         match kernel {
@@ -131,7 +131,20 @@ impl SpanFinder for Locks {
         }
     }
 
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<Found>) {
+        match self.waits.get_mut(&tid) {
+            // It was woken after the last record of its CPU.
+            Some(wait) if wait.phase == Phase::Runnable => wait.turn(Phase::InCall, since.max(wait.since)),
+            Some(_) => self.doubts(tid, found),
+            None => {}
+        }
+    }
+
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
+        found.extend(self.waits.remove(&tid).map(|_| Found::Broken));
+    }
+
+    fn cut(&self) -> u64 {
         self.waits.values().filter(|wait| wait.slept).count() as u64
     }
 }

@@ -4,14 +4,12 @@
 //! it slept, it was the time of its own waker; and so on. A sleep that an interrupt ended is that interrupt's.
 
 use crate::contexts::Contexts;
-use crate::finder::SpanFinder;
+use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::names::Names;
 use crate::span::{Found, Span};
 use sordino_event::{Loss, Tid, Time};
-use sordino_timeline::{
-    Evidence, Kernel, Moment, RunningThreads, System, TaskState, ThreadState, UnrecordedSwitch,
-};
+use sordino_timeline::{Kernel, Moment, System, TaskState, ThreadState};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -57,7 +55,6 @@ struct History {
 pub(crate) struct Paths {
     contexts: Contexts,
     threads: HashMap<Tid, History>,
-    running: RunningThreads,
     names: Names,
     gap: Gap,
 }
@@ -66,21 +63,6 @@ pub(crate) struct Paths {
 type Link = (Time, Time, Tid, Option<Does>);
 
 impl Paths {
-    /// Ends the present stretches that a missing switch makes uncertain. The start of a thread on an idle CPU is known.
-    fn observe(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let Some(evidence) = Evidence::of(moment) else { return };
-        let Some(switch) = self.running.observe(evidence, moment.event.time) else { return };
-        let UnrecordedSwitch { tid, believed, since, left, .. } = switch;
-        if believed == Some(Tid(0)) && left.is_empty() {
-            return self.turn(tid, Some(Does::Runs), since, moment, found);
-        }
-        let doubted = believed.into_iter().chain([tid]).filter(|tid| *tid != Tid(0));
-        for tid in doubted {
-            let known = self.threads.get_mut(&tid).and_then(|thread| thread.now.take());
-            found.extend(known.map(|_| Found::Broken));
-        }
-    }
-
     /// Ends the present stretch of a thread at this time, and begins another.
     fn turn(&mut self, tid: Tid, does: Option<Does>, now: Time, moment: &Moment<'_>, found: &mut Vec<Found>) {
         if tid == Tid(0) {
@@ -89,7 +71,7 @@ impl Paths {
         let thread = self.threads.entry(tid).or_default();
         let before = std::mem::replace(&mut thread.now, does.map(|does| (does, now)));
         let Some((does, from)) = before else { return };
-        if self.gap.touches(from) || now < from {
+        if self.gap.touches(from) {
             found.push(Found::Broken);
             return;
         }
@@ -154,13 +136,11 @@ impl Paths {
     }
 }
 
-impl SpanFinder for Paths {
+impl Follows for Paths {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let now = moment.event.time;
-        self.observe(moment, found);
         match moment.kernel {
             Some(Kernel::Switch { prev, state, next }) => {
-                moment.cpu.into_iter().for_each(|cpu| self.running.switch(cpu, next.tid, now));
                 let does = match state {
                     TaskState::Dead => None,
                     TaskState::Runnable => Some(Does::Waits),
@@ -191,14 +171,30 @@ impl SpanFinder for Paths {
 
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         self.contexts.lose(loss);
-        self.running.lose(loss);
         if loss.pid.is_none() {
             self.gap.add(loss);
             found.extend(self.threads.drain().filter_map(|(_, past)| past.now.map(|_| Found::Broken)));
         }
     }
 
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        match self.threads.get(&tid).and_then(|thread| thread.now.as_ref()) {
+            // It was woken after the last record of its CPU.
+            Some((Does::Waits, from)) => {
+                let since = since.max(*from);
+                self.turn(tid, Some(Does::Runs), since, moment, found);
+            }
+            Some(_) => self.doubts(tid, found),
+            None => self.turn(tid, Some(Does::Runs), since, moment, found),
+        }
+    }
+
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
+        let known = self.threads.get_mut(&tid).and_then(|thread| thread.now.take());
+        found.extend(known.map(|_| Found::Broken));
+    }
+
+    fn cut(&self) -> u64 {
         self.threads.values().filter(|past| past.now.is_some()).count() as u64
     }
 }

@@ -3,6 +3,7 @@
 use crate::calls::Calls;
 use crate::durations::Durations;
 use crate::finder::{OfRule, Points, SpanFinder};
+use crate::followed::Followed;
 use crate::interrupts::Interrupts;
 use crate::jitter::Jitter;
 use crate::jobs::{FiberWaits, Jobs};
@@ -348,9 +349,9 @@ fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, E
         Measure::Syscalls => Box::new(Calls::default()),
         Measure::Irqs => Box::new(Interrupts::new(false)),
         Measure::Softirqs => Box::new(Interrupts::new(true)),
-        Measure::Locks => Box::new(Locks::default()),
-        Measure::Reactivity => Box::new(Reactions::default()),
-        Measure::Path => Box::new(Paths::default()),
+        Measure::Locks => Box::new(Followed::new(Locks::default())),
+        Measure::Reactivity => Box::new(Followed::new(Reactions::default())),
+        Measure::Path => Box::new(Followed::new(Paths::default())),
         Measure::FiberWaits => {
             let event = "sordino_fiber:switch";
             if !classes.iter().any(|(_, class)| class.name == event) {
@@ -360,7 +361,7 @@ fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, E
         }
         Measure::Jobs(event) => {
             let missing = || sordino_analyze::Error::Event { event: event.clone() };
-            Box::new(Jobs::new(event, classes).ok_or_else(missing)?)
+            Box::new(Followed::new(Jobs::new(event, classes).ok_or_else(missing)?))
         }
         Measure::Duration(rule) => Box::new(of_rule(rule.clone())?),
         Measure::Jitter(event, periods) => {

@@ -1,7 +1,7 @@
 //! Reactions: from an event of the kernel to the first event of the thread or the fiber that handles it.
 
 use crate::contexts::{Contexts, Origin};
-use crate::finder::SpanFinder;
+use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
 use sordino_event::{Loss, Nanos, Tid, Time};
@@ -95,7 +95,7 @@ impl Reactions {
     }
 }
 
-impl SpanFinder for Reactions {
+impl Follows for Reactions {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let now = moment.event.time;
         let is_interrupted = moment.cpu.is_some_and(|cpu| self.contexts.on(cpu).is_some());
@@ -126,7 +126,20 @@ impl SpanFinder for Reactions {
         }
     }
 
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<Found>) {
+        match self.open.get_mut(&tid) {
+            // It was woken after the last record of its CPU.
+            Some(Some(reaction)) if reaction.part == 2 => reaction.turn(3, since.max(reaction.since)),
+            Some(_) => self.doubts(tid, found),
+            None => {}
+        }
+    }
+
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
+        found.extend(self.open.remove(&tid).flatten().map(|_| Found::Broken));
+    }
+
+    fn cut(&self) -> u64 {
         self.open.values().flatten().count() as u64
     }
 }
