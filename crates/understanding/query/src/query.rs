@@ -2,15 +2,16 @@
 
 use crate::calls::Calls;
 use crate::durations::Durations;
+use crate::fiber_waits::FiberWaits;
 use crate::finder::{OfRule, Points, SpanFinder};
 use crate::followed::Followed;
 use crate::interrupts::Interrupts;
 use crate::jitter::Jitter;
-use crate::jobs::{FiberWaits, Jobs};
+use crate::jobs::Jobs;
 use crate::key::{Key, Per, Value};
 use crate::locks::Locks;
-use crate::measure::Measure;
-use crate::path::Paths;
+use crate::measure::{Measure, PathOf};
+use crate::path::{Paths, PathsOf};
 use crate::reactivity::Reactions;
 use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
@@ -186,7 +187,9 @@ impl Query {
                     self.add(&self.clipped(span), moment);
                 }
                 // Links that end together are found together: some lie before the begin.
-                Found::Whole(span) if self.measure == Measure::Path => {
+                Found::Whole(span)
+                    if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) =>
+                {
                     if span.to > self.begin {
                         self.add(&self.clipped(span), moment);
                     }
@@ -296,7 +299,10 @@ impl Query {
             has_lengths: self.measure != Measure::Count,
             is_share_of_wall: matches!(
                 self.measure,
-                Measure::Active | Measure::Irqs | Measure::Softirqs | Measure::Path
+                Measure::Active
+                    | Measure::Irqs
+                    | Measure::Softirqs
+                    | Measure::Path(PathOf::Threads | PathOf::Fibers)
             ),
             keys: self.pers.iter().map(Per::to_string).collect(),
             wall: last - first,
@@ -351,12 +357,19 @@ fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, E
         Measure::Softirqs => Box::new(Interrupts::new(true)),
         Measure::Locks => Box::new(Followed::new(Locks::default())),
         Measure::Reactivity => Box::new(Followed::new(Reactions::default())),
-        Measure::Path => Box::new(Followed::new(Paths::default())),
+        Measure::Path(of) => {
+            let of = match of {
+                PathOf::Threads => PathsOf::Threads,
+                PathOf::Fibers => {
+                    needs_fibers(classes)?;
+                    PathsOf::Fibers
+                }
+                PathOf::Intervals(rule) => PathsOf::Intervals(of_rule(rule.clone())?),
+            };
+            Box::new(Followed::new(Paths::new(of)))
+        }
         Measure::FiberWaits => {
-            let event = "sordino_fiber:switch";
-            if !classes.iter().any(|(_, class)| class.name == event) {
-                return Err(sordino_analyze::Error::Event { event: event.to_owned() }.into());
-            }
+            needs_fibers(classes)?;
             Box::new(FiberWaits::default())
         }
         Measure::Jobs(event) => {
@@ -368,6 +381,15 @@ fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, E
             Box::new(Jitter::new(periods.clone(), of_rule(IntervalRule::between(event))?))
         }
     })
+}
+
+/// Fails if the trace has no events about fibers.
+fn needs_fibers(classes: &Classes) -> Result<(), Error> {
+    let event = "sordino_fiber:switch";
+    match classes.iter().any(|(_, class)| class.name == event) {
+        true => Ok(()),
+        false => Err(sordino_analyze::Error::Event { event: event.to_owned() }.into()),
+    }
 }
 
 /// Returns a span as an interval to explain; `None` if it is no thread's.
