@@ -111,6 +111,25 @@ fn a_query_says_what_the_recording_lacks() {
 }
 
 #[test]
+fn a_contended_lock_is_called_by_its_variable() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("contended.c");
+    // The state dump has the files of a process that is there when the recording begins.
+    let running = scene.start(&mut Command::new(&program));
+    let recording = scene.record(&["--kernel", "sched,syscalls", "--no-user"], &["sleep", "0.5"]);
+    let locks = || {
+        let printed = scene.sordino(&["query", recording.name(), "locks", "--json", "--per", "address"]);
+        printed.succeeded().to_owned()
+    };
+    assert!(locks().contains(" contended_lock\""), "{}", locks());
+    // Another file is at its path.
+    std::fs::remove_file(&program).expect("a file");
+    std::fs::copy("/bin/true", &program).expect("a file");
+    assert!(!locks().contains("contended_lock"), "{}", locks());
+    drop(running);
+}
+
+#[test]
 fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());

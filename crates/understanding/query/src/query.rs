@@ -17,7 +17,7 @@ use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
 use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
 use sordino_analyze::{Finder, Interval, IntervalRule, Survey, SurveyBuilder};
-use sordino_event::{Classes, Nanos, Tid, Time};
+use sordino_event::{Classes, Nanos, Pid, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -29,6 +29,9 @@ const ROWS_MAX: usize = 10_000;
 
 /// Returns true for events of a thread whose spans are wanted.
 pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
+
+/// Returns the name of the symbol at an address of a process, if it has one.
+pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
 
 /// The reason why a question cannot be asked of a trace.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -55,6 +58,7 @@ pub struct Query {
     keys: Vec<Key>,
     class_names: Vec<Arc<str>>,
     only: Option<IsSpanWanted>,
+    names: Option<NameAddress>,
     finder: Box<dyn SpanFinder>,
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
@@ -115,6 +119,7 @@ impl Query {
             pers,
             keys,
             only: None,
+            names: None,
             finder,
             survey: None,
             rows: HashMap::new(),
@@ -133,6 +138,11 @@ impl Query {
     #[must_use]
     pub fn only(self, wanted: IsSpanWanted) -> Self {
         Self { only: Some(wanted), ..self }
+    }
+
+    /// Sets what names addresses.
+    pub fn set_names(&mut self, names: NameAddress) {
+        self.names = Some(names);
     }
 
     /// Has the query measure from this time on only. Earlier events show what the machine did then.
@@ -227,7 +237,15 @@ impl Query {
 
     fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
         let both = self.keys.iter().zip(values);
-        both.map(|(key, value)| key.label(value, span, moment, &self.class_names)).collect()
+        let label = |(key, value): (&Key, &Value)| {
+            let label = key.label(value, span, moment, &self.class_names);
+            let name = match (value, &self.names) {
+                (Value::Address(Some(pid), address), Some(names)) => names(*pid, *address),
+                _ => None,
+            };
+            name.map_or_else(|| Arc::clone(&label), |name| format!("{label} {name}").into())
+        };
+        both.map(label).collect()
     }
 
     fn add(&mut self, span: &Span, moment: &Moment<'_>) {
