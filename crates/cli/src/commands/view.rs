@@ -8,7 +8,6 @@ use crate::signals;
 use crate::terminal::print;
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
-use rustix::event::{PollFd, PollFlags, poll};
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
 use sordino_guard::temporary;
@@ -17,11 +16,9 @@ use sordino_handover::{
     open_browser, open_page, show_in,
 };
 use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 
 /// Open a recording in a viewer: Perfetto's page in a browser, or an installed program
 ///
@@ -128,8 +125,7 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     let address = server.address(shown);
     print(format!("{address}\n").as_bytes())?;
     let _redirection = open(&address, options.no_browser, is_public, server.port());
-    until(stop, &server)?;
-    Ok(())
+    Ok(server.run(stop.as_fd())?)
 }
 
 /// Returns the directory of the page that the options name, or of the fetched copy; `None` for the public one.
@@ -177,15 +173,4 @@ fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<R
         );
     }
     opened.and_then(Result::ok)
-}
-
-/// Runs the server until `stop` becomes readable.
-fn until(stop: OwnedFd, server: &Server) -> io::Result<()> {
-    let stopper = server.stopper();
-    thread::Builder::new().name("sordino-stop".to_owned()).spawn(move || {
-        // An interruption is no end: the descriptor is what counts.
-        while poll(&mut [PollFd::new(&stop, PollFlags::IN)], None).is_err() {}
-        stopper.stop();
-    })?;
-    server.run()
 }
