@@ -3,8 +3,8 @@
 use crate::Failure;
 use crate::commands::explain::{Extent, Intervals};
 use crate::commands::export::{Format, write_to};
-use crate::failure::{NO, NOT_FOUND, UNUSABLE};
-use crate::signals;
+use crate::failure::{INTERRUPTED, NO, NOT_FOUND, UNUSABLE};
+use crate::signals::{self, Stop};
 use crate::terminal::print;
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
@@ -86,10 +86,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         Viewer::Vite => {
             // While it is held, a signal does not end this command before the file is removed.
-            let _stop = signals::stop()?;
+            let stop = Stop::new()?;
             let place = temporary::directory()?;
             let mut file = tempfile::Builder::new().prefix("sordino-").suffix(".trace").tempfile_in(place)?;
-            write_to(file.as_file_mut(), Format::Paje, &mut recording)?;
+            let is_whole =
+                write_to(file.as_file_mut(), Format::Paje, &mut recording, || stop.is_requested())?;
+            if !is_whole {
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
             recording.close()?;
             show_in("vite", &[file.path().as_os_str()], "apt install vite").map_err(failure)?;
         }
@@ -117,7 +121,8 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     }
     let shown = options.peak.map(|rank| shown(options, &mut recording, rank as usize)).transpose()?;
     let mut trace: File = tempfile::tempfile_in(temporary::directory()?)?;
-    write_to(&mut trace, Format::Perfetto, &mut recording)?;
+    // Ctrl-C ends this command as long as no more than a file without a name is open.
+    write_to(&mut trace, Format::Perfetto, &mut recording, || false)?;
     recording.close()?;
     let is_public = page.is_none();
     let server = Server::bind(options.port, ServedFiles { trace, page }).map_err(failure)?;
