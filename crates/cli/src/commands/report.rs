@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;
     let tables = texts(&tables_of_page(&mut recording)?, Times::Clock.format(recording.span().0))?;
     let (html, summary) = written(&recording, &explained, &tables);
-    output.into_iter().try_for_each(|mut output| output.write(&html))?;
+    output.into_iter().try_for_each(|mut output| output.write(html.as_bytes()))?;
     show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
     recording.close()?;
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 
 use crate::axis::Axis;
 use crate::lane::{Colours, described, interrupts, name, runs, since, states};
-use crate::markup::{escape, time};
+use crate::markup::{escape, shortened, time};
 use crate::style::hatching;
 use crate::thin::{Stretch, thin};
 
@@ -230,7 +230,7 @@ impl Picture<'_> {
             let dark = if stretch.class == "runnable" { " dark" } else { "" };
             let _ = write!(
                 svg,
-                "<text class=\"in{dark}\" data-f=\"{f}\" data-t=\"{t}\" x=\"{:.2}\" y=\"{:.1}\"{hidden}>{}</text>",
+                "<text class=\"in{dark}\" font-size=\"11\" data-f=\"{f}\" data-t=\"{t}\" x=\"{:.2}\" y=\"{:.1}\"{hidden}>{}</text>",
                 from + 4.0,
                 bar.y + 12.5,
                 escape(&stretch.label)
@@ -341,12 +341,4 @@ impl Picture<'_> {
             escape(&notes.join("; "))
         );
     }
-}
-
-/// Returns the text, cut to a number of letters.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
