@@ -168,6 +168,41 @@ fn each_command_draws_to_the_format_that_the_ending_says() {
 }
 
 #[test]
+fn a_page_has_the_settings_of_the_machine_and_the_command_of_the_recording() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&["--user", "work:*"], &[program.to_str().unwrap()]);
+    let page = scene.path("report.html");
+    let report = || {
+        scene.sordino(&["report", recording.name(), "-o", page.to_str().unwrap()]).succeeded();
+        let html = fs::read_to_string(&page).unwrap();
+        let value = move |name: &str| {
+            let cell =
+                html.split_once(&format!("<th>{name}</th><td>")).unwrap_or_else(|| panic!("no {name}")).1;
+            cell.split_once("</td>").unwrap().0.to_owned()
+        };
+        value
+    };
+    let value = report();
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap();
+    assert_eq!(value("command line"), command_line.trim().replace('&', "&amp;").replace('"', "&quot;"));
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    assert_eq!(value("CPUs online"), online.trim());
+    let recorded = value("recorded with");
+    assert!(recorded.starts_with("sordino record ") && recorded.contains("work:*"), "{recorded}");
+
+    // A recording of an earlier sordino has neither.
+    let file = recording.path.join("recording.json");
+    let mut summary: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    ["settings", "command"].map(|field| summary.as_object_mut().unwrap().remove(field).expect(field));
+    fs::write(&file, summary.to_string()).unwrap();
+    let value = report();
+    for name in ["command line", "CPUs online", "C-states", "recorded with"] {
+        assert_eq!(value(name), "not recorded", "{name}");
+    }
+}
+
+#[test]
 fn a_recording_without_the_kernel_says_which_lanes_are_missing() {
     let scene = Scene::new();
     let program = scene.program("pairs.c");
