@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::commands::explain::{Extent, Intervals};
-use crate::commands::export::{Format, write_to};
+use crate::commands::export::{Format, write_parts, write_to};
 use crate::failure::{NO, NOT_FOUND, UNUSABLE};
 use crate::signals;
 use crate::terminal::print;
@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use rustix::event::{PollFd, PollFlags, poll};
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
+use sordino_event::Domain;
 use sordino_guard::temporary;
 use sordino_handover::{
     HandoverError, PUBLIC_PORT, Redirection, ServedFiles, Server, Shown, fetch_page, fetched_page,
@@ -71,6 +72,8 @@ enum Viewer {
     TraceCompass,
     /// ViTE, with a file in Pajé's format
     Vite,
+    /// KernelShark, with a file of trace-cmd: the kernel's events alone
+    Kernelshark,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -96,8 +99,24 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             recording.close()?;
             show_in("vite", &[file.path().as_os_str()], "apt install vite").map_err(failure)?;
         }
+        Viewer::Kernelshark => in_kernelshark(recording)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the kernel's events in KernelShark until it ends.
+fn in_kernelshark(mut recording: Recording) -> Result<(), Failure> {
+    if !recording.classes.iter().any(|(_, class)| class.domain == Domain::Kernel) {
+        let text = "KernelShark shows the kernel's events alone, and the recording has none: record with --kernel rt";
+        return Err(recording.failing(Failure::new(UNUSABLE, text)));
+    }
+    // While it is held, a signal does not end this command before the files are removed.
+    let _stop = signals::stop()?;
+    let place = tempfile::Builder::new().prefix("sordino-").tempdir_in(temporary::directory()?)?;
+    let file = place.path().join("trace.dat");
+    write_parts(&file, Format::TraceDat, &mut recording)?;
+    recording.close()?;
+    show_in("kernelshark", &[file.as_os_str()], "apt install kernelshark").map_err(failure)
 }
 
 fn failure(error: HandoverError) -> Failure {
