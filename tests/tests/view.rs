@@ -90,6 +90,26 @@ fn perfetto_shows_the_peak_without_a_network() {
     assert_eq!(status(trace, &[]), "000");
 }
 
+#[test]
+fn a_browser_that_is_not_there_is_said() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let page = scene.path("page");
+    std::fs::create_dir(&page).unwrap();
+    std::fs::write(page.join("index.html"), "").unwrap();
+    let mut command = scene.command(&["view", recording.name(), "--ui", page.to_str().unwrap()]);
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let mut running = scene.start(&mut command);
+    running.says("http://");
+    let by_hand = "open the address in a browser of this machine";
+    wait_until("the message", || running.errors().contains(by_hand));
+    let is_said =
+        ["root has no browser", "there is no display"].iter().any(|why| running.errors().contains(why));
+    assert!(is_said, "{}", running.errors());
+    assert_eq!(running.interrupt().status, 0);
+}
+
 /// Returns the process of a KernelShark that shows a file with this name.
 fn viewer_of(name: &str) -> Option<i32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();

@@ -179,7 +179,8 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
 /// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
 fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<Redirection> {
     let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
-    let opened = (!is_by_hand).then(|| open_browser(address));
+    let failed = move |reason| message!("sordino: {reason}: {by_hand}");
+    let opened = (!is_by_hand).then(|| open_browser(address, failed));
     match &opened {
         Some(Ok(_)) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
         Some(Err(reason)) => message!("sordino: {reason}: {by_hand}"),

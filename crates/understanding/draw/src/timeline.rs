@@ -4,7 +4,7 @@ use crate::axis::Axis;
 use crate::lane::{Colours, described, interrupts, name, runs, since, states};
 use crate::markup::{escape, shortened, time};
 use crate::style::hatching;
-use crate::thin::{Stretch, thin};
+use crate::thin::{SEVERAL, Stretch, thin};
 
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
@@ -329,6 +329,10 @@ impl Picture<'_> {
         let left_out = lanes.left_out + more as u64;
         if left_out > 0 {
             notes.push(format!("{left_out} more stretches, arrows and marks left out"));
+        }
+        let mut stretches = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| &bar.stretches);
+        if stretches.any(|stretch| stretch.class == SEVERAL) {
+            notes.push("grey: several short stretches, joined".to_owned());
         }
         let mut states = lanes.threads.iter().flat_map(|lane| &lane.states);
         if states.any(|span| span.activity == LaneState::Unknown) {
