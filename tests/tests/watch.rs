@@ -246,6 +246,52 @@ fn several_views_see_the_same_and_take_little_time_for_an_event() {
     session.destroy();
 }
 
+/// Returns the number of times that a process waited in the kernel, or gave up its CPU.
+fn waits(pid: i32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
+    line.expect("a count of switches").to_owned()
+}
+
+#[test]
+fn a_view_neither_wakes_nor_delays_the_program_and_costs_it_no_record() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let session = Session::start(&scene, "seen", &["--user", "steady", "--kernel", "sched"]);
+    // Some thousand hits a second.
+    let mut program = Session::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
+    program.says("recorded");
+    let tmux = Tmux::start(&scene);
+    let before = waits(program.pid());
+    tmux.types("./sordino watch seen");
+    let mut shown = steps_shown(&tmux.sees("steady:step")).map(str::to_owned);
+    let view = tmux.child();
+    for _ in 0..3 {
+        wait_until("the view counts more hits", || {
+            let now = steps_shown(&tmux.screen()).map(str::to_owned);
+            now.is_some() && std::mem::replace(&mut shown, now.clone()) != now
+        });
+    }
+    let traced = program.pid();
+    assert_eq!(waits(traced), before, "the program waited");
+    tmux.press("q");
+    tmux.sees("ready>");
+    program.signal(Signal::TERM);
+    program.end().succeeded();
+    let recordings = session.stop();
+    let listed: Vec<Value> = recordings.iter().flat_map(|recording| scene.listed(recording)).collect();
+    let hits = named(&listed, "steady:step");
+    let number = |hit: &&Value| hit["fields"]["number"].as_u64().unwrap();
+    assert!(hits.len() > 500, "{} hits", hits.len());
+    assert!(hits.windows(2).all(|pair| number(&pair[1]) == number(&pair[0]) + 1), "a hit is missing");
+    assert!(listed.iter().all(|item| item["type"] == "event"), "records are lost");
+    let wake_ups = named(&listed, "sched_waking");
+    let by_view = wake_ups.iter().filter(|event| event["tid"] == view || event["pid"] == view);
+    assert!(by_view.clone().count() > 0, "the kernel's events do not have the view");
+    let of_program = by_view.filter(|event| event["fields"]["tid"] == traced);
+    assert_eq!(of_program.count(), 0, "the view woke the program");
+    session.destroy();
+}
+
 #[test]
 fn a_finished_recording_is_shown_whole_and_mistakes_are_named() {
     let scene = Scene::new();

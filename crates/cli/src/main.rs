@@ -8,6 +8,7 @@ mod arguments;
 mod commands;
 mod failure;
 mod output;
+mod picture;
 mod privilege;
 mod progress;
 mod record_options;

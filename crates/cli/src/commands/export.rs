@@ -16,7 +16,7 @@ use sordino_otf2::Otf2;
 use sordino_timeline::Item;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Size at which the export is written, in bytes.
@@ -208,6 +208,17 @@ pub(crate) fn write_to(
             Ok(!is_stopped())
         },
     )
+}
+
+/// Writes the recording to a new file, in a format whose files are written in parts.
+pub(crate) fn write_parts(path: &Path, format: Format, recording: &mut Recording) -> Result<(), Failure> {
+    let Writer::Parts(exporter) = format.writer(recording) else {
+        return Err(Failure::new(UNUSABLE, "this format is not written in parts"));
+    };
+    let mut sieve = Selection::default().wanted()?.sieve(&recording.classes, recording.facts.clone());
+    let out = ExportParts::create(Some(path), false, true)?;
+    to_parts(out, exporter, recording, &mut sieve, &mut ExportedItems::default())?;
+    Ok(())
 }
 
 /// Writes a directory or a file in parts. Returns its path and bytes.

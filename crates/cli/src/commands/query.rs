@@ -4,12 +4,14 @@ use crate::Failure;
 use crate::addresses::AddressNames;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
+use crate::picture::PictureFile;
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
 use sordino_collect::names::meant;
+use sordino_draw::{distributions, statistics_chart};
 use sordino_event::{Nanos, Tid};
 use sordino_quantity::duration;
 use sordino_query::{
@@ -46,6 +48,7 @@ Examples:
   sordino query duration --begin net:request --end net:answer --by id
   sordino query jitter --event motor:period --every 1ms
   sordino query locks --per holder,address --explain 3
+  sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
 pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
@@ -61,6 +64,10 @@ pub(crate) struct Options {
     /// Explain the N longest spans as 'sordino explain' does, 1 to 1000; with --json, a second line has the findings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     explain: Option<u32>,
+    /// Also draw the lengths of the first lines' spans, at most 20, into this file, replaced if it exists; its ending, .svg
+    /// or .png, is its format
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print the tables as JSON, with all of their rows
     #[arg(long)]
     json: bool,
@@ -105,6 +112,7 @@ pub(crate) fn measures() -> PossibleValuesParser {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (directory, name) = operands(options);
     let mut recording = Recording::open(directory)?;
+    let plot = PictureFile::of("--plot", options.plot.as_ref())?;
     let measured = tables(&mut recording, name, options)
         .and_then(|(tables, survey)| Ok((tables, explained(&mut recording, survey, options)?)));
     let (tables, findings) = measured.map_err(|failure| recording.failing(failure))?;
@@ -131,8 +139,28 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         show(&String::from_utf8_lossy(&text))?;
     }
+    plot.into_iter()
+        .try_for_each(|mut plot| plot.write(&picture(&recording, &tables, options.top as usize)?))?;
     recording.close()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the lengths of the tables' first rows as a picture.
+///
+/// # Errors
+/// No table has lengths.
+fn picture(recording: &Recording, tables: &[StatisticsTable], top: usize) -> Result<String, Failure> {
+    let with_lengths = tables.iter().filter(|table| table.has_lengths);
+    let charts: Vec<_> = with_lengths.map(|table| statistics_chart(table, top)).collect();
+    let title = recording.path.to_string_lossy();
+    let picture = distributions(&title, &["the recording"], &charts);
+    if picture.is_empty() {
+        let measures: Vec<&str> = tables.iter().map(|table| table.measure).collect();
+        let text =
+            format!("--plot: nothing to draw: {} has no spans with a length here", measures.join(", "));
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    Ok(picture)
 }
 
 /// Explains the longest spans, if they were collected.

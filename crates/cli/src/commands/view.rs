@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::commands::explain::{Extent, Intervals};
-use crate::commands::export::{Format, write_to};
+use crate::commands::export::{Format, write_parts, write_to};
 use crate::failure::{INTERRUPTED, NO, NOT_FOUND, UNUSABLE};
 use crate::signals::{self, Stop};
 use crate::terminal::print;
@@ -10,6 +10,7 @@ use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
+use sordino_event::Domain;
 use sordino_guard::temporary;
 use sordino_handover::{
     HandoverError, PUBLIC_PORT, Redirection, ServedFiles, Server, Shown, fetch_page, fetched_page,
@@ -68,6 +69,8 @@ enum Viewer {
     TraceCompass,
     /// ViTE, with a file in Pajé's format
     Vite,
+    /// KernelShark, with a file of trace-cmd: the kernel's events alone
+    Kernelshark,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -97,8 +100,24 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             recording.close()?;
             show_in("vite", &[file.path().as_os_str()], "apt install vite").map_err(failure)?;
         }
+        Viewer::Kernelshark => in_kernelshark(recording)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the kernel's events in KernelShark until it ends.
+fn in_kernelshark(mut recording: Recording) -> Result<(), Failure> {
+    if !recording.classes.iter().any(|(_, class)| class.domain == Domain::Kernel) {
+        let text = "KernelShark shows the kernel's events alone, and the recording has none: record with --kernel rt";
+        return Err(recording.failing(Failure::new(UNUSABLE, text)));
+    }
+    // While it is held, a signal does not end this command before the files are removed.
+    let _stop = signals::stop()?;
+    let place = tempfile::Builder::new().prefix("sordino-").tempdir_in(temporary::directory()?)?;
+    let file = place.path().join("trace.dat");
+    write_parts(&file, Format::TraceDat, &mut recording)?;
+    recording.close()?;
+    show_in("kernelshark", &[file.as_os_str()], "apt install kernelshark").map_err(failure)
 }
 
 fn failure(error: HandoverError) -> Failure {
@@ -161,7 +180,8 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
 /// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
 fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<Redirection> {
     let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
-    let opened = (!is_by_hand).then(|| open_browser(address));
+    let failed = move |reason| message!("sordino: {reason}: {by_hand}");
+    let opened = (!is_by_hand).then(|| open_browser(address, failed));
     match &opened {
         Some(Ok(_)) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
         Some(Err(reason)) => message!("sordino: {reason}: {by_hand}"),

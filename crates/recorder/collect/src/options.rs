@@ -24,6 +24,8 @@ pub struct Options {
     pub reader: Option<(u32, u32)>,
     /// The session's name, which other recorders see.
     pub name: String,
+    /// The command line that records so again.
+    pub command: Vec<String>,
     /// The kernel's events; if empty, the kernel is not recorded.
     pub kernel: Vec<Selection>,
     /// KiB of kernel buffer per CPU.
