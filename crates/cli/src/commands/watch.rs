@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sordino_filter::condition::Expression;
 use sordino_live::{Aside, Beside, Costs, GrowingRecording, Progress, RecorderId, WantedWait};
-use sordino_watch::{Action, Figures, PressedKey, Tally, WatchView, draw};
+use sordino_watch::{Action, Figures, PressedKey, Tally, WatchView, draw, text_of};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -95,17 +95,6 @@ fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the lines of a buffer without their last one, which lists the keys.
-fn text_of(buffer: &Buffer) -> String {
-    let mut lines = String::new();
-    for y in 0..buffer.area.height - 1 {
-        let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
-        lines += line.trim_end();
-        lines.push('\n');
-    }
-    lines
-}
-
 /// A recording that is watched, with its figures.
 struct Watched {
     name: String,
@@ -129,18 +118,8 @@ impl Watched {
         let figures = Figures::of(&mut tally, view.sort);
         let costs = Costs::begin(None);
         let (name, progress) = (what.to_owned(), Progress::Growing);
-        Ok(Self {
-            name,
-            source,
-            tally,
-            costs,
-            recorder: RecorderId::default(),
-            figures,
-            view,
-            condition,
-            progress,
-            beside: None,
-        })
+        let (recorder, beside) = (RecorderId::default(), None);
+        Ok(Self { name, source, tally, costs, recorder, figures, view, condition, progress, beside })
     }
 
     /// Reads what is new, until `is_stopped` returns true.

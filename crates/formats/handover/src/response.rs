@@ -23,7 +23,7 @@ pub struct ServedFiles {
     pub page: Option<Dir>,
 }
 
-/// A response.
+/// A response before it is sent.
 pub(crate) struct Response {
     status: u16,
     kind: &'static str,
