@@ -56,7 +56,7 @@ pub struct DistributionStrip {
 /// Strips with a common axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DistributionChart {
-    /// The chart's title.
+    /// The title above the chart.
     pub title: String,
     /// The strips, from top to bottom.
     pub strips: Vec<DistributionStrip>,

@@ -46,8 +46,11 @@ fn call(record: &Record) -> Option<i32> {
     }
 }
 
+/// Returns the thread whose job a record begins.
+type Begins = fn(&Record) -> Option<i32>;
+
 /// The events that begin jobs, each with the threads whose jobs its records begin.
-const BEGINS: [(&str, fn(&Record) -> Option<i32>); 2] = [("sched_waking", wake_up), ("sys_enter", call)];
+const BEGINS: [(&str, Begins); 2] = [("sched_waking", wake_up), ("sys_enter", call)];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]

@@ -1,4 +1,4 @@
-//! Texts to paths.
+//! The letters of texts as paths.
 
 use crate::RasterError;
 use resvg::usvg::roxmltree::{Document, Node};
