@@ -1,10 +1,12 @@
 //! `sordino watch` in a real terminal: tmux shows a running session, beside another reader.
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sordino_live::{GrowingRecording, Progress};
 use sordino_tests::listing::{items, named};
 use sordino_tests::session::Session;
-use sordino_tests::{Running, Scene, wait_until};
+use sordino_tests::{Running, Scene, last_cpu, wait_until};
+use sordino_watch::Tally;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -271,4 +273,84 @@ fn a_finished_recording_is_shown_whole_and_mistakes_are_named() {
         .ask(&["watch", "over", "--json"])
         .failed(2, &["session 'over' is not running", "sordino start over"]);
     session.destroy();
+}
+
+/// Runs the view in a terminal that does not control it, and hangs the terminal up once it shows the session.
+const HANG_UP: &str = "
+import fcntl, os, pty, struct, subprocess, termios
+for _ in range(5):
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+    null = subprocess.DEVNULL
+    view = subprocess.Popen(['./sordino', 'watch', 'seen'], stdin=inside, stdout=inside, stderr=null, start_new_session=True)
+    os.close(inside)
+    shown = b''
+    while b'running' not in shown:
+        shown += os.read(terminal, 65536)
+    os.close(terminal)
+    view.wait()
+";
+
+#[test]
+fn a_view_ends_when_its_terminal_is_hung_up_without_a_signal() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let (variable, path) = Session::environment(&scene);
+    let mut python = Command::new("python3");
+    python.args(["-c", HANG_UP]).env(variable, path).env("TERM", "xterm").current_dir(scene.path(""));
+    scene.run(&mut python).succeeded();
+    session.stop();
+    session.destroy();
+}
+
+#[test]
+fn a_recorder_that_is_stopped_does_not_stop_the_view_which_takes_the_time_for_a_gap() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let tmux = Tmux::start(&scene);
+    tmux.types("./sordino watch seen");
+    tmux.sees("seen: running");
+    let recorder = Pid::from_raw(session.recorder()).expect("a process");
+    kill_process(recorder, Signal::STOP).unwrap();
+    tmux.sees("seen: no answer");
+    tmux.press("?");
+    tmux.sees("Waits of threads");
+    tmux.press("x");
+    // It keeps records for a reader that sends no request for ten seconds.
+    std::thread::sleep(std::time::Duration::from_secs(9));
+    kill_process(recorder, Signal::CONT).unwrap();
+    tmux.sees("seen: running");
+    tmux.sees("1 gap");
+    tmux.press("q");
+    tmux.sees("ready>");
+    session.stop();
+    session.destroy();
+}
+
+#[test]
+fn reading_a_large_recording_ends_when_it_is_stopped() {
+    let scene = Scene::new();
+    let npt = ["./sordino", "npt", "-p", "0", "-l", "100000", "--pace", "1us", "-a", &last_cpu()];
+    let recording = scene.record(&["--user", "npt:*"], &npt);
+    let read = |is_stopped: &mut dyn FnMut() -> bool| {
+        let mut growing = GrowingRecording::open(recording.path.to_str().unwrap()).unwrap();
+        growing.advance(&mut Tally::default(), None, is_stopped).unwrap()
+    };
+    assert_eq!(read(&mut || true), Progress::Interrupted);
+    assert_eq!(read(&mut || false), Progress::Complete);
+}
+
+#[test]
+fn events_of_the_future_are_left_out_and_said_to_be() {
+    let scene = Scene::new();
+    let recording = scene.record(&["--user", "once:*"], &[scene.program("once.c").to_str().unwrap()]);
+    // An hour earlier: to the recording, its program's clock is an hour ahead.
+    let file = recording.path.join("recording.json");
+    let mut summary: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    summary["begin_ns"] = (summary["begin_ns"].as_u64().unwrap() - 3_600_000_000_000).into();
+    fs::write(&file, summary.to_string()).unwrap();
+    let ended = scene.sordino(&["watch", recording.path.to_str().unwrap(), "--json"]);
+    let state: Value = serde_json::from_str(ended.succeeded()).expect("JSON");
+    assert_eq!((&state["events_total"], &state["last_ns"]), (&0.into(), &Value::Null), "{state}");
+    assert!(state["notes"].to_string().contains("lie in the future"), "{state}");
 }

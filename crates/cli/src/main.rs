@@ -3,6 +3,7 @@
 #[macro_use]
 extern crate sordino_terminal as terminal;
 
+mod addresses;
 mod arguments;
 mod commands;
 mod failure;

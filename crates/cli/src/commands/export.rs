@@ -189,23 +189,25 @@ fn convert(
     Ok(is_read)
 }
 
-/// Writes the recording in a format to a file, and returns the number of bytes.
-pub(crate) fn write_to(file: &mut File, format: Format, recording: &mut Recording) -> Result<u64, Failure> {
+/// Writes the recording in a format to a file. Returns false if `is_stopped` returned true before the end.
+pub(crate) fn write_to(
+    file: &mut File,
+    format: Format,
+    recording: &mut Recording,
+    is_stopped: impl Fn() -> bool,
+) -> Result<bool, Failure> {
     let Writer::File(mut exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
     };
-    let mut bytes = 0;
     convert(
         recording,
         &mut *exporter,
         |_| true,
         |portion| {
-            bytes += portion.len() as u64;
             file.write_all(&portion)?;
-            Ok(true)
+            Ok(!is_stopped())
         },
-    )?;
-    Ok(bytes)
+    )
 }
 
 /// Writes a directory or a file in parts. Returns its path and bytes.

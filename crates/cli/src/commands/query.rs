@@ -1,6 +1,7 @@
 //! The command `sordino query`.
 
 use crate::Failure;
+use crate::addresses::AddressNames;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::terminal::{is_terminal, layout_columns, print, show};
@@ -19,6 +20,7 @@ use sordino_report::{
     TableFormat, write_findings, write_findings_json, write_statistics, write_statistics_json,
 };
 use sordino_timeline::{Moment, Priority};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -75,7 +77,7 @@ pub(crate) struct SpanOptions {
     /// fiber, holder and address (of a lock), link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
-    /// Name of the event that begins an interval of 'duration'
+    /// Name of the event that begins an interval of 'duration' or 'path'
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
     /// Name of the event that ends it
@@ -84,8 +86,8 @@ pub(crate) struct SpanOptions {
     /// Pair begin and end events by this field, across threads [default: pair them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Name of the event whose 'period' or 'jitter' is measured, from each in a thread to the next one there, or that
-    /// begins 'jobs'
+    /// Name of the event whose 'period', 'jitter' or 'path' is measured, from each in a thread to the next one there, or
+    /// that begins 'jobs'
     #[arg(long, value_name = "EVENT", conflicts_with = "begin")]
     event: Option<String>,
     /// Period from which 'jitter' is the deviation, such as 1ms [default: the median of each thread's]
@@ -181,7 +183,13 @@ fn pass(
     queries: &mut [Query],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<(), Failure> {
+    let names = Rc::new(RefCell::new(AddressNames::new(&recording.classes)));
+    for query in queries.iter_mut() {
+        let names = Rc::clone(&names);
+        query.set_names(Box::new(move |pid, address| names.borrow_mut().name(pid, address)));
+    }
     recording.pass_with_lead(Some("measuring"), |item| {
+        names.borrow_mut().take(item);
         queries.iter_mut().for_each(|query| query.take(item));
         Ok(true)
     })?;

@@ -273,13 +273,9 @@ impl Fiber {
 
 /// Returns the cause that a wait was while the fiber ahead had no name; `None` if it is no wait behind a named fiber.
 pub(crate) fn before_name(cause: &Cause) -> Option<Cause> {
-    match cause {
-        Cause::FiberWait { behind: Some(FiberName { number, name: Some(_), is_doubtful: false }) } => {
-            let unnamed = FiberName { number: *number, name: None, is_doubtful: false };
-            Some(Cause::FiberWait { behind: Some(unnamed) })
-        }
-        _ => None,
-    }
+    let Cause::FiberWait { behind: Some(fiber) } = cause else { return None };
+    fiber.name.as_ref()?;
+    Some(Cause::FiberWait { behind: Some(FiberName { name: None, ..fiber.clone() }) })
 }
 
 /// Returns the position of a fiber after an event.

@@ -1,25 +1,15 @@
 //! One pass over a trace.
 
-use crate::calls::Calls;
 use crate::durations::Durations;
 use crate::fiber_names::FiberNames;
-use crate::fiber_runs::FiberRuns;
-use crate::finder::{OfRule, Points, SpanFinder};
-use crate::followed::Followed;
-use crate::interrupts::Interrupts;
-use crate::jitter::Jitter;
-use crate::jobs::{FiberWaits, Jobs};
+use crate::finder::{SpanFinder, finder};
 use crate::key::{Key, Per, Value};
-use crate::locks::Locks;
-use crate::measure::Measure;
-use crate::path::Paths;
-use crate::reactivity::Reactions;
-use crate::schedule::{Schedule, Wanted};
+use crate::measure::{Measure, PathOf};
 use crate::span::{Found, Span};
 use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
-use sordino_analyze::{Finder, Interval, IntervalRule, Survey, SurveyBuilder};
-use sordino_event::{Classes, Nanos, Tid, Time};
-use sordino_timeline::{FiberEvent, Item, Kernel, Moment, Recorded, is_statedump};
+use sordino_analyze::{Interval, Survey, SurveyBuilder};
+use sordino_event::{Classes, Nanos, Pid, Tid, Time};
+use sordino_timeline::{FiberEvent, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
@@ -30,6 +20,9 @@ const ROWS_MAX: usize = 10_000;
 
 /// Returns true for events of a thread whose spans are wanted.
 pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
+
+/// Returns the name of the symbol at an address of a process, if it has one.
+pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
 
 /// The reason why a question cannot be asked of a trace.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -56,6 +49,7 @@ pub struct Query {
     keys: Vec<Key>,
     class_names: Vec<Arc<str>>,
     only: Option<IsSpanWanted>,
+    names: Option<NameAddress>,
     finder: Box<dyn SpanFinder>,
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
@@ -119,6 +113,7 @@ impl Query {
             pers,
             keys,
             only: None,
+            names: None,
             finder,
             survey: None,
             rows: HashMap::new(),
@@ -138,6 +133,11 @@ impl Query {
     #[must_use]
     pub fn only(self, wanted: IsSpanWanted) -> Self {
         Self { only: Some(wanted), ..self }
+    }
+
+    /// Sets what names addresses.
+    pub fn set_names(&mut self, names: NameAddress) {
+        self.names = Some(names);
     }
 
     /// Has the query measure from this time on only. Earlier events show what the machine did then.
@@ -196,7 +196,9 @@ impl Query {
                     self.add(&self.clipped(span), moment);
                 }
                 // Links that end together are found together: some lie before the begin.
-                Found::Whole(span) if self.measure == Measure::Path => {
+                Found::Whole(span)
+                    if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) =>
+                {
                     if span.to > self.begin {
                         self.add(&self.clipped(span), moment);
                     }
@@ -256,7 +258,15 @@ impl Query {
 
     fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
         let both = self.keys.iter().zip(values);
-        both.map(|(key, value)| key.label(value, span, moment, &self.class_names)).collect()
+        let label = |(key, value): (&Key, &Value)| {
+            let label = key.label(value, span, moment, &self.class_names);
+            let name = match (value, &self.names) {
+                (Value::Address(Some(pid), address), Some(names)) => names(*pid, *address),
+                _ => None,
+            };
+            name.map_or_else(|| Arc::clone(&label), |name| format!("{label} {name}").into())
+        };
+        both.map(label).collect()
     }
 
     fn add(&mut self, span: &Span, moment: &Moment<'_>) {
@@ -332,7 +342,10 @@ impl Query {
             has_lengths: self.measure != Measure::Count,
             is_share_of_wall: matches!(
                 self.measure,
-                Measure::Active | Measure::Irqs | Measure::Softirqs | Measure::Path
+                Measure::Active
+                    | Measure::Irqs
+                    | Measure::Softirqs
+                    | Measure::Path(PathOf::Threads | PathOf::Fibers)
             ),
             keys: self.pers.iter().map(Per::to_string).collect(),
             wall: last - first,
@@ -378,44 +391,6 @@ impl Sums {
         let summary = self.distribution.summary()?;
         Some(StatisticsRow { labels: self.labels, summary, parts, counts, distribution: self.distribution })
     }
-}
-
-/// Returns the finder of a measure's spans.
-fn finder(classes: &Classes, measure: &Measure, pers: &[Per]) -> Result<Box<dyn SpanFinder>, Error> {
-    let of_rule = |rule: IntervalRule| -> Result<OfRule, Error> {
-        Ok(OfRule(Some(Box::new(Finder::new(classes, rule)?))))
-    };
-    Ok(match measure {
-        Measure::Count => {
-            Box::new(Points { is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect() })
-        }
-        Measure::Active | Measure::Slices if pers.contains(&Per::Fiber) => Box::new(FiberRuns::new()),
-        Measure::Active | Measure::Slices => Box::new(Schedule::new(Wanted::Runs)),
-        Measure::Latency => Box::new(Schedule::new(Wanted::Latencies)),
-        Measure::Preemption => Box::new(Schedule::new(Wanted::Preemptions)),
-        Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
-        Measure::Syscalls => Box::new(Calls::default()),
-        Measure::Irqs => Box::new(Interrupts::new(false)),
-        Measure::Softirqs => Box::new(Interrupts::new(true)),
-        Measure::Locks => Box::new(Followed::new(Locks::default())),
-        Measure::Reactivity => Box::new(Followed::new(Reactions::default())),
-        Measure::Path => Box::new(Followed::new(Paths::default())),
-        Measure::FiberWaits => {
-            let event = "sordino_fiber:switch";
-            if !classes.iter().any(|(_, class)| class.name == event) {
-                return Err(sordino_analyze::Error::Event { event: event.to_owned() }.into());
-            }
-            Box::new(FiberWaits::default())
-        }
-        Measure::Jobs(event) => {
-            let missing = || sordino_analyze::Error::Event { event: event.clone() };
-            Box::new(Followed::new(Jobs::new(event, classes).ok_or_else(missing)?))
-        }
-        Measure::Duration(rule) => Box::new(of_rule(rule.clone())?),
-        Measure::Jitter(event, periods) => {
-            Box::new(Jitter::new(periods.clone(), of_rule(IntervalRule::between(event))?))
-        }
-    })
 }
 
 /// Returns a span as an interval to explain; `None` if it is no thread's.
