@@ -75,7 +75,7 @@ pub use durations::{Bar, DurationStatistics, Durations};
 pub use facts::Facts;
 pub use jitter::{PeriodSample, Periods};
 pub use key::{Per, PerError};
-pub use mappings::{Mapping, Mappings};
+pub use mappings::{FileMapping, Mappings};
 pub use measure::{Measure, MissingEvents, PathOf};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
 pub use query::{Error, IsSpanWanted, NameAddress, Query};
