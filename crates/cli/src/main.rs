@@ -3,7 +3,6 @@
 #[macro_use]
 extern crate sordino_terminal as terminal;
 
-mod addresses;
 mod arguments;
 mod commands;
 mod record_options;

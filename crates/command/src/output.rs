@@ -8,13 +8,13 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A file that an option names.
-pub struct Output {
+pub struct OutputFile {
     option: &'static str,
     path: PathBuf,
     file: ReportFile,
 }
 
-impl Output {
+impl OutputFile {
     /// Opens the file that `option` names, if it does. Refuses one that can't be written.
     pub fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };

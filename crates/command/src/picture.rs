@@ -2,14 +2,14 @@
 
 use crate::failure::Failure;
 use crate::failure::UNUSABLE;
-use crate::output::Output;
+use crate::output::OutputFile;
 use sordino_draw::{flat, standalone};
 use sordino_raster::png;
 use std::path::PathBuf;
 
 /// A file for a picture, whose format its ending says.
 pub struct PictureFile {
-    output: Output,
+    output: OutputFile,
     format: PictureFormat,
 }
 
@@ -35,7 +35,7 @@ impl PictureFile {
                 return Err(Failure::new(UNUSABLE, text));
             }
         };
-        let output = Output::of(option, Some(path))?;
+        let output = OutputFile::of(option, Some(path))?;
         Ok(output.map(|output| Self { output, format }))
     }
 

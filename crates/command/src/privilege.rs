@@ -9,7 +9,7 @@ use std::ffi::OsString;
 /// A user as whom a command runs.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The user's id.
+    /// The id of the user.
     pub uid: Uid,
     /// The id of the user's main group.
     pub gid: Gid,

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::commands::explain::{self, Extent};
 use crate::commands::{record, report, shield};
 use crate::failure::{NO, UNUSABLE};
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::terminal::{remark, show};
 use crate::trace::Recording;
 use crate::words::quoted;
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (verdicts, all_found) = judge(&planted, &explained.findings);
     explained.findings.intervals.truncate(DRAWN);
     let page = output.join(PAGE);
-    if let Some(mut file) = Output::of("--output", Some(&page))? {
+    if let Some(mut file) = OutputFile::of("--output", Some(&page))? {
         file.write(report::written(&recording, &explained, &[]).0.as_bytes())?;
     }
     let mut findings = explained.findings;

@@ -1,7 +1,5 @@
 //! The command `sordino explain`.
 
-mod all_threads;
-
 use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::query::refused;
@@ -9,7 +7,6 @@ use crate::failure::{NO, UNUSABLE};
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::{Recording, TimeOptions, report_misfits};
 use crate::words::quoted;
-use all_threads::AllThreads;
 use clap::Args;
 use sordino_analyze::{
     Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
@@ -21,7 +18,9 @@ use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_quantity::duration;
 use sordino_query::{FiberLives, Measure, Query, SpanCondition};
-use sordino_report::{FindingsFormat, nothing_to_choose, write_findings, write_findings_json};
+use sordino_report::{
+    AllThreads, FindingsFormat, none_was_woken, nothing_to_choose, write_findings, write_findings_json,
+};
 use sordino_timeline::Moment;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -262,23 +261,17 @@ impl Intervals {
         })?;
         let explained = explain_survey(recording, query.finish_with_survey().1, extent)?;
         let count = explained.findings.statistics.count;
-        all_threads.iter().for_each(|all| all.report(count));
+        let notes = all_threads.iter().flat_map(|all| all.notes(count));
+        notes.for_each(|note| message!("sordino: {note}"));
         let thread = self.thread.iter().flatten().map(|name| ("thread", name));
         match thread.chain(self.fiber.iter().map(|name| ("fiber", name))).next() {
-            Some((kind, name)) if count == 0 => Err(self.none_of(kind, name, recording)),
+            Some((kind, name)) if count == 0 => {
+                let is_directory = self.directory.is_none() && Path::new(name).is_dir();
+                let path = recording.path.to_string_lossy();
+                Err(Failure::new(UNUSABLE, none_was_woken(&path, kind, name, is_directory)))
+            }
             _ => Ok(explained),
         }
-    }
-
-    /// Returns the failure that there are no intervals of this thread or fiber.
-    fn none_of(&self, kind: &str, name: &str, recording: &Recording) -> Failure {
-        let path = recording.path.display();
-        let is_directory = self.directory.is_none() && Path::new(name).is_dir();
-        let hint = match is_directory {
-            true => format!("'{name}' is a directory: write it before --{kind}"),
-            false => format!("'sordino query {path} count --per {kind}' lists those that have events"),
-        };
-        Failure::new(UNUSABLE, format!("{path}: no {kind} '{name}' was woken and then ran; {hint}"))
     }
 }
 

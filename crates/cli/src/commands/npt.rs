@@ -7,7 +7,7 @@ mod trigger;
 
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::picture::PictureFile;
 use crate::progress::Progress;
 use crate::signals;
@@ -198,7 +198,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.find_max_rate {
         return compare::find_max_rate(options);
     }
-    let mut output = Output::of("--output", options.output.as_ref())?;
+    let mut output = OutputFile::of("--output", options.output.as_ref())?;
     let mut plot = PictureFile::of("--plot", options.plot.as_ref())?;
     let (cpus, plan) = arguments::plan(options)?;
     let report = measure(options, &cpus, &plan)?;

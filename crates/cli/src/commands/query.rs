@@ -1,7 +1,6 @@
 //! The command `sordino query`.
 
 use crate::Failure;
-use crate::addresses::AddressNames;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
@@ -18,11 +17,11 @@ use sordino_query::{
     Error, IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
     StatisticsTable,
 };
+use sordino_reading::AddressNames;
 use sordino_report::{
     TableFormat, write_findings, write_findings_json, write_statistics, write_statistics_json,
 };
 use sordino_timeline::{Moment, Priority};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -211,13 +210,10 @@ fn pass(
     queries: &mut [Query],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<(), Failure> {
-    let names = Rc::new(RefCell::new(AddressNames::new(&recording.classes)));
-    for query in queries.iter_mut() {
-        let names = Rc::clone(&names);
-        query.set_names(Box::new(move |pid, address| names.borrow_mut().name(pid, address)));
-    }
+    let names = AddressNames::new(&recording.classes);
+    queries.iter_mut().for_each(|query| query.set_names(names.namer()));
     recording.pass_with_lead(Some("measuring"), |item| {
-        names.borrow_mut().take(item);
+        names.take(item);
         queries.iter_mut().for_each(|query| query.take(item));
         Ok(true)
     })?;

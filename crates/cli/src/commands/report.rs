@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::explain::{Explained, Extent, Intervals};
 use crate::commands::query::tables_of_page;
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::terminal::show;
 use crate::trace::Recording;
 use clap::Args;
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
-    let output = Output::of("--output", Some(&options.output))?;
+    let output = OutputFile::of("--output", Some(&options.output))?;
     let top = options.top as usize;
     let wanted = Wanted { longest: top, ..Wanted::default() };
     let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;

@@ -9,7 +9,7 @@ use clap::Args;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sordino_filter::condition::Expression;
-use sordino_live::{Aside, Beside, Costs, GrowingRecording, Progress, RecorderId, WantedWait};
+use sordino_live::{Aside, Beside, Costs, GrowingRecording, ReadingProgress, RecorderId, WantedWait};
 use sordino_watch::{Action, Figures, PressedKey, Tally, WatchView, draw, text_of};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = watched.name.clone();
     let ended = watched.show(&mut screen, stop.as_fd());
     drop(screen);
-    if ended? == Progress::Ended {
+    if ended? == ReadingProgress::Ended {
         message!("sordino: session '{name}' has ended");
     }
     Ok(ExitCode::SUCCESS)
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) -> Result<ExitCode, Failure> {
     let mut watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
     let mut is_stopped = || is_readable(stop, Duration::ZERO);
-    if watched.advance(&mut is_stopped)? == Progress::Growing && !is_readable(stop, EACH) {
+    if watched.advance(&mut is_stopped)? == ReadingProgress::Growing && !is_readable(stop, EACH) {
         watched.advance(&mut is_stopped)?;
     }
     if is_stopped() {
@@ -106,7 +106,7 @@ struct Watched {
     figures: Figures,
     view: WatchView,
     condition: Option<Expression>,
-    progress: Progress,
+    progress: ReadingProgress,
     beside: Option<Beside>,
 }
 
@@ -117,14 +117,14 @@ impl Watched {
         let view = WatchView::of(text.unwrap_or_default());
         let figures = Figures::of(&mut tally, view.sort);
         let costs = Costs::begin(None);
-        let (name, progress) = (what.to_owned(), Progress::Growing);
+        let (name, progress) = (what.to_owned(), ReadingProgress::Growing);
         let (recorder, beside) = (RecorderId::default(), None);
         Ok(Self { name, source, tally, costs, recorder, figures, view, condition, progress, beside })
     }
 
     /// Reads what is new, until `is_stopped` returns true.
-    fn advance(&mut self, is_stopped: &mut dyn FnMut() -> bool) -> Result<Progress, Failure> {
-        if self.progress == Progress::Growing {
+    fn advance(&mut self, is_stopped: &mut dyn FnMut() -> bool) -> Result<ReadingProgress, Failure> {
+        if self.progress == ReadingProgress::Growing {
             self.progress = self.source.advance(&mut self.tally, self.condition.as_ref(), is_stopped)?;
         }
         let recorder = self.source.session().and_then(|session| self.recorder.of(session));
@@ -139,16 +139,16 @@ impl Watched {
         let cost = std::mem::take(&mut self.figures.cost);
         let mut figures = Figures::of(&mut self.tally, self.view.sort);
         let state = match (self.progress, self.source.session()) {
-            (Progress::Growing, Some(_)) if self.source.has_no_answer() => "no answer",
-            (Progress::Growing, Some(_)) => "running",
-            (Progress::Growing, None) => "being recorded",
-            (Progress::Ended, _) => "ended",
-            (Progress::Complete, _) => "complete",
-            (Progress::Interrupted, _) => "not read to its end",
+            (ReadingProgress::Growing, Some(_)) if self.source.has_no_answer() => "no answer",
+            (ReadingProgress::Growing, Some(_)) => "running",
+            (ReadingProgress::Growing, None) => "being recorded",
+            (ReadingProgress::Ended, _) => "ended",
+            (ReadingProgress::Complete, _) => "complete",
+            (ReadingProgress::Interrupted, _) => "not read to its end",
         };
         (figures.name, figures.state) = (self.name.clone(), state.to_owned());
         figures.condition = Some(self.view.condition.clone()).filter(|text| !text.is_empty());
-        if (self.progress, self.source.session().is_some()) == (Progress::Growing, false) {
+        if (self.progress, self.source.session().is_some()) == (ReadingProgress::Growing, false) {
             figures.notes = vec!["the kernel's events are shown when it is complete".to_owned()];
         }
         figures.notes.extend(self.source.notes());
@@ -157,7 +157,7 @@ impl Watched {
     }
 
     /// Shows the recording until the user ends it, or the session ends.
-    fn show(mut self, screen: &mut Screen, stop: BorrowedFd<'_>) -> Result<Progress, Failure> {
+    fn show(mut self, screen: &mut Screen, stop: BorrowedFd<'_>) -> Result<ReadingProgress, Failure> {
         let mut due = Instant::now();
         self.view.notice = "reading ...".to_owned();
         self.draw(screen)?;
@@ -172,7 +172,7 @@ impl Watched {
                     inputs.is_ok_and(|inputs| inputs.iter().any(ends))
                 };
                 let progress = self.advance(&mut is_stopped)?;
-                if matches!(progress, Progress::Ended | Progress::Interrupted) {
+                if matches!(progress, ReadingProgress::Ended | ReadingProgress::Interrupted) {
                     return Ok(progress);
                 }
             }
@@ -208,7 +208,7 @@ impl Watched {
     fn act(&mut self, action: Action, columns: u16) {
         match action {
             Action::Quit => {}
-            Action::Clear if self.progress == Progress::Complete => {}
+            Action::Clear if self.progress == ReadingProgress::Complete => {}
             Action::Clear => self.tally.clear(),
             Action::Filter(text) => self.filter(text),
             Action::Snapshot | Action::Explain { .. } if self.beside.is_some() => {
@@ -240,8 +240,8 @@ impl Watched {
             Ok(condition) => {
                 (self.condition, self.view.condition) = (condition, text.trim().to_owned());
                 self.tally.clear();
-                if self.progress == Progress::Complete {
-                    self.progress = Progress::Growing;
+                if self.progress == ReadingProgress::Complete {
+                    self.progress = ReadingProgress::Growing;
                 }
             }
             Err(failure) => {

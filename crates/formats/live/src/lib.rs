@@ -21,4 +21,4 @@ pub use beside::{Aside, Beside, RecorderId, WantedWait};
 pub use costs::Costs;
 pub use error::Error;
 pub use session::{LiveSession, hand_on_in};
-pub use source::{GrowingRecording, Progress};
+pub use source::{GrowingRecording, ReadingProgress};

@@ -41,7 +41,7 @@ enum SourceKind {
 
 /// The state of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ReadingProgress {
     /// The recording goes on.
     Growing,
     /// The session has ended.
@@ -122,14 +122,14 @@ impl GrowingRecording {
         tally: &mut Tally,
         condition: Option<&Expression>,
         is_stopped: &mut dyn FnMut() -> bool,
-    ) -> Result<Progress, Error> {
+    ) -> Result<ReadingProgress, Error> {
         match &self.kind {
             SourceKind::Session(session, _) => {
                 let session = session.clone();
                 match self.advance_session(tally, condition) {
-                    Ok(()) => Ok(Progress::Growing),
+                    Ok(()) => Ok(ReadingProgress::Growing),
                     // A recorder that ends removes the directory that is being read.
-                    Err(_) if !session.is_running() => Ok(Progress::Ended),
+                    Err(_) if !session.is_running() => Ok(ReadingProgress::Ended),
                     Err(failure) => Err(failure),
                 }
             }
@@ -188,7 +188,7 @@ impl GrowingRecording {
         tally: &mut Tally,
         condition: Option<&Expression>,
         is_stopped: &mut dyn FnMut() -> bool,
-    ) -> Result<Progress, Error> {
+    ) -> Result<ReadingProgress, Error> {
         let is_growing = is_growing(path);
         if !is_growing {
             // What was converted at the end, such as the kernel's events, is older than what was read.
@@ -201,7 +201,7 @@ impl GrowingRecording {
         let portion = Portion { until: Time::MAX, future, most, has_state: true, is_final: !is_growing };
         let read = self.reader.read(recording, portion, tally, condition, is_stopped);
         if read.is_interrupted {
-            return Ok(Progress::Interrupted);
+            return Ok(ReadingProgress::Interrupted);
         }
         let from = self.end.replace(span.1).unwrap_or(span.0);
         let extent = match is_growing {
@@ -216,7 +216,7 @@ impl GrowingRecording {
         };
         self.last = Instant::now();
         tally.end_stretch(tally.span().map_or(span.1, |(_, last)| last), extent);
-        Ok(if is_growing { Progress::Growing } else { Progress::Complete })
+        Ok(if is_growing { ReadingProgress::Growing } else { ReadingProgress::Complete })
     }
 }
 

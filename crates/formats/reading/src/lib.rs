@@ -3,13 +3,16 @@
 //! | module | contents |
 //! |---|---|
 //! | `recording` | an open recording, and passes over its events |
+//! | `addresses` | names of addresses in processes |
 //! | `several` | the traces that belong to one recording |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod error;
 mod recording;
 mod several;
 
+pub use addresses::AddressNames;
 pub use error::Error;
 pub use recording::{OpenRecording, describes_state};

@@ -31,7 +31,7 @@ pub struct MappedFile {
     pub addresses: Range<u64>,
     /// The offset of the part in the file, in bytes.
     pub offset: u64,
-    /// The path of the file in the program's view.
+    /// The path of the file, as the process saw it.
     pub path: PathBuf,
     /// The file's build id in hexadecimal.
     pub build_id: String,

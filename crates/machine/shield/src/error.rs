@@ -1,7 +1,7 @@
 //! Errors of planning, raising and lowering shields.
 
 use sordino_sched::{CpuList, Right, as_root};
-use sordino_undo::{Failure, Unreadable};
+use sordino_undo::{FailedStep, Unreadable};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -59,12 +59,12 @@ pub enum Error {
     #[error("{0}; what had been changed is undone")]
     Undone(Box<Self>),
     /// The operation failed, and not all of its changes could be undone.
-    #[error("{reason}; and not all could be undone: {}; try again with 'sordino shield down'", failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{reason}; and not all could be undone: {}; try again with 'sordino shield down'", failures.iter().map(FailedStep::to_string).collect::<Vec<_>>().join("; "))]
     NotUndone {
         /// Reason why the changes had to be undone.
         reason: String,
         /// Steps that could not be carried out.
-        failures: Vec<Failure>,
+        failures: Vec<FailedStep>,
     },
     /// The right to change the machine is missing.
     #[error("{what} can't be changed: {source} ({})", needs(source))]

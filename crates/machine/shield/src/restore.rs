@@ -2,7 +2,7 @@
 
 use crate::place::HANDED_DOWN;
 use serde::Serialize;
-use sordino_undo::{Failure, UndoStep};
+use sordino_undo::{FailedStep, UndoStep};
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -13,7 +13,7 @@ pub struct Lowered {
     /// Number of steps that were carried out.
     pub steps: usize,
     /// Steps that failed. They are kept for another attempt.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedStep>,
     /// Values that were restored but read back as others.
     pub remaining: Vec<Remaining>,
     /// Effects that no write reverts: the CPUs to which interrupts are delivered until the kernel moves them again.

@@ -1,7 +1,7 @@
 //! The guardian's process: stores steps, and carries them out at the end.
 
 use crate::step::Malformed;
-use crate::{Failure, UndoStep};
+use crate::{FailedStep, UndoStep};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, getppid, pidfd_open, setsid};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +22,7 @@ pub(crate) const GREETING: &str = "sordino-undo 1";
 ///
 /// # Errors
 /// Returns an error if the process cannot be set up so; the parent then makes no change.
-pub fn guard(carry_out: impl FnMut(&UndoStep) -> Result<(), String>) -> io::Result<Vec<Failure>> {
+pub fn guard(carry_out: impl FnMut(&UndoStep) -> Result<(), String>) -> io::Result<Vec<FailedStep>> {
     let parent = getppid().ok_or(io::ErrorKind::NotFound)?;
     close_all_but_standard()?;
     for signal in [
@@ -112,7 +112,7 @@ fn serve(
     mut commands: impl BufRead,
     mut replies: impl Write,
     mut carry_out: impl FnMut(&UndoStep) -> Result<(), String>,
-) -> Vec<Failure> {
+) -> Vec<FailedStep> {
     let mut steps: Vec<(u64, UndoStep)> = Vec::new();
     let mut reply = |line: &dyn std::fmt::Display| drop(writeln!(replies, "{line}"));
     reply(&GREETING);
@@ -137,7 +137,7 @@ fn serve(
         let outcome = catch_unwind(AssertUnwindSafe(|| carry_out(&step)));
         if let Err(reason) = outcome.unwrap_or_else(|_| Err("panicked".to_owned())) {
             reply(&format_args!("failed\t{change}\t{}", reason.as_bytes().escape_ascii()));
-            failures.push(Failure { step, reason });
+            failures.push(FailedStep { step, reason });
         }
     }
     reply(&"done");

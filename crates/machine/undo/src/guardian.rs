@@ -2,7 +2,7 @@
 
 use crate::guard::GREETING;
 use crate::step::unescape;
-use crate::{Failure, UndoStep};
+use crate::{FailedStep, UndoStep};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -107,7 +107,7 @@ impl Guardian {
     ///
     /// # Errors
     /// [`Error::Gone`]; its list includes steps that the guardian carried out before it exited.
-    pub fn undo(mut self) -> Result<Vec<Failure>, Error> {
+    pub fn undo(mut self) -> Result<Vec<FailedStep>, Error> {
         self.finish().map_err(|source| self.gone(source))
     }
 
@@ -129,7 +129,7 @@ impl Guardian {
         Error::Gone { steps: self.steps.iter().rev().map(|(_, step)| step.clone()).collect(), source }
     }
 
-    fn finish(&mut self) -> io::Result<Vec<Failure>> {
+    fn finish(&mut self) -> io::Result<Vec<FailedStep>> {
         let mut failures = Vec::new();
         let told = self.send(&"undo").and_then(|()| {
             loop {
@@ -152,11 +152,11 @@ impl Guardian {
         told.map(|()| failures)
     }
 
-    fn failure(&self, change: &str, reason: &str) -> Option<Failure> {
+    fn failure(&self, change: &str, reason: &str) -> Option<FailedStep> {
         let change = ChangeId(change.parse().ok()?);
         let (_, step) = self.steps.iter().find(|&&(number, _)| number == change)?;
         let reason = String::from_utf8_lossy(&unescape(reason)?).into_owned();
-        Some(Failure { step: step.clone(), reason })
+        Some(FailedStep { step: step.clone(), reason })
     }
 
     fn send(&mut self, line: &dyn Display) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! A file of steps, for changes that outlive the process that made them.
 
 use crate::trust::private;
-use crate::{Failure, UndoStep};
+use crate::{FailedStep, UndoStep};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -152,11 +152,11 @@ impl Journal {
     pub fn undo(
         self,
         mut carry_out: impl FnMut(&UndoStep) -> Result<(), String>,
-    ) -> io::Result<Vec<Failure>> {
+    ) -> io::Result<Vec<FailedStep>> {
         let mut failures = Vec::new();
         for step in self.steps.iter().rev() {
             if let Err(reason) = carry_out(step) {
-                failures.push(Failure { step: step.clone(), reason });
+                failures.push(FailedStep { step: step.clone(), reason });
             }
         }
         if failures.is_empty() {
@@ -168,7 +168,7 @@ impl Journal {
     }
 
     /// Replaces the file by one that contains only these steps.
-    fn keep(&self, failures: &[Failure]) -> io::Result<()> {
+    fn keep(&self, failures: &[FailedStep]) -> io::Result<()> {
         let partial = self.path.with_extension("partial");
         let _ = unlinkat(&self.directory, name(&partial)?, AtFlags::empty());
         let mut journal = Self::create_in(self.directory.try_clone()?, &partial)?;

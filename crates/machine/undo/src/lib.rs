@@ -42,4 +42,4 @@ mod trust;
 pub use guard::guard;
 pub use guardian::{ChangeId, Error, Guardian};
 pub use journal::{Journal, Unreadable};
-pub use step::{Failure, Malformed, UndoStep};
+pub use step::{FailedStep, Malformed, UndoStep};

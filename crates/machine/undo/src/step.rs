@@ -203,14 +203,14 @@ fn hexadecimal(digit: u8) -> Option<u8> {
 
 /// A step that could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedStep {
     /// The step that failed.
     pub step: UndoStep,
     /// Reason for the failure.
     pub reason: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FailedStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.step {
             UndoStep::Write { file, text } => {

@@ -4,7 +4,7 @@
 //! ignored tests.
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
-use sordino_undo::{Error, Failure, Guardian, UndoStep, guard};
+use sordino_undo::{Error, FailedStep, Guardian, UndoStep, guard};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -220,7 +220,7 @@ fn a_failing_step_is_reported_and_the_others_are_done() {
     }
     fs::remove_file(&gone).unwrap();
     let failures = guardian.undo().unwrap();
-    let [Failure { step, reason }] = &failures[..] else { panic!("{failures:?}") };
+    let [FailedStep { step, reason }] = &failures[..] else { panic!("{failures:?}") };
     assert_eq!(step, &UndoStep::Write { file: gone, text: OLD.into() });
     assert!(reason.contains("No such file"), "{reason}");
     assert_eq!([&first, &last].map(|file| fs::read_to_string(file).unwrap()), [OLD, OLD]);

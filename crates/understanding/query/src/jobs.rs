@@ -1,4 +1,4 @@
-//! Jobs of threads: from their begin to the next sleep.
+//! Jobs of threads, each from its begin to the next sleep.
 
 use crate::followed::Follows;
 use crate::gap::Gap;

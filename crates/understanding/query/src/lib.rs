@@ -78,7 +78,7 @@ pub use facts::Facts;
 pub use fiber_names::FiberLives;
 pub use jitter::{PeriodSample, Periods};
 pub use key::{Per, PerError};
-pub use mappings::{Mappings, ProcessMapping};
+pub use mappings::{FileMapping, Mappings};
 pub use measure::{Measure, MissingEvents, PathOf};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
 pub use query::{Error, IsSpanWanted, NameAddress, Query};

@@ -14,7 +14,7 @@ const MAPPINGS_MAX: usize = 1 << 18;
 
 /// An executable part of a file that a process has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessMapping {
+pub struct FileMapping {
     /// The addresses of the part in the process.
     pub addresses: Range<u64>,
     /// The offset of the part in the file, in bytes.
@@ -31,7 +31,7 @@ pub struct Mappings {
     /// The indexes of the fields; indexed by class.
     fields: Vec<Option<[usize; 6]>>,
     /// Each process's mappings by their first addresses.
-    processes: HashMap<Pid, BTreeMap<u64, ProcessMapping>>,
+    processes: HashMap<Pid, BTreeMap<u64, FileMapping>>,
     count: usize,
 }
 
@@ -65,7 +65,7 @@ impl Mappings {
         }
     }
 
-    fn mapping(&self, class: ClassId, moment: &Moment<'_>) -> Option<(Pid, ProcessMapping)> {
+    fn mapping(&self, class: ClassId, moment: &Moment<'_>) -> Option<(Pid, FileMapping)> {
         let fields = (*self.fields.get(class.index())?)?;
         let number = |field: usize| match moment.event.value(fields[field])? {
             View::Unsigned(value, _) => Some(value),
@@ -79,12 +79,12 @@ impl Mappings {
         let pid = Pid(i32::try_from(number(0)?).ok()?);
         let build_id = String::from_utf8_lossy(text(5)?).into();
         let addresses = number(1)?..number(2)?;
-        Some((pid, ProcessMapping { addresses, offset: number(3)?, path: text(4)?.into(), build_id }))
+        Some((pid, FileMapping { addresses, offset: number(3)?, path: text(4)?.into(), build_id }))
     }
 
     /// Returns the last mapping of a process that begins before an address: of the parts of a file, variables lie behind
     /// the code.
-    pub fn before(&self, pid: Pid, address: u64) -> Option<&ProcessMapping> {
+    pub fn before(&self, pid: Pid, address: u64) -> Option<&FileMapping> {
         self.processes.get(&pid)?.range(..=address).next_back().map(|(_, mapping)| mapping)
     }
 }

@@ -48,6 +48,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod all_threads;
 mod color;
 mod comparison;
 mod findings;
@@ -60,11 +61,12 @@ mod statistics;
 mod time;
 mod value;
 
+pub use all_threads::AllThreads;
 pub use color::COLORS;
 pub use comparison::{write_comparison, write_comparison_json};
 pub use findings::{
-    FindingsFormat, FindingsText, headline, nothing_to_choose, rule_arguments, write_findings,
-    write_findings_json,
+    FindingsFormat, FindingsText, headline, none_was_woken, nothing_to_choose, rule_arguments,
+    write_findings, write_findings_json,
 };
 pub use last::LastLines;
 pub use layout::{columns, fit, fold, table, tied};

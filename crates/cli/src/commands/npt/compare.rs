@@ -3,7 +3,7 @@
 use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
-use crate::output::Output;
+use crate::output::OutputFile;
 use crate::picture::PictureFile;
 use crate::progress::Progress;
 use crate::signals::Stop;
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
     {
         return Err(contradiction(&format!("--compare: {} is named twice", tracers[first])));
     }
-    let output = Output::of("--output", options.output.as_ref())?;
+    let output = OutputFile::of("--output", options.output.as_ref())?;
     let plot = PictureFile::of("--plot", options.plot.as_ref())?;
     // The loops and recorders receive Ctrl-C, too.
     let stop = Stop::new()?;
@@ -63,7 +63,7 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
 }
 
 pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
-    let mut output = Output::of("--output", options.output.as_ref())?;
+    let mut output = OutputFile::of("--output", options.output.as_ref())?;
     // The loops and recorders receive Ctrl-C, too.
     let stop = Stop::new()?;
     let mut scratch = Scratch::new()?;
@@ -114,7 +114,7 @@ fn report(
     options: &Options,
     about: &str,
     comparison: &TracerComparison,
-    file: Option<Output>,
+    file: Option<OutputFile>,
     plot: Option<PictureFile>,
 ) -> Result<ExitCode, Failure> {
     let text = if options.json {

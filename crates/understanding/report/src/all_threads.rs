@@ -7,14 +7,14 @@ use std::cell::Cell;
 
 /// The numbers of intervals of the recorder's threads, which are left out, and of real-time threads.
 #[derive(Debug, Default)]
-pub(super) struct AllThreads {
+pub struct AllThreads {
     recorder: Cell<u64>,
     real_time: Cell<u64>,
 }
 
 impl AllThreads {
     /// Returns true unless the thread is the recorder's: nothing of it would be there without the recording.
-    pub(super) fn takes(&self, moment: &Moment<'_>, tid: Option<Tid>) -> bool {
+    pub fn takes(&self, moment: &Moment<'_>, tid: Option<Tid>) -> bool {
         let Some(tid) = tid else { return true };
         let is_recorder = moment.system.is_recorder(tid);
         let is_real_time = moment.system.priority(tid).is_some_and(Priority::is_real_time);
@@ -27,18 +27,17 @@ impl AllThreads {
         !is_recorder
     }
 
-    /// Tells which intervals are left out, and how to see those of real-time threads among `all`.
-    pub(super) fn report(&self, all: u64) {
+    /// Returns the notes which intervals are left out, and how to see those of real-time threads among `all`.
+    pub fn notes(&self, all: u64) -> Vec<String> {
         let (recorder, real_time) = (self.recorder.get(), self.real_time.get());
-        if recorder > 0 {
-            message!("sordino: {} of the recorder's own threads left out", count(recorder, "interval"));
-        }
-        if 0 < real_time && real_time < all {
-            message!(
-                "sordino: {} of {} are of real-time threads; --where '$prio < 100' explains those alone",
-                real_time,
-                count(all, "interval")
-            );
-        }
+        let left_out = || format!("{} of the recorder's own threads left out", count(recorder, "interval"));
+        let alone = || {
+            let all = count(all, "interval");
+            format!(
+                "{real_time} of {all} are of real-time threads; --where '$prio < 100' explains those alone"
+            )
+        };
+        let alone = (0 < real_time && real_time < all).then(alone);
+        (recorder > 0).then(left_out).into_iter().chain(alone).collect()
     }
 }
