@@ -176,12 +176,11 @@ fn a_page_has_the_settings_of_the_machine_and_the_command_of_the_recording() {
     let report = || {
         scene.sordino(&["report", recording.name(), "-o", page.to_str().unwrap()]).succeeded();
         let html = fs::read_to_string(&page).unwrap();
-        let value = move |name: &str| {
+        move |name: &str| {
             let cell =
                 html.split_once(&format!("<th>{name}</th><td>")).unwrap_or_else(|| panic!("no {name}")).1;
             cell.split_once("</td>").unwrap().0.to_owned()
-        };
-        value
+        }
     };
     let value = report();
     let command_line = fs::read_to_string("/proc/cmdline").unwrap();
@@ -194,7 +193,9 @@ fn a_page_has_the_settings_of_the_machine_and_the_command_of_the_recording() {
     // A recording of an earlier sordino has neither.
     let file = recording.path.join("recording.json");
     let mut summary: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    ["settings", "command"].map(|field| summary.as_object_mut().unwrap().remove(field).expect(field));
+    for field in ["settings", "command"] {
+        summary.as_object_mut().unwrap().remove(field).expect(field);
+    }
     fs::write(&file, summary.to_string()).unwrap();
     let value = report();
     for name in ["command line", "CPUs online", "C-states", "recorded with"] {

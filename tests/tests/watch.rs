@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sordino_live::{GrowingRecording, Progress};
+use sordino_live::{GrowingRecording, ReadingProgress};
 use sordino_tests::listing::{items, named};
 use sordino_tests::session::Session;
 use sordino_tests::{Running, Scene, last_cpu, wait_until};
@@ -192,8 +192,8 @@ fn the_terminal_is_as_before_after_signals_and_the_sessions_end() {
     tmux.is_as_before(&before);
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         watch();
-        let pid = rustix::process::Pid::from_raw(tmux.child()).expect("a process");
-        rustix::process::kill_process(pid, signal).unwrap();
+        let pid = Pid::from_raw(tmux.child()).expect("a process");
+        kill_process(pid, signal).unwrap();
         tmux.is_as_before(&before);
     }
     watch();
@@ -382,8 +382,8 @@ fn reading_a_large_recording_ends_when_it_is_stopped() {
         let mut growing = GrowingRecording::open(recording.path.to_str().unwrap()).unwrap();
         growing.advance(&mut Tally::default(), None, is_stopped).unwrap()
     };
-    assert_eq!(read(&mut || true), Progress::Interrupted);
-    assert_eq!(read(&mut || false), Progress::Complete);
+    assert_eq!(read(&mut || true), ReadingProgress::Interrupted);
+    assert_eq!(read(&mut || false), ReadingProgress::Complete);
 }
 
 #[test]

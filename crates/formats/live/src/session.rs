@@ -374,7 +374,7 @@ mod tests {
     fn the_pieces_that_wait_are_limited_in_bytes() {
         let (place, session) = session();
         let reader = Watcher::register(session).unwrap();
-        let large = std::fs::File::create(place.path().join("live/user/cpu1")).unwrap();
+        let large = File::create(place.path().join("live/user/cpu1")).unwrap();
         // A sparse file: it takes no memory.
         large.set_len(2 * WAITING_BYTES_MAX).unwrap();
         hand_on(place.path()).unwrap();
@@ -392,7 +392,7 @@ mod tests {
         let [broken, other] = [0, 1].map(|_| Watcher::register(session.clone()).unwrap());
         // The name of the next piece is taken.
         let taken = u64::MAX;
-        broken.own.create(&taken.to_string()).unwrap();
+        broken.own.create(taken.to_string()).unwrap();
         hand_on(place.path()).unwrap();
         assert_eq!((waiting(&broken), waiting(&other)), (vec![taken], vec![0]));
         assert!(broken.own.has(MISSED));

@@ -139,7 +139,7 @@ mod tests {
         let names = || fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.file_name());
         let left = place.path().join(".out.0123456789abcdef.new");
         fs::create_dir_all(left.join("inside")).unwrap();
-        fs::File::open(&left).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        File::open(&left).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
         let mut dir = begin();
         for number in 0..200 {
             dir.append(&format!("a/b/{}", number % 100), b"x").unwrap();

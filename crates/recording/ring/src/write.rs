@@ -68,7 +68,7 @@ pub trait ReadClock: Copy {
 
 /// The thread that writes records, as far as the slow path depends on it.
 pub trait TracedThread: ReadClock {
-    /// Completes a record that the fast path did not write: calls [`retry`] with the rings of the slot that the
+    /// Completes a record that the fast path did not write: calls [`retry()`] with the rings of the slot that the
     /// attempt's ring belongs to. So the traced program has one copy of the slow path's restartable sections, however
     /// many kinds of payload it writes.
     ///
@@ -117,7 +117,7 @@ impl RingHeader {
 /// otherwise on the slow path, which may find another ring of the slot.
 ///
 /// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; on the fast path
-/// one try, bounded by the record's length. The slow path is [`retry`]'s.
+/// one try, bounded by the record's length. The slow path is [`retry()`]'s.
 ///
 /// # Safety
 /// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; all
