@@ -1,7 +1,6 @@
 //! The command `sordino watch`.
 
 use crate::Failure;
-use crate::commands::events::condition;
 use crate::signals;
 use crate::terminal::{Input, Screen, answer, columns};
 use clap::Args;
@@ -10,6 +9,7 @@ use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_filter::condition::Expression;
 use sordino_live::{Aside, Beside, Costs, GrowingRecording, Progress, WantedWait, status};
+use sordino_selection::parse_condition;
 use sordino_watch::{Action, Figures, Tally, WatchView, draw};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let condition = options.condition.as_deref().map(condition).transpose()?;
+    let condition = options.condition.as_deref().map(parse_condition).transpose()?;
     let stop = signals::stop()?;
     if options.once || options.json {
         return once(options, condition, stop.as_fd());
@@ -237,7 +237,7 @@ impl Watched {
     fn filter(&mut self, text: String) {
         let parsed = match text.trim() {
             "" => Ok(None),
-            text => condition(text).map(Some),
+            text => parse_condition(text).map(Some).map_err(Failure::from),
         };
         match parsed {
             Ok(condition) => {

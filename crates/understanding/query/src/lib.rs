@@ -76,7 +76,7 @@ pub use measure::{Measure, MissingEvents};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
 pub use query::{Error, IsSpanWanted, Query};
 pub use rank::RankTest;
-pub use span::{Regularity, Span};
+pub use span::{Regularity, Span, SpanState};
 pub use spans::Spans;
 pub use table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
 pub use when::{Around, TimePoint, Within};
