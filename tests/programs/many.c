@@ -1,5 +1,6 @@
-/* Registers tracepoints by hand, and hits the last: many COUNT [odd|lock]. With odd, one in ten is invalid; with lock,
- * the program locks its memory, and prints the resident memory of its area in KiB. */
+/* Registers tracepoints by hand, and hits the last: many COUNT [odd|lock|time]. With odd, one in ten is invalid; with
+ * lock, the program locks its memory, and prints the resident memory of its area in KiB; with time, it prints for how
+ * many microseconds it waited for recorders. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 static const struct sordino_field one[] = {{"number", "u64", 0, 0, NULL, 0}};
 static const struct sordino_field twice[] = {{"x", "u64", 0, 0, NULL, 0}, {"x", "u64", 0, 0, NULL, 0}};
@@ -47,6 +49,13 @@ static const struct {
     {"unknown", SORDINO_INFO, unknown, 1},
 };
 
+static long long microseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
 /* Sum over all mappings of the area. */
 static long resident(void)
 {
@@ -81,7 +90,10 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "p%d", i);
         last = add(name, SORDINO_INFO, one, 1);
     }
+    const long long begin = microseconds();
     sordino_ready();
+    if (argc > 2 && strcmp(argv[2], "time") == 0)
+        printf("%lld\n", microseconds() - begin);
     if (argc > 2 && strcmp(argv[2], "lock") == 0) {
         if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
             perror("mlockall");

@@ -31,6 +31,29 @@ pub struct Ended {
     pub errors: String,
 }
 
+/// A process that is stopped until this is dropped.
+#[derive(Debug)]
+pub struct Stopped(Pid);
+
+impl Stopped {
+    /// Stops process `pid`.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn now(pid: i32) -> Self {
+        let pid = Pid::from_raw(pid).expect("a pid");
+        kill_process(pid, Signal::STOP).expect("a process");
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may have been killed.
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
 impl Running {
     /// Starts `command` with its output in the files `files`.out and `files`.err.
     pub fn start(command: &mut Command, files: &Path) -> Self {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use sordino_tests::{Ended, Scene, last_cpu};
+use std::collections::BTreeSet;
 use std::process::Command;
 
 /// Parses the output of `sordino explain --json`: one object in one line, of the schema and version that it names.
@@ -82,6 +83,22 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     assert!(number(&woken["statistics"]["count"]) >= 1, "{woken}");
     assert!(intervals(&woken).iter().all(|wake_up| wake_up["thread"]["comm"] == "hog"), "{woken}");
     scene.refuses(2, &["no thread 'nobody' was woken"], &["explain", "--thread", "nobody", trace]);
+    scene.refuses(2, &["is a directory: write it before --thread"], &["explain", "--thread", trace]);
+
+    // Without a name, the wake-ups of all threads but the recorder's; each headline has its thread.
+    let all = scene.sordino(&["explain", trace, "--top", "1000", "--json", "--thread"]);
+    let all = findings(&all);
+    let names: BTreeSet<&str> =
+        intervals(&all).iter().filter_map(|wake_up| wake_up["thread"]["comm"].as_str()).collect();
+    assert!(names.len() > 2 && names.contains("hog"), "{names:?}");
+    assert!(intervals(&all).iter().all(|wake_up| wake_up["thread"].get("is_recorder").is_none()), "{all}");
+    let text =
+        scene.sordino(&["explain", trace, "--where", "$comm == \"hog\" || $comm == \"npt\"", "--thread"]);
+    let headlines = text.succeeded().lines().filter(|line| line.starts_with('#'));
+    assert!(
+        headlines.clone().count() > 1 && headlines.clone().any(|line| line.contains(" of hog/")),
+        "{text:?}"
+    );
 
     // The text for people has the same findings.
     let text = scene.sordino(&["explain", "--over", "19ms", trace]);

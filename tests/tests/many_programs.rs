@@ -1,6 +1,12 @@
 //! Many programs, one after the other and at once.
 
-use sordino_tests::{Scene, wait_until};
+use rustix::process::Signal;
+use sordino_ring::control::Program;
+use sordino_tests::exchange::find_area;
+use sordino_tests::recording::events_of;
+use sordino_tests::running::Stopped;
+use sordino_tests::session::Session;
+use sordino_tests::{NOBODY, Recording, Scene, wait_until};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -55,7 +61,7 @@ fn the_recorder_does_not_grow_with_programs_that_have_ended() {
     wait_until_let_go(running.pid());
     let after = size_of_process(running.pid());
     fs::write(format!("{}2", go_on.display()), "").unwrap();
-    let recording = sordino_tests::Recording::of(running.end(), output);
+    let recording = Recording::of(running.end(), output);
     assert_eq!((recording.programs().len(), recording.user_events() as usize), (PROGRAMS, PROGRAMS));
     // One more while it walks through /proc.
     assert!(after.0 <= before.0 + 1, "{} descriptors, {}", before.0, after.0);
@@ -80,4 +86,86 @@ fn programs_that_do_not_register_are_found_while_they_run() {
         "{}",
         recording.notes()
     );
+}
+
+/// "Limits of descriptors: the session lives, the honest ones are recorded, the rest is counted and said": a recorder that
+/// may have 40 descriptors, and more programs at once than it has descriptors for.
+#[test]
+fn a_recorder_with_few_descriptors_lives_and_tells_of_those_that_it_can_not_record() {
+    const LIMIT: usize = 40;
+    const PROGRAMS: u64 = 30;
+    const HITS: u64 = 3;
+    let Some(scene) = Scene::new().as_root() else { return };
+    let (program, home) = (scene.program("unanswered.c"), scene.directory_of(NOBODY, "home"));
+    // All of the crowd live until each has hit its tracepoints; one more comes when there is room again.
+    let script = format!(
+        "for i in $(seq {PROGRAMS}); do \"$0\" {HITS} >said$i & crowd=\"$crowd $!\"; done; \
+         while [ $(cat said* | wc -l) -lt {PROGRAMS} ]; do sleep 0.1; done; \
+         kill $crowd; wait $crowd; touch ended; while [ ! -e go-on ]; do sleep 0.1; done; exec \"$0\" {HITS} once"
+    );
+    // An ordinary user's recorder can't raise the hard limit.
+    let arguments =
+        ["record", "--json", "-o", "recording", "--fail-on-loss", "--user", "unanswered", "--", "sh", "-c"];
+    let mut recorder = Command::new("prlimit");
+    recorder
+        .arg(format!("--nofile={LIMIT}:{LIMIT}"))
+        .args(["setpriv", &format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups", "--"])
+        .arg(scene.path("sordino"));
+    let mut running = scene.start(recorder.args(arguments).arg(script).arg(program).current_dir(&home));
+    wait_until("the crowd has ended", || home.join("ended").exists());
+    wait_until_let_go(running.pid());
+    assert!(running.is_running(), "{}", running.errors());
+    fs::write(home.join("go-on"), "").unwrap();
+    let recording = Recording::of(running.end(), home.join("recording"));
+    let summary = &recording.summary;
+    let mut programs = recording.programs().to_vec();
+    programs.sort_by_key(|program| program["trace"].to_string());
+    // One for which there was room too late, when it had hit its tracepoints, has no event, and is counted as missing.
+    let events: Vec<u64> = programs.iter().map(events_of).collect();
+    assert!(events.iter().all(|&events| events == HITS || events == 0), "{events:?}");
+    assert_eq!(
+        events.last(),
+        Some(&HITS),
+        "the last one has all the room that it needs: {}",
+        recording.notes()
+    );
+    let whole = events.iter().filter(|&&events| events == HITS).count() as u64;
+    let missing =
+        [&summary["unrecorded"]["programs"], &summary["unplaced"]].map(|number| number.as_u64().unwrap());
+    assert!(missing[0] + missing[1] > 0, "there was room for all: {events:?}");
+    assert!(whole + missing[0] + missing[1] > PROGRAMS, "{events:?}, {missing:?}, {}", recording.notes());
+    assert!(recording.notes().contains("(ulimit -n)"), "{}", recording.notes());
+    assert_eq!(recording.ended.status, 1, "{}", recording.ended.errors);
+}
+
+/// "In the order of their waiting": programs that registered while their recorder had no CPU.
+#[test]
+fn programs_are_taken_up_in_the_order_in_which_they_came() {
+    const PROGRAMS: usize = 40;
+    let scene = Scene::new();
+    let session = Session::start(&scene, "order", &["--user", "unanswered"]);
+    let program = scene.program("unanswered.c");
+    let stopped = Stopped::now(session.recorder());
+    let is_pending = |file| Program::open(&file).is_ok_and(|area| area.pending().since() > 0);
+    let start = |_| {
+        let program = Session::join(&scene, Command::new(&program).arg("1"));
+        wait_until("it has registered", || find_area(program.pid()).is_some_and(is_pending));
+        program
+    };
+    let programs: Vec<_> = (0..PROGRAMS).map(start).collect();
+    drop(stopped);
+    programs.iter().for_each(|program| drop(session.records(program.pid())));
+    // The number of a trace is that of its program in the session.
+    let traces = fs::read_dir(session.output.join("chunk-0001/user")).unwrap();
+    let traces = traces.map(|trace| trace.unwrap().file_name().into_string().unwrap());
+    let mut traces: Vec<String> = traces.filter(|trace| trace.contains("-unanswered-")).collect();
+    traces.sort_unstable();
+    let taken_up: Vec<i32> =
+        traces.iter().map(|trace| trace.rsplit('-').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(taken_up, programs.iter().map(|program| program.pid()).collect::<Vec<_>>(), "{traces:?}");
+    for program in programs {
+        program.signal(Signal::TERM);
+        program.end().succeeded();
+    }
+    session.destroy();
 }

@@ -124,6 +124,84 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
     scene.refuses(2, &["can't write --output /dev/full", "No space"], &["peak", trace, "-o", "/dev/full"]);
 }
 
+/// Returns the width and the height of a PNG file.
+#[track_caller]
+fn size(file: &Path) -> (u32, u32) {
+    let bytes = fs::read(file).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.ends_with(b"IEND\xaeB`\x82"), "no PNG");
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    (number(16), number(20))
+}
+
+#[test]
+fn each_command_draws_to_the_format_that_the_ending_says() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recordings = ["first", "second"].map(|_| scene.record(&[], &[program.to_str().unwrap()]));
+    let [first, second] = recordings.each_ref().map(|recording| recording.name());
+    let duration = ["--begin", "work:begin", "--end", "work:end"];
+    let commands: [(&str, Vec<&str>); 4] = [
+        ("npt", vec!["npt", "-p", "0", "-l", "3000", "--plot"]),
+        ("query", [&["query", first, "duration"], &duration[..], &["--plot"]].concat()),
+        ("compare", [&["compare", first, second, "-m", "duration"], &duration[..], &["--plot"]].concat()),
+        ("peak", [&["peak", first], &duration[..], &["-o"]].concat()),
+    ];
+    for (name, words) in commands {
+        let file = |ending: &str| scene.path(&format!("{name}.{ending}"));
+        let draw = |file: &Path| scene.sordino(&[&words[..], &[file.to_str().unwrap()]].concat());
+        for ending in ["svg", "PNG"] {
+            let drawn = draw(&file(ending));
+            // The exit status of a comparison is its answer.
+            assert!(drawn.status == 0 || name == "compare" && drawn.status == 1, "{name}: {}", drawn.errors);
+        }
+        is_xml(&file("svg"));
+        let (width, height) = size(&file("PNG"));
+        assert!(width == 2200 && height > 100, "{name}: {width} x {height}");
+        draw(&file("jpg")).failed(2, &[&format!("{name}.jpg"), "ends with .svg or .png"]);
+        draw(Path::new("/nowhere/x.svg")).failed(2, &["/nowhere/x.svg"]);
+        draw(Path::new("/dev/full")).failed(2, &["/dev/full", "No space"]);
+        assert!(!file("jpg").exists());
+    }
+    scene.refuses(2, &["nothing to draw: count"], &["query", first, "count", "--plot", "x.svg"]);
+    scene.refuses(2, &["two recordings"], &["compare", "a", "b", "c", "--plot", "x.svg"]);
+    assert!(!scene.path("x.svg").exists());
+}
+
+#[test]
+fn a_page_has_the_settings_of_the_machine_and_the_command_of_the_recording() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&["--user", "work:*"], &[program.to_str().unwrap()]);
+    let page = scene.path("report.html");
+    let report = || {
+        scene.sordino(&["report", recording.name(), "-o", page.to_str().unwrap()]).succeeded();
+        let html = fs::read_to_string(&page).unwrap();
+        let value = move |name: &str| {
+            let cell =
+                html.split_once(&format!("<th>{name}</th><td>")).unwrap_or_else(|| panic!("no {name}")).1;
+            cell.split_once("</td>").unwrap().0.to_owned()
+        };
+        value
+    };
+    let value = report();
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap();
+    assert_eq!(value("command line"), command_line.trim().replace('&', "&amp;").replace('"', "&quot;"));
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    assert_eq!(value("CPUs online"), online.trim());
+    let recorded = value("recorded with");
+    assert!(recorded.starts_with("sordino record ") && recorded.contains("work:*"), "{recorded}");
+
+    // A recording of an earlier sordino has neither.
+    let file = recording.path.join("recording.json");
+    let mut summary: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    ["settings", "command"].map(|field| summary.as_object_mut().unwrap().remove(field).expect(field));
+    fs::write(&file, summary.to_string()).unwrap();
+    let value = report();
+    for name in ["command line", "CPUs online", "C-states", "recorded with"] {
+        assert_eq!(value(name), "not recorded", "{name}");
+    }
+}
+
 #[test]
 fn a_recording_without_the_kernel_says_which_lanes_are_missing() {
     let scene = Scene::new();

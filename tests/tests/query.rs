@@ -1,7 +1,7 @@
 //! `sordino query`: its statistics agree with those of an independent script, and say what they lack.
 
 use serde_json::Value;
-use sordino_tests::Scene;
+use sordino_tests::{Ended, Scene};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -110,13 +110,119 @@ fn a_query_says_what_the_recording_lacks() {
     assert!(printed.succeeded().starts_with("count per event, number: 2 events in "), "{printed:?}");
 }
 
+/// Runs perf. It mounts the kernel's tracer where it is not mounted, and leaves it so: in a mount namespace of its own.
+fn perf(scene: &Scene, arguments: &[&str]) -> Ended {
+    scene.run(Command::new("unshare").args(["--mount", "perf"]).args(arguments))
+}
+
+/// Returns what a script of the tests prints of another tool's text.
+fn read_by_script(scene: &Scene, script: &str, text: &str) -> BTreeMap<String, Value> {
+    let path = scene.path("printed.txt");
+    std::fs::write(&path, text).expect("a file");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(script);
+    let read = scene.run(Command::new("python3").arg(script).arg(&path));
+    serde_json::from_str(read.succeeded()).expect("JSON")
+}
+
+#[test]
+fn a_contended_lock_is_called_by_its_variable() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("contended.c");
+    // The state dump has the files of a process that is there when the recording begins.
+    let running = scene.start(&mut Command::new(&program));
+    let recording = scene.record(&["--kernel", "sched,syscalls", "--no-user"], &["sleep", "0.5"]);
+    let locks = || {
+        let printed = scene.sordino(&["query", recording.name(), "locks", "--json", "--per", "address"]);
+        printed.succeeded().to_owned()
+    };
+    assert!(locks().contains(" contended_lock\""), "{}", locks());
+    // Another file is at its path.
+    std::fs::remove_file(&program).expect("a file");
+    std::fs::copy("/bin/true", &program).expect("a file");
+    assert!(!locks().contains("contended_lock"), "{}", locks());
+    drop(running);
+}
+
+#[test]
+fn handlers_of_interrupts_agree_with_the_sums_of_trace_cmd() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    if scene.run(Command::new("which").arg("trace-cmd")).status != 0 {
+        Scene::not_measured("trace-cmd is not here: apt-get install trace-cmd");
+        return;
+    }
+    let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; dd if=/dev/zero of=file bs=1M count=4 oflag=direct; done";
+    let recording = scene.record(&["--kernel", "sched,irq", "--no-user"], &["sh", "-c", load]);
+    assert_eq!(recording.lost(), 0);
+    let file = scene.path("trace.dat").display().to_string();
+    scene.sordino(&["export", recording.name(), "--to", "trace-dat", "-o", &file]).succeeded();
+    let printed = scene.run(Command::new("trace-cmd").args(["report", "--profile", "-i", &file]));
+    let by_trace_cmd = read_by_script(&scene, "profile.py", printed.succeeded());
+    for measure in ["irqs", "softirqs"] {
+        let printed = scene.sordino(&["query", recording.name(), measure, "--json"]);
+        let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
+        let table = &document["tables"][0];
+        assert_eq!(table["apart"]["broken"], 0, "{table}");
+        let all = by_trace_cmd[measure].as_object().expect("sums");
+        assert!(measure == "irqs" || !all.is_empty(), "{printed:?}");
+        for (name, sums) in all {
+            // An interrupt's label begins with its number.
+            let is_it = |row: &&Value| {
+                row["labels"][0].as_str().is_some_and(|label| label.split(' ').next() == Some(name))
+            };
+            let row = table["rows"].as_array().expect("rows").iter().find(is_it).expect(name);
+            let found = [&row["summary"]["count"], &row["summary"]["total_ns"]];
+            assert_eq!(found, [&sums[0], &sums[1]], "{name}: {row}");
+        }
+    }
+}
+
+#[test]
+fn system_calls_agree_with_perf_trace() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());
+    let events = ["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"];
+    let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; cat /proc/self/maps";
+    let options = [&["record", "-k", "CLOCK_MONOTONIC", "-o", &data], &events[..], &["--", "sh", "-c", load]];
+    let recorded = perf(&scene, &options.concat());
+    if recorded.status != 0
+        || perf(&scene, &["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0
+    {
+        Scene::not_measured("perf cannot record system calls here, or not convert them to CTF");
+        return;
+    }
+    let printed = perf(&scene, &["trace", "-s", "-i", &data]);
+    // perf writes its summary to standard error.
+    let summary = printed.succeeded().to_owned() + &printed.errors;
+    let by_perf = read_by_script(&scene, "perf_trace.py", &summary);
+    assert!(by_perf.len() > 50, "{summary}");
+    let printed = scene.sordino(&["query", &converted, "syscalls", "--per", "thread,syscall", "--json"]);
+    let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
+    let mut by_query: BTreeMap<String, [i64; 3]> = BTreeMap::new();
+    for row in document["tables"][0]["rows"].as_array().expect("rows") {
+        let label = |index: usize| row["labels"][index].as_str().expect("a label");
+        let tid = label(0).rsplit('/').next().unwrap_or_default();
+        let of = |key: &str| row["summary"][key].as_i64().expect("a number");
+        by_query.insert(format!("{tid} {}", label(1)), [of("count"), of("total_ns"), of("max_ns")]);
+    }
+    for (call, sums) in &by_perf {
+        let [count, total, max] = [0, 1, 2].map(|index| sums[index].as_i64().expect("a number"));
+        let found = by_query.remove(call).unwrap_or_default();
+        // perf counts the exit of a new process from the call that made it, whose entry is its parent's, as one of no length.
+        assert!((0..=1).contains(&(count - found[0])), "{call}: {found:?}, {sums}");
+        // perf rounds each time to a microsecond.
+        assert!((found[1] - total * 1000).abs() <= 1000, "{call}: {found:?}, {sums}");
+        assert!((found[2] - max * 1000).abs() <= 1000, "{call}: {found:?}, {sums}");
+    }
+    // The exit from this call has the number -1, by which perf does not find its entry.
+    by_query.retain(|call, _| !call.ends_with(" rt_sigreturn"));
+    assert!(by_query.is_empty(), "perf does not have {by_query:?}");
+}
+
 #[test]
 fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());
-    // perf mounts the kernel's tracer where it is not mounted, and leaves it so: in a mount namespace of its own.
-    let perf =
-        |arguments: &[&str]| scene.run(Command::new("unshare").args(["--mount", "perf"]).args(arguments));
+    let perf = |arguments: &[&str]| perf(&scene, arguments);
     let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05";
     let recorded = perf(&["sched", "record", "-k", "CLOCK_MONOTONIC", "-o", &data, "--", "sh", "-c", load]);
     if recorded.status != 0 || perf(&["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0 {
@@ -125,12 +231,8 @@ fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
         );
         return;
     }
-    let text = scene.path("timehist.txt");
     let printed = perf(&["sched", "timehist", "--state", "--next", "-i", &data]);
-    std::fs::write(&text, printed.succeeded()).expect("a file");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/timehist.py");
-    let summed = scene.run(Command::new("python3").arg(script).arg(&text));
-    let threads: BTreeMap<String, Value> = serde_json::from_str(summed.succeeded()).expect("JSON");
+    let threads = read_by_script(&scene, "timehist.py", printed.succeeded());
     let [slices, latencies] = ["slices", "latency"].map(|measure| by_query(&scene, &converted, measure));
     let total = |sums: &Sums, thread| sums.get(thread).map_or(0, |[_, total, _]| *total);
     let whole: Vec<_> = threads.iter().filter(|(_, thread)| thread["touched"] == false).collect();

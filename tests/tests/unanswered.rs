@@ -8,7 +8,7 @@ use sordino_ring::layout::POINTS;
 use sordino_ring::number::PointId;
 use sordino_tests::exchange::{area, find_area};
 use sordino_tests::listing::babeltrace;
-use sordino_tests::running::Running;
+use sordino_tests::running::{Running, Stopped};
 use sordino_tests::session::{Session, summary};
 use sordino_tests::{NOBODY, Recording, Scene, wait_until};
 use std::path::Path;
@@ -19,23 +19,6 @@ const HITS: &[&str] = &["--user", "unanswered:hit"];
 
 fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
-}
-
-/// A recorder that is stopped as long as this is there.
-struct Stopped(i32);
-
-impl Stopped {
-    fn now(recorder: i32) -> Self {
-        signal(recorder, Signal::STOP);
-        Self(recorder)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        // It may have been killed.
-        let _ = kill_process(Pid::from_raw(self.0).unwrap(), Signal::CONT);
-    }
 }
 
 /// A program that has hit its tracepoint while the recorder was stopped, as it still is.

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_tests::browser::Browser;
-use sordino_tests::{Running, Scene, last_cpu};
+use sordino_tests::{Running, Scene, last_cpu, wait_until};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -91,6 +91,63 @@ fn perfetto_shows_the_peak_without_a_network() {
 }
 
 #[test]
+fn a_browser_that_is_not_there_is_said() {
+    let scene = Scene::new();
+    let program = scene.program("pairs.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap()]);
+    let page = scene.path("page");
+    std::fs::create_dir(&page).unwrap();
+    std::fs::write(page.join("index.html"), "").unwrap();
+    let mut command = scene.command(&["view", recording.name(), "--ui", page.to_str().unwrap()]);
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let mut running = scene.start(&mut command);
+    running.says("http://");
+    let by_hand = "open the address in a browser of this machine";
+    wait_until("the message", || running.errors().contains(by_hand));
+    let is_said =
+        ["root has no browser", "there is no display"].iter().any(|why| running.errors().contains(why));
+    assert!(is_said, "{}", running.errors());
+    assert_eq!(running.interrupt().status, 0);
+}
+
+/// Returns the process of a KernelShark that shows a file with this name.
+fn viewer_of(name: &str) -> Option<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    ids.find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        line.starts_with("kernelshark\0") && line.contains(name)
+    })
+}
+
+#[test]
+fn kernelshark_gets_the_kernels_events() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    if Command::new("kernelshark").env("QT_QPA_PLATFORM", "offscreen").arg("--version").output().is_err() {
+        return Scene::not_measured("kernelshark is not installed: no trace was opened in it");
+    }
+    let recording = scene.record(&["--kernel", "sched"], &["sleep", "0.1"]);
+    let mut command = scene.command(&["view", recording.name(), "--with", "kernelshark"]);
+    // A platform of Qt's without a screen.
+    let running = scene.start(command.env("QT_QPA_PLATFORM", "offscreen").env("TMPDIR", scene.path("")));
+    let mut viewer = None;
+    wait_until("KernelShark has the trace", || {
+        viewer = viewer_of("/trace.dat");
+        viewer.is_some()
+    });
+    let viewer = viewer.unwrap();
+    let line = std::fs::read(format!("/proc/{viewer}/cmdline")).unwrap();
+    let file = String::from_utf8(line).unwrap().split('\0').nth(1).unwrap().to_owned();
+    let shown = Command::new("trace-cmd").args(["report", "-i", &file]).output().expect("trace-cmd");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("sched_switch"));
+    rustix::process::kill_process(rustix::process::Pid::from_raw(viewer).unwrap(), Signal::TERM).unwrap();
+    let ended = running.end();
+    assert!(ended.errors.contains("kernelshark"), "{}", ended.errors);
+    assert!(!Path::new(&file).exists());
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let scene = Scene::new();
     let program = scene.program("pairs.c");
@@ -100,6 +157,7 @@ fn what_is_missing_is_said() {
     scene.refuses(2, &["port 9001 alone"], &["view", trace, "--port", "9002"]);
     scene.refuses(2, &["there is no interval #1000"], &["view", trace, "--peak", "1000"]);
     scene.refuses(127, &["vite is not installed", "apt install vite"], &["view", trace, "--with", "vite"]);
+    scene.refuses(2, &["KernelShark", "--kernel rt"], &["view", trace, "--with", "kernelshark"]);
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port().to_string();
     let page = scene.path("page");

@@ -1,10 +1,12 @@
 //! `sordino watch` in a real terminal: tmux shows a running session, beside another reader.
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sordino_live::{GrowingRecording, Progress};
 use sordino_tests::listing::{items, named};
 use sordino_tests::session::Session;
-use sordino_tests::{Running, Scene, wait_until};
+use sordino_tests::{Running, Scene, last_cpu, wait_until};
+use sordino_watch::Tally;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -244,6 +246,52 @@ fn several_views_see_the_same_and_take_little_time_for_an_event() {
     session.destroy();
 }
 
+/// Returns the number of times that a process waited in the kernel, or gave up its CPU.
+fn waits(pid: i32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
+    line.expect("a count of switches").to_owned()
+}
+
+#[test]
+fn a_view_neither_wakes_nor_delays_the_program_and_costs_it_no_record() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let session = Session::start(&scene, "seen", &["--user", "steady", "--kernel", "sched"]);
+    // Some thousand hits a second.
+    let mut program = Session::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
+    program.says("recorded");
+    let tmux = Tmux::start(&scene);
+    let before = waits(program.pid());
+    tmux.types("./sordino watch seen");
+    let mut shown = steps_shown(&tmux.sees("steady:step")).map(str::to_owned);
+    let view = tmux.child();
+    for _ in 0..3 {
+        wait_until("the view counts more hits", || {
+            let now = steps_shown(&tmux.screen()).map(str::to_owned);
+            now.is_some() && std::mem::replace(&mut shown, now.clone()) != now
+        });
+    }
+    let traced = program.pid();
+    assert_eq!(waits(traced), before, "the program waited");
+    tmux.press("q");
+    tmux.sees("ready>");
+    program.signal(Signal::TERM);
+    program.end().succeeded();
+    let recordings = session.stop();
+    let listed: Vec<Value> = recordings.iter().flat_map(|recording| scene.listed(recording)).collect();
+    let hits = named(&listed, "steady:step");
+    let number = |hit: &&Value| hit["fields"]["number"].as_u64().unwrap();
+    assert!(hits.len() > 500, "{} hits", hits.len());
+    assert!(hits.windows(2).all(|pair| number(&pair[1]) == number(&pair[0]) + 1), "a hit is missing");
+    assert!(listed.iter().all(|item| item["type"] == "event"), "records are lost");
+    let wake_ups = named(&listed, "sched_waking");
+    let by_view = wake_ups.iter().filter(|event| event["tid"] == view || event["pid"] == view);
+    assert!(by_view.clone().count() > 0, "the kernel's events do not have the view");
+    let of_program = by_view.filter(|event| event["fields"]["tid"] == traced);
+    assert_eq!(of_program.count(), 0, "the view woke the program");
+    session.destroy();
+}
+
 #[test]
 fn a_finished_recording_is_shown_whole_and_mistakes_are_named() {
     let scene = Scene::new();
@@ -271,4 +319,84 @@ fn a_finished_recording_is_shown_whole_and_mistakes_are_named() {
         .ask(&["watch", "over", "--json"])
         .failed(2, &["session 'over' is not running", "sordino start over"]);
     session.destroy();
+}
+
+/// Runs the view in a terminal that does not control it, and hangs the terminal up once it shows the session.
+const HANG_UP: &str = "
+import fcntl, os, pty, struct, subprocess, termios
+for _ in range(5):
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+    null = subprocess.DEVNULL
+    view = subprocess.Popen(['./sordino', 'watch', 'seen'], stdin=inside, stdout=inside, stderr=null, start_new_session=True)
+    os.close(inside)
+    shown = b''
+    while b'running' not in shown:
+        shown += os.read(terminal, 65536)
+    os.close(terminal)
+    view.wait()
+";
+
+#[test]
+fn a_view_ends_when_its_terminal_is_hung_up_without_a_signal() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let (variable, path) = Session::environment(&scene);
+    let mut python = Command::new("python3");
+    python.args(["-c", HANG_UP]).env(variable, path).env("TERM", "xterm").current_dir(scene.path(""));
+    scene.run(&mut python).succeeded();
+    session.stop();
+    session.destroy();
+}
+
+#[test]
+fn a_recorder_that_is_stopped_does_not_stop_the_view_which_takes_the_time_for_a_gap() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let tmux = Tmux::start(&scene);
+    tmux.types("./sordino watch seen");
+    tmux.sees("seen: running");
+    let recorder = Pid::from_raw(session.recorder()).expect("a process");
+    kill_process(recorder, Signal::STOP).unwrap();
+    tmux.sees("seen: no answer");
+    tmux.press("?");
+    tmux.sees("Waits of threads");
+    tmux.press("x");
+    // It keeps records for a reader that sends no request for ten seconds.
+    std::thread::sleep(std::time::Duration::from_secs(9));
+    kill_process(recorder, Signal::CONT).unwrap();
+    tmux.sees("seen: running");
+    tmux.sees("1 gap");
+    tmux.press("q");
+    tmux.sees("ready>");
+    session.stop();
+    session.destroy();
+}
+
+#[test]
+fn reading_a_large_recording_ends_when_it_is_stopped() {
+    let scene = Scene::new();
+    let npt = ["./sordino", "npt", "-p", "0", "-l", "100000", "--pace", "1us", "-a", &last_cpu()];
+    let recording = scene.record(&["--user", "npt:*"], &npt);
+    let read = |is_stopped: &mut dyn FnMut() -> bool| {
+        let mut growing = GrowingRecording::open(recording.path.to_str().unwrap()).unwrap();
+        growing.advance(&mut Tally::default(), None, is_stopped).unwrap()
+    };
+    assert_eq!(read(&mut || true), Progress::Interrupted);
+    assert_eq!(read(&mut || false), Progress::Complete);
+}
+
+#[test]
+fn events_of_the_future_are_left_out_and_said_to_be() {
+    let scene = Scene::new();
+    let recording = scene.record(&["--user", "once:*"], &[scene.program("once.c").to_str().unwrap()]);
+    // An hour earlier: to the recording, its program's clock is an hour ahead.
+    let file = recording.path.join("recording.json");
+    let mut summary: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    summary["begin_ns"] = (summary["begin_ns"].as_u64().unwrap() - 3_600_000_000_000).into();
+    fs::write(&file, summary.to_string()).unwrap();
+    let ended = scene.sordino(&["watch", recording.path.to_str().unwrap(), "--json"]);
+    let state: Value = serde_json::from_str(ended.succeeded()).expect("JSON");
+    assert_eq!((&state["events_total"], &state["last_ns"]), (&0.into(), &Value::Null), "{state}");
+    assert!(state["notes"].to_string().contains("lie in the future"), "{state}");
 }

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 pub(crate) const NO: u8 = 1;
 /// Exit status for bad usage, or for an environment that lacks something.
 pub(crate) const UNUSABLE: u8 = 2;
+/// Exit status after Ctrl-C, as in shells.
+pub(crate) const INTERRUPTED: u8 = 130;
 /// Exit status if a command to be started was not found, as in shells.
 pub(crate) const NOT_FOUND: u8 = 127;
 

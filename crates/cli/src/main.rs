@@ -3,10 +3,12 @@
 #[macro_use]
 extern crate sordino_terminal as terminal;
 
+mod addresses;
 mod arguments;
 mod commands;
 mod failure;
 mod output;
+mod picture;
 mod privilege;
 mod progress;
 mod record_options;

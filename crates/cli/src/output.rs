@@ -25,14 +25,14 @@ impl Output {
 
     /// Writes the whole file or, on a full disk, nothing: the previous file stays then. It belongs to the user who called
     /// sudo.
-    pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let owner = target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw()));
-        self.file.write(text, owner).map_err(|error| failed(self.option, &self.path, error))
+        self.file.write(bytes, owner).map_err(|error| failed(self.option, &self.path, error))
     }
 
     /// Writes the whole file as [`write`](Self::write) does; the text is on standard output already.
     pub(crate) fn write_copy(&mut self, text: &str) -> Result<(), Failure> {
-        self.write(text).map_err(|failure| {
+        self.write(text.as_bytes()).map_err(|failure| {
             Failure::new(UNUSABLE, format!("{}; the report is on standard output", failure.text()))
         })
     }

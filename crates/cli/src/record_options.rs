@@ -143,6 +143,7 @@ impl RecordOptions {
             confine: true,
             reader: reader.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())),
             name: name.to_owned(),
+            command: command_line(std::env::args_os()),
             kernel,
             kernel_buffer_kib: kernel_buffer(self.kernel_buffer).map_err(bad)?,
             kernel_threads: threads(&self.kernel_tid).map_err(bad)?,
@@ -168,6 +169,30 @@ impl RecordOptions {
             session: None,
         })
     }
+}
+
+/// Maximum number of bytes of a command line that a recording keeps.
+const LONGEST_COMMAND: usize = 8192;
+
+/// Returns the command line that the user typed; of a long one the begin, and "...".
+fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+    let mut room = LONGEST_COMMAND;
+    let words = arguments.skip(1).map(|word| word.to_string_lossy().into_owned());
+    // The session's recorder gets the arguments of `sordino start`.
+    let words = words.enumerate().map(|(place, word)| match (place, &*word) {
+        (0, "session-recorder") => "start".to_owned(),
+        _ => word,
+    });
+    let mut command = vec!["sordino".to_owned()];
+    for word in words {
+        let Some(left) = room.checked_sub(word.len()) else {
+            command.push("...".to_owned());
+            break;
+        };
+        room = left;
+        command.push(word);
+    }
+    command
 }
 
 fn selections(texts: &[String]) -> Result<Vec<Selection>, Failure> {

@@ -7,8 +7,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::low_level::pipe::register;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Returns a descriptor that becomes readable at the first SIGINT, SIGTERM or SIGHUP, which have no other effect from
 /// now on.
@@ -31,9 +32,14 @@ impl Stop {
 
     /// Returns true after the first request.
     pub(crate) fn is_requested(&self) -> bool {
-        let mut stop = [PollFd::new(&self.0, PollFlags::IN)];
-        poll(&mut stop, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        is_readable(self.0.as_fd(), Duration::ZERO)
     }
+}
+
+/// Returns true once the descriptor is readable, or false after so long.
+pub(crate) fn is_readable(descriptor: BorrowedFd<'_>, longest: Duration) -> bool {
+    let longest = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&longest)).is_ok_and(|ready| ready > 0)
 }
 
 /// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default, SIGXFSZ ends the

@@ -160,8 +160,10 @@ impl Rules {
         let fitting: Vec<_> = included.iter().filter(|rule| rule.missing_field(&fields).is_none()).collect();
         let conditions: Vec<_> = fitting.iter().filter_map(|rule| rule.condition.as_ref()).collect();
         let expressions: Vec<_> = conditions.iter().map(|(_, expression)| expression).collect();
-        if expressions.len() < fitting.len() {
-            return Ok(Condition::Always);
+        match expressions.len() {
+            0 if fitting.is_empty() => return Ok(Condition::Never),
+            number if number < fitting.len() => return Ok(Condition::Always),
+            _ => {}
         }
         compile_any(&expressions, schema, context).map_err(|(number, invalid)| fitting[number].unfit(invalid))
     }

@@ -2,17 +2,16 @@
 //! a panic prints its message.
 
 use super::{cells, has_colors, is_terminal, is_utf8};
+use crossterm::cursor::Show;
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::execute;
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
-use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::stdio::stdin;
 use sordino_watch::{PressedKey, TerminalSupport};
 use std::env;
@@ -20,6 +19,9 @@ use std::io::{self, IsTerminal, Stdout};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Time for which keys that have arrived are read; the library reads none in no time.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// True while a view has the terminal.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -91,26 +93,34 @@ impl Screen {
 
     /// Waits for an input, until `stop` is readable, or for so long; returns early if the terminal's size changes.
     pub fn wait(&self, stop: BorrowedFd<'_>, longest: Duration) -> io::Result<Vec<Input>> {
-        let input = stdin();
-        let mut inputs = Vec::new();
-        // Keys that arrived together are read at once, before the descriptor is waited for.
-        if !event::poll(Duration::ZERO)? {
-            let mut ready = [PollFd::new(&stop, PollFlags::IN), PollFd::new(&input, PollFlags::IN)];
-            let longest = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-            match poll(&mut ready, Some(&longest)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let is_gone = ready[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-            if is_gone || !ready[0].revents().is_empty() {
-                return Ok(vec![Input::End]);
-            }
+        match inputs(stop, longest) {
+            // The terminal was hung up while it was read.
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(vec![Input::End]),
+            inputs => inputs,
         }
-        while event::poll(Duration::ZERO)? {
-            inputs.extend(input_of(&event::read()?));
-        }
-        Ok(inputs)
     }
+}
+
+fn inputs(stop: BorrowedFd<'_>, longest: Duration) -> io::Result<Vec<Input>> {
+    let input = stdin();
+    let mut inputs = Vec::new();
+    // Keys that arrived together are read at once, before the descriptor is waited for.
+    if !event::poll(GLANCE)? {
+        let mut ready = [PollFd::new(&stop, PollFlags::IN), PollFd::new(&input, PollFlags::IN)];
+        let longest = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        match poll(&mut ready, Some(&longest)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_gone = ready[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        if is_gone || !ready[0].revents().is_empty() {
+            return Ok(vec![Input::End]);
+        }
+    }
+    while event::poll(GLANCE)? {
+        inputs.extend(input_of(&event::read()?));
+    }
+    Ok(inputs)
 }
 
 impl Drop for Screen {

@@ -3,9 +3,11 @@
 use crate::Failure;
 use crate::commands::query;
 use crate::failure::{NO, UNUSABLE};
+use crate::picture::PictureFile;
 use crate::terminal::{answer, layout_columns, print, show};
 use clap::Args;
 use sordino_check::{compare, read_report};
+use sordino_draw::{comparison_chart, distributions};
 use sordino_query::{StatisticsTable, TableComparison};
 use sordino_report::{write_comparison, write_comparison_json};
 use std::collections::BTreeSet;
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 Examples:
   sordino compare results-standard results-rt
   sordino compare before after
-  sordino compare before after --measure period --event motor:period")]
+  sordino compare before after --measure period --event motor:period --plot period.png")]
 pub(crate) struct Options {
     /// Directories that 'sordino check -o' wrote, or the report.json in them, 2 to 26; or two recordings
     #[arg(required = true, num_args = 2..=26, value_name = "RESULTS")]
@@ -42,6 +44,10 @@ pub(crate) struct Options {
     /// Number of lines of each measure of recordings, 1 to 10000
     #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     top: u32,
+    /// Also draw the lengths of both recordings' spans into this file, replaced if it exists; its ending, .svg or .png, is
+    /// its format
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
@@ -53,6 +59,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         && is_recording(after)
     {
         return recordings(before, after, options);
+    }
+    if options.plot.is_some() {
+        let text = "--plot draws two recordings; results of 'sordino check' have their plots in report.html";
+        return Err(Failure::new(UNUSABLE, text));
     }
     let named = |path: &PathBuf| Ok((path.display().to_string(), read_report(path)?));
     let reports = options.results.iter().map(named).collect::<Result<Vec<_>, Failure>>()?;
@@ -68,9 +78,10 @@ fn is_recording(path: &Path) -> bool {
 }
 
 /// Compares two recordings, measure by measure.
-fn recordings(before: &Path, after: &Path, options: &Options) -> Result<ExitCode, Failure> {
+fn recordings(before_path: &Path, after_path: &Path, options: &Options) -> Result<ExitCode, Failure> {
+    let mut plot = PictureFile::of("--plot", options.plot.as_ref())?;
     let mut tables = Vec::new();
-    for path in [before, after] {
+    for path in [before_path, after_path] {
         tables.push(query::tables_of(path, &options.measure, &options.selection)?);
     }
     let (after, before) = (tables.pop().unwrap_or_default(), tables.pop().unwrap_or_default());
@@ -104,6 +115,16 @@ fn recordings(before: &Path, after: &Path, options: &Options) -> Result<ExitCode
             write_comparison(comparison, (options.top as usize, layout_columns()), &mut text)?;
         }
         show(&String::from_utf8_lossy(&text))?;
+    }
+    if let Some(plot) = &mut plot {
+        let charts: Vec<_> =
+            all.iter().map(|comparison| comparison_chart(comparison, options.top as usize)).collect();
+        let sides = [before_path, after_path].map(|path| path.to_string_lossy());
+        let picture = distributions("Two recordings", &[&sides[0], &sides[1]], &charts);
+        if picture.is_empty() {
+            return Err(Failure::new(UNUSABLE, "--plot: nothing to draw: the measures have no spans"));
+        }
+        plot.write(&picture)?;
     }
     Ok(if all.iter().any(TableComparison::is_worse) { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }

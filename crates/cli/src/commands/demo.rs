@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     explained.findings.intervals.truncate(DRAWN);
     let page = output.join(PAGE);
     if let Some(mut file) = Output::of("--output", Some(&page))? {
-        file.write(&report::written(&recording, &explained, &[]).0)?;
+        file.write(report::written(&recording, &explained, &[]).0.as_bytes())?;
     }
     let mut findings = explained.findings;
     findings.intervals.truncate(SHOWN);

@@ -1,5 +1,7 @@
 //! The command `sordino explain`.
 
+mod all_threads;
+
 use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::query::refused;
@@ -7,6 +9,7 @@ use crate::failure::{NO, UNUSABLE};
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::trace::{Recording, report_misfits};
 use crate::words::quoted;
+use all_threads::AllThreads;
 use clap::Args;
 use sordino_analyze::{
     Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
@@ -21,7 +24,7 @@ use sordino_query::{Measure, Query, SpanCondition};
 use sordino_report::{FindingsFormat, nothing_to_choose, write_findings, write_findings_json};
 use sordino_selection::TimeOptions;
 use sordino_timeline::Moment;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -54,6 +57,7 @@ Examples:
   sordino explain
   sordino explain --event motor:period --over 50us
   sordino explain --thread irq/36-eth0
+  sordino explain --thread --where '$prio < 100'
   sordino explain --syscalls --where '$comm == \"motor\"'
   sordino explain --deadline sched_waking=1ms --thread motor
   sordino explain --event motor:period --where '$prio < 100 && late > 5us' --from 10s --until 20s
@@ -91,10 +95,12 @@ pub(crate) struct Intervals {
     /// stages of the request, each explained by its own thread [default: pair them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Explain the wake-up latency of this thread, given by name or id: from each wake-up until it has a CPU. Needs no
-    /// tracepoint, but kernel events (sordino record --kernel rt)
-    #[arg(long, value_name = "NAME|TID", conflicts_with_all = ["event", "begin", "end"])]
-    thread: Option<String>,
+    /// Explain the wake-up latency of this thread, given by name or id, or of all threads: from each wake-up until it has
+    /// a CPU. Needs no tracepoint, but kernel events (sordino record --kernel rt)
+    ///
+    /// Without a name, threads of sordino's recorder are left out. The directory stands before the option then.
+    #[arg(long, value_name = "NAME|TID", num_args = 0..=1, conflicts_with_all = ["event", "begin", "end"])]
+    thread: Option<Option<String>>,
     /// Explain system calls, from entry to exit (sordino record --kernel syscalls)
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     syscalls: bool,
@@ -235,11 +241,14 @@ impl Intervals {
         condition: Option<&Rc<SpanCondition>>,
     ) -> Result<Explained, Failure> {
         let (thread, fiber, condition) = (self.thread.clone(), self.fiber.clone(), condition.cloned());
+        let all_threads = matches!(thread, Some(None)).then(|| Rc::new(AllThreads::default()));
+        let all = all_threads.clone();
         let is_wanted = move |moment: &Moment<'_>, tid: Option<Tid>| {
             let is_thread = |wanted: &String| tid.is_some_and(|tid| is_named(wanted, tid, moment));
-            thread.as_ref().is_none_or(is_thread)
+            thread.iter().flatten().all(is_thread)
                 && fiber.as_ref().is_none_or(|wanted| has_fiber(wanted, moment))
                 && condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
+                && all.as_ref().is_none_or(|all| all.takes(moment, tid))
         };
         let recorded = recording.super_trace().recorded();
         let query = Query::new(&recording.classes, recorded, measure, &[]);
@@ -250,21 +259,24 @@ impl Intervals {
             Ok(true)
         })?;
         let explained = explain_survey(recording, query.finish_with_survey().1, extent)?;
-        match self
-            .thread
-            .as_ref()
-            .map(|name| ("thread", name))
-            .or(self.fiber.as_ref().map(|name| ("fiber", name)))
-        {
-            Some((kind, name)) if explained.findings.statistics.count == 0 => {
-                let path = recording.path.display();
-                let text = format!(
-                    "{path}: no {kind} '{name}' was woken and then ran; 'sordino query {path} count --per {kind}' lists those that have events"
-                );
-                Err(Failure::new(UNUSABLE, text))
-            }
+        let count = explained.findings.statistics.count;
+        all_threads.iter().for_each(|all| all.report(count));
+        let thread = self.thread.iter().flatten().map(|name| ("thread", name));
+        match thread.chain(self.fiber.iter().map(|name| ("fiber", name))).next() {
+            Some((kind, name)) if count == 0 => Err(self.none_of(kind, name, recording)),
             _ => Ok(explained),
         }
+    }
+
+    /// Returns the failure that there are no intervals of this thread or fiber.
+    fn none_of(&self, kind: &str, name: &str, recording: &Recording) -> Failure {
+        let path = recording.path.display();
+        let is_directory = self.directory.is_none() && Path::new(name).is_dir();
+        let hint = match is_directory {
+            true => format!("'{name}' is a directory: write it before --{kind}"),
+            false => format!("'sordino query {path} count --per {kind}' lists those that have events"),
+        };
+        Failure::new(UNUSABLE, format!("{path}: no {kind} '{name}' was woken and then ran; {hint}"))
     }
 }
 

@@ -17,7 +17,7 @@ use sordino_selection::{EventFilter, EventOptions, TimeOptions};
 use sordino_timeline::Item;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Size at which the export is written, in bytes.
@@ -196,23 +196,36 @@ fn convert(
     Ok(is_read)
 }
 
-/// Writes the recording in a format to a file, and returns the number of bytes.
-pub(crate) fn write_to(file: &mut File, format: Format, recording: &mut Recording) -> Result<u64, Failure> {
+/// Writes the recording in a format to a file. Returns false if `is_stopped` returned true before the end.
+pub(crate) fn write_to(
+    file: &mut File,
+    format: Format,
+    recording: &mut Recording,
+    is_stopped: impl Fn() -> bool,
+) -> Result<bool, Failure> {
     let Writer::File(mut exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
     };
-    let mut bytes = 0;
     convert(
         recording,
         &mut *exporter,
         |_| true,
         |portion| {
-            bytes += portion.len() as u64;
             file.write_all(&portion)?;
-            Ok(true)
+            Ok(!is_stopped())
         },
-    )?;
-    Ok(bytes)
+    )
+}
+
+/// Writes the recording to a new file, in a format whose files are written in parts.
+pub(crate) fn write_parts(path: &Path, format: Format, recording: &mut Recording) -> Result<(), Failure> {
+    let Writer::Parts(exporter) = format.writer(recording) else {
+        return Err(Failure::new(UNUSABLE, "this format is not written in parts"));
+    };
+    let mut sieve = EventOptions::default().rules()?.filter_of(&recording.classes, recording.facts.clone());
+    let out = ExportParts::create(Some(path), false, true)?;
+    to_parts(out, exporter, recording, &mut sieve, &mut ExportedItems::default())?;
+    Ok(())
 }
 
 /// Writes a directory or a file in parts. Returns its path and bytes.

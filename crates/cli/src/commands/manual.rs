@@ -32,14 +32,19 @@ pub(crate) struct PageOptions {
 }
 
 pub(crate) fn completion(options: &CompletionOptions, all: &Command) -> Result<ExitCode, Failure> {
+    print(script(options.shell, all))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the completion script for a shell.
+fn script(shell: Shell, all: &Command) -> Vec<u8> {
     // Hidden commands are left out, which shells would offer otherwise.
     let shown = all.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let mut command = Command::new("sordino").version(env!("CARGO_PKG_VERSION"));
     command = command.args(all.get_arguments()).subcommands(shown);
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut command, "sordino", &mut script);
-    print(&script)?;
-    Ok(ExitCode::SUCCESS)
+    clap_complete::generate(shell, &mut command, "sordino", &mut script);
+    script
 }
 
 pub(crate) fn page(options: &PageOptions, command: Command) -> Result<ExitCode, Failure> {
@@ -111,4 +116,19 @@ fn examples_of(help: &str) -> Roff {
     }
     page.control("fi", []);
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Arguments;
+    use clap::{CommandFactory, ValueEnum};
+
+    #[test]
+    fn every_shell_has_a_script_that_knows_the_commands() {
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(script(*shell, &Arguments::command())).unwrap();
+            assert!(script.contains("watch") && !script.contains("undo-guard"), "{shell}");
+        }
+    }
 }

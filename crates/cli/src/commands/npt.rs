@@ -2,11 +2,13 @@
 
 mod arguments;
 mod compare;
+mod plot;
 mod trigger;
 
 use crate::Failure;
 use crate::failure::{NO, UNUSABLE};
 use crate::output::Output;
+use crate::picture::PictureFile;
 use crate::progress::Progress;
 use crate::signals;
 use crate::terminal::{answer, has_terminal_for_errors, layout_columns, remark};
@@ -126,8 +128,9 @@ pub(crate) struct Options {
     /// Number of rounds of --compare, 1 to 1000 [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Draw the results of --compare as SVG into this file
-    #[arg(long, value_name = "FILE")]
+    /// Draw the gaps of each CPU, or the results of --compare, into this file, replaced if it exists; its ending, .svg or
+    /// .png, is its format
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trigger", "find_max_rate"])]
     plot: Option<PathBuf>,
     /// Search for the highest rate of hits at which no event is lost, for sordino and LTTng, with and without kernel
     /// events
@@ -180,8 +183,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.trigger.is_none() && options.trigger_output.is_some() {
         return Err(contradiction("--trigger-output is the directory of --trigger: give both"));
     }
-    if options.compare.is_empty() && (options.rounds.is_some() || options.plot.is_some()) {
-        return Err(contradiction("--rounds and --plot are options of --compare: give that, too"));
+    if options.compare.is_empty() && options.rounds.is_some() {
+        return Err(contradiction("--rounds is an option of --compare: give that, too"));
+    }
+    if options.plot.is_some() && options.plot == options.output {
+        return Err(contradiction("--plot and --output name the same file"));
     }
     if let Some(gap) = options.trigger {
         return trigger::run(options, gap);
@@ -193,6 +199,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return compare::find_max_rate(options);
     }
     let mut output = Output::of("--output", options.output.as_ref())?;
+    let mut plot = PictureFile::of("--plot", options.plot.as_ref())?;
     let (cpus, plan) = arguments::plan(options)?;
     let report = measure(options, &cpus, &plan)?;
     let table = |rows: &[_]| table(&ROW_TITLES, rows, layout_columns());
@@ -200,6 +207,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     answer(&text, options.json)?;
     if let Some(output) = &mut output {
         output.write_copy(&if options.json { text } else { report.file(options.unit(), &table) })?;
+    }
+    if let Some(plot) = &mut plot {
+        plot.write(&plot::gaps(&report))?;
     }
     Ok(verdict(options, &report))
 }

@@ -1,14 +1,17 @@
 //! The command `sordino query`.
 
 use crate::Failure;
+use crate::addresses::AddressNames;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
+use crate::picture::PictureFile;
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use crate::trace::{Recording, report_misfits};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
 use sordino_collect::names::meant;
+use sordino_draw::{distributions, statistics_chart};
 use sordino_event::{Nanos, Tid};
 use sordino_quantity::duration;
 use sordino_query::{
@@ -20,6 +23,7 @@ use sordino_report::{
 };
 use sordino_selection::TimeOptions;
 use sordino_timeline::{Moment, Priority};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +49,7 @@ Examples:
   sordino query duration --begin net:request --end net:answer --by id
   sordino query jitter --event motor:period --every 1ms
   sordino query locks --per holder,address --explain 3
+  sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
 pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
@@ -60,6 +65,10 @@ pub(crate) struct Options {
     /// Explain the N longest spans as 'sordino explain' does, 1 to 1000; with --json, a second line has the findings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     explain: Option<u32>,
+    /// Also draw the lengths of the first lines' spans, at most 20, into this file, replaced if it exists; its ending, .svg
+    /// or .png, is its format
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print the tables as JSON, with all of their rows
     #[arg(long)]
     json: bool,
@@ -76,7 +85,7 @@ pub(crate) struct SpanOptions {
     /// fiber, holder and address (of a lock), link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
-    /// Name of the event that begins an interval of 'duration'
+    /// Name of the event that begins an interval of 'duration' or 'path'
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
     /// Name of the event that ends it
@@ -85,8 +94,8 @@ pub(crate) struct SpanOptions {
     /// Pair begin and end events by this field, across threads [default: pair them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Name of the event whose 'period' or 'jitter' is measured, from each in a thread to the next one there, or that
-    /// begins 'jobs'
+    /// Name of the event whose 'period', 'jitter' or 'path' is measured, from each in a thread to the next one there, or
+    /// that begins 'jobs'
     #[arg(long, value_name = "EVENT", conflicts_with = "begin")]
     event: Option<String>,
     /// Period from which 'jitter' is the deviation, such as 1ms [default: the median of each thread's]
@@ -104,6 +113,7 @@ pub(crate) fn measures() -> PossibleValuesParser {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (directory, name) = operands(options);
     let mut recording = Recording::open(directory)?;
+    let plot = PictureFile::of("--plot", options.plot.as_ref())?;
     let measured = tables(&mut recording, name, options)
         .and_then(|(tables, survey)| Ok((tables, explained(&mut recording, survey, options)?)));
     let (tables, findings) = measured.map_err(|failure| recording.failing(failure))?;
@@ -130,8 +140,28 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         show(&String::from_utf8_lossy(&text))?;
     }
+    plot.into_iter()
+        .try_for_each(|mut plot| plot.write(&picture(&recording, &tables, options.top as usize)?))?;
     recording.close()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the lengths of the tables' first rows as a picture.
+///
+/// # Errors
+/// No table has lengths.
+fn picture(recording: &Recording, tables: &[StatisticsTable], top: usize) -> Result<String, Failure> {
+    let with_lengths = tables.iter().filter(|table| table.has_lengths);
+    let charts: Vec<_> = with_lengths.map(|table| statistics_chart(table, top)).collect();
+    let title = recording.path.to_string_lossy();
+    let picture = distributions(&title, &["the recording"], &charts);
+    if picture.is_empty() {
+        let measures: Vec<&str> = tables.iter().map(|table| table.measure).collect();
+        let text =
+            format!("--plot: nothing to draw: {} has no spans with a length here", measures.join(", "));
+        return Err(Failure::new(UNUSABLE, text));
+    }
+    Ok(picture)
 }
 
 /// Explains the longest spans, if they were collected.
@@ -182,7 +212,13 @@ fn pass(
     queries: &mut [Query],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<(), Failure> {
+    let names = Rc::new(RefCell::new(AddressNames::new(&recording.classes)));
+    for query in queries.iter_mut() {
+        let names = Rc::clone(&names);
+        query.set_names(Box::new(move |pid, address| names.borrow_mut().name(pid, address)));
+    }
     recording.pass_with_lead(Some("measuring"), |item| {
+        names.borrow_mut().take(item);
         queries.iter_mut().for_each(|query| query.take(item));
         Ok(true)
     })?;

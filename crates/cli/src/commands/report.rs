@@ -13,6 +13,7 @@ use sordino_collect::{Directory, Summary};
 use sordino_draw::{ReportPage, page};
 use sordino_event::Nanos;
 use sordino_event::text::printable;
+use sordino_inspect::settings::SETTINGS;
 use sordino_query::StatisticsTable;
 use sordino_report::{FindingsFormat, FindingsText, TableFormat, TimeFormat, write_statistics};
 use std::path::PathBuf;
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;
     let tables = texts(&tables_of_page(&mut recording)?, Times::Clock.format(recording.span().0))?;
     let (html, summary) = written(&recording, &explained, &tables);
-    output.into_iter().try_for_each(|mut output| output.write(&html))?;
+    output.into_iter().try_for_each(|mut output| output.write(html.as_bytes()))?;
     show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
     recording.close()?;
     Ok(ExitCode::SUCCESS)
@@ -82,6 +83,7 @@ pub(crate) fn written(
     let begin = recording.span().0;
     let format = FindingsFormat { time: Times::Clock.format(begin), color: false, width: COLUMNS };
     let text = FindingsText::of(&explained.findings, format);
+    let summary = Directory::open(&recording.path).ok().and_then(|directory| Summary::read(&directory).ok());
     let html = page(&ReportPage {
         recording: &recording.path.to_string_lossy(),
         findings: &explained.findings,
@@ -90,34 +92,49 @@ pub(crate) fn written(
         lanes: &explained.lanes,
         begin,
         tables,
-        facts: &facts(recording),
+        facts: &facts(recording, summary.as_ref()),
+        settings: &settings(summary.as_ref()),
     });
     (html, text.summary)
 }
 
 /// Returns facts about the recording for its page.
-fn facts(recording: &Recording) -> Vec<(String, String)> {
+fn facts(recording: &Recording, summary: Option<&Summary>) -> Vec<(String, String)> {
     let (begin, end) = recording.span();
     let mut facts = vec![
         ("directory", recording.path.to_string_lossy().into_owned()),
         ("begin", Times::Date.format(begin).text(begin)),
         ("length", (end - begin).to_string()),
     ];
-    let summary = Directory::open(&recording.path).ok().and_then(|directory| Summary::read(&directory).ok());
     if let Some(summary) = summary {
         let programs: Vec<String> =
             summary.programs.iter().map(|program| format!("{} ({})", program.name, program.pid)).collect();
         let clock = format!("{}, {:.0} Hz", summary.clock.name, summary.clock.hertz);
         let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
         facts.extend([
-            ("host", summary.host),
-            ("kernel", summary.kernel_release),
+            ("host", summary.host.clone()),
+            ("kernel", summary.kernel_release.clone()),
             ("clock", clock),
             ("programs", list(&programs)),
             ("tracepoints", list(&summary.user_patterns)),
             ("kernel events", list(&summary.kernel_events)),
+            ("recorded with", repeated(&summary.command)),
             ("recorded for", Nanos(i64::try_from(summary.duration_ns).unwrap_or(i64::MAX)).to_string()),
         ]);
     }
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Returns the command that records so again, for a shell.
+fn repeated(command: &[String]) -> String {
+    match shlex::try_join(command.iter().map(String::as_str)) {
+        Ok(line) if !line.is_empty() => line,
+        _ => "not recorded".to_owned(),
+    }
+}
+
+/// Returns all settings of a machine, with the values that the recording has.
+fn settings(summary: Option<&Summary>) -> Vec<(&'static str, Option<&str>)> {
+    let value = |name: &str| summary?.settings.get(name).map(String::as_str);
+    SETTINGS.map(|name| (name, value(name))).to_vec()
 }

@@ -2,26 +2,24 @@
 
 use crate::Failure;
 use crate::commands::explain::{Extent, Intervals};
-use crate::commands::export::{Format, write_to};
-use crate::failure::{NO, NOT_FOUND, UNUSABLE};
-use crate::signals;
+use crate::commands::export::{Format, write_parts, write_to};
+use crate::failure::{INTERRUPTED, NO, NOT_FOUND, UNUSABLE};
+use crate::signals::{self, Stop};
 use crate::terminal::print;
 use crate::trace::Recording;
 use clap::{Args, ValueEnum};
-use rustix::event::{PollFd, PollFlags, poll};
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
+use sordino_event::Domain;
 use sordino_guard::temporary;
 use sordino_handover::{
     HandoverError, PUBLIC_PORT, Redirection, ServedFiles, Server, Shown, fetch_page, fetched_page,
     open_browser, open_page, show_in,
 };
 use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 
 /// Open a recording in a viewer: Perfetto's page in a browser, or an installed program
 ///
@@ -71,6 +69,8 @@ enum Viewer {
     TraceCompass,
     /// ViTE, with a file in Pajé's format
     Vite,
+    /// KernelShark, with a file of trace-cmd: the kernel's events alone
+    Kernelshark,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -89,15 +89,35 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         Viewer::Vite => {
             // While it is held, a signal does not end this command before the file is removed.
-            let _stop = signals::stop()?;
+            let stop = Stop::new()?;
             let place = temporary::directory()?;
             let mut file = tempfile::Builder::new().prefix("sordino-").suffix(".trace").tempfile_in(place)?;
-            write_to(file.as_file_mut(), Format::Paje, &mut recording)?;
+            let is_whole =
+                write_to(file.as_file_mut(), Format::Paje, &mut recording, || stop.is_requested())?;
+            if !is_whole {
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
             recording.close()?;
             show_in("vite", &[file.path().as_os_str()], "apt install vite").map_err(failure)?;
         }
+        Viewer::Kernelshark => in_kernelshark(recording)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the kernel's events in KernelShark until it ends.
+fn in_kernelshark(mut recording: Recording) -> Result<(), Failure> {
+    if !recording.classes.iter().any(|(_, class)| class.domain == Domain::Kernel) {
+        let text = "KernelShark shows the kernel's events alone, and the recording has none: record with --kernel rt";
+        return Err(recording.failing(Failure::new(UNUSABLE, text)));
+    }
+    // While it is held, a signal does not end this command before the files are removed.
+    let _stop = signals::stop()?;
+    let place = tempfile::Builder::new().prefix("sordino-").tempdir_in(temporary::directory()?)?;
+    let file = place.path().join("trace.dat");
+    write_parts(&file, Format::TraceDat, &mut recording)?;
+    recording.close()?;
+    show_in("kernelshark", &[file.as_os_str()], "apt install kernelshark").map_err(failure)
 }
 
 fn failure(error: HandoverError) -> Failure {
@@ -120,7 +140,8 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     }
     let shown = options.peak.map(|rank| shown(options, &mut recording, rank as usize)).transpose()?;
     let mut trace: File = tempfile::tempfile_in(temporary::directory()?)?;
-    write_to(&mut trace, Format::Perfetto, &mut recording)?;
+    // Ctrl-C ends this command as long as no more than a file without a name is open.
+    write_to(&mut trace, Format::Perfetto, &mut recording, || false)?;
     recording.close()?;
     let is_public = page.is_none();
     let server = Server::bind(options.port, ServedFiles { trace, page }).map_err(failure)?;
@@ -128,8 +149,7 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     let address = server.address(shown);
     print(format!("{address}\n").as_bytes())?;
     let _redirection = open(&address, options.no_browser, is_public, server.port());
-    until(stop, &server)?;
-    Ok(())
+    Ok(server.run(stop.as_fd())?)
 }
 
 /// Returns the directory of the page that the options name, or of the fetched copy; `None` for the public one.
@@ -160,7 +180,8 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
 /// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
 fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<Redirection> {
     let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
-    let opened = (!is_by_hand).then(|| open_browser(address));
+    let failed = move |reason| message!("sordino: {reason}: {by_hand}");
+    let opened = (!is_by_hand).then(|| open_browser(address, failed));
     match &opened {
         Some(Ok(_)) => message!("sordino: the browser opens this address; Ctrl-C ends the server"),
         Some(Err(reason)) => message!("sordino: {reason}: {by_hand}"),
@@ -177,15 +198,4 @@ fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<R
         );
     }
     opened.and_then(Result::ok)
-}
-
-/// Runs the server until `stop` becomes readable.
-fn until(stop: OwnedFd, server: &Server) -> io::Result<()> {
-    let stopper = server.stopper();
-    thread::Builder::new().name("sordino-stop".to_owned()).spawn(move || {
-        // An interruption is no end: the descriptor is what counts.
-        while poll(&mut [PollFd::new(&stop, PollFlags::IN)], None).is_err() {}
-        stopper.stop();
-    })?;
-    server.run()
 }

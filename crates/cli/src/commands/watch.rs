@@ -1,16 +1,16 @@
 //! The command `sordino watch`.
 
 use crate::Failure;
-use crate::signals;
+use crate::failure::INTERRUPTED;
+use crate::signals::{self, is_readable};
 use crate::terminal::{Input, Screen, answer, columns};
 use clap::Args;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sordino_filter::condition::Expression;
-use sordino_live::{Aside, Beside, Costs, GrowingRecording, Progress, WantedWait, status};
+use sordino_live::{Aside, Beside, Costs, GrowingRecording, Progress, RecorderId, WantedWait};
 use sordino_selection::parse_condition;
-use sordino_watch::{Action, Figures, Tally, WatchView, draw};
+use sordino_watch::{Action, Figures, PressedKey, Tally, WatchView, draw, text_of};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -75,10 +75,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Prints one state of the recording.
 fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) -> Result<ExitCode, Failure> {
     let mut watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
-    if watched.advance()? == Progress::Growing {
-        let timeout = Timespec::try_from(EACH).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-        let _ = poll(&mut [PollFd::new(&stop, PollFlags::IN)], Some(&timeout));
-        watched.advance()?;
+    let mut is_stopped = || is_readable(stop, Duration::ZERO);
+    if watched.advance(&mut is_stopped)? == Progress::Growing && !is_readable(stop, EACH) {
+        watched.advance(&mut is_stopped)?;
+    }
+    if is_stopped() {
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     if options.json {
         answer(&(serde_json::to_string(&watched.figures)? + "\n"), true)?;
@@ -93,17 +95,6 @@ fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the lines of a buffer without their last one, which lists the keys.
-fn text_of(buffer: &Buffer) -> String {
-    let mut lines = String::new();
-    for y in 0..buffer.area.height - 1 {
-        let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
-        lines += line.trim_end();
-        lines.push('\n');
-    }
-    lines
-}
-
 /// A recording that is watched, with its figures.
 struct Watched {
     name: String,
@@ -111,7 +102,7 @@ struct Watched {
     tally: Tally,
     costs: Costs,
     /// The process id of the session's recorder, once it is known.
-    recorder: Option<u32>,
+    recorder: RecorderId,
     figures: Figures,
     view: WatchView,
     condition: Option<Expression>,
@@ -127,29 +118,17 @@ impl Watched {
         let figures = Figures::of(&mut tally, view.sort);
         let costs = Costs::begin(None);
         let (name, progress) = (what.to_owned(), Progress::Growing);
-        Ok(Self {
-            name,
-            source,
-            tally,
-            costs,
-            recorder: None,
-            figures,
-            view,
-            condition,
-            progress,
-            beside: None,
-        })
+        let (recorder, beside) = (RecorderId::default(), None);
+        Ok(Self { name, source, tally, costs, recorder, figures, view, condition, progress, beside })
     }
 
-    /// Reads what is new.
-    fn advance(&mut self) -> Result<Progress, Failure> {
+    /// Reads what is new, until `is_stopped` returns true.
+    fn advance(&mut self, is_stopped: &mut dyn FnMut() -> bool) -> Result<Progress, Failure> {
         if self.progress == Progress::Growing {
-            self.progress = self.source.advance(&mut self.tally, self.condition.as_ref())?;
+            self.progress = self.source.advance(&mut self.tally, self.condition.as_ref(), is_stopped)?;
         }
-        if let (None, Some(session)) = (self.recorder, self.source.session()) {
-            self.recorder = status(session).ok().map(|status| status.recorder);
-        }
-        let cost = self.costs.since(self.recorder);
+        let recorder = self.source.session().and_then(|session| self.recorder.of(session));
+        let cost = self.costs.since(recorder);
         self.refresh();
         self.figures.cost = cost;
         Ok(self.progress)
@@ -160,10 +139,12 @@ impl Watched {
         let cost = std::mem::take(&mut self.figures.cost);
         let mut figures = Figures::of(&mut self.tally, self.view.sort);
         let state = match (self.progress, self.source.session()) {
+            (Progress::Growing, Some(_)) if self.source.has_no_answer() => "no answer",
             (Progress::Growing, Some(_)) => "running",
             (Progress::Growing, None) => "being recorded",
             (Progress::Ended, _) => "ended",
             (Progress::Complete, _) => "complete",
+            (Progress::Interrupted, _) => "not read to its end",
         };
         (figures.name, figures.state) = (self.name.clone(), state.to_owned());
         figures.condition = Some(self.view.condition.clone()).filter(|text| !text.is_empty());
@@ -178,18 +159,24 @@ impl Watched {
     /// Shows the recording until the user ends it, or the session ends.
     fn show(mut self, screen: &mut Screen, stop: BorrowedFd<'_>) -> Result<Progress, Failure> {
         let mut due = Instant::now();
+        self.view.notice = "reading ...".to_owned();
+        self.draw(screen)?;
+        self.view.notice.clear();
         loop {
             if Instant::now() >= due {
                 due = Instant::now() + EACH;
-                if self.advance()? == Progress::Ended {
-                    return Ok(Progress::Ended);
+                // In a terminal that a view has, Ctrl-C is a key.
+                let ends = |input: &Input| matches!(input, Input::End | Input::Key(PressedKey::Char('q')));
+                let mut is_stopped = || {
+                    let inputs = screen.wait(stop, Duration::ZERO);
+                    inputs.is_ok_and(|inputs| inputs.iter().any(ends))
+                };
+                let progress = self.advance(&mut is_stopped)?;
+                if matches!(progress, Progress::Ended | Progress::Interrupted) {
+                    return Ok(progress);
                 }
             }
-            let mut width = 0;
-            screen.draw(|area, buffer| {
-                width = area.width;
-                draw(&self.figures, &self.view, Screen::support(), area, buffer);
-            })?;
+            let width = self.draw(screen)?;
             let rest = due.saturating_duration_since(Instant::now());
             let longest = if self.beside.is_some() { rest.min(GLANCE) } else { rest };
             for input in screen.wait(stop, longest)? {
@@ -206,6 +193,16 @@ impl Watched {
                 self.present(made);
             }
         }
+    }
+
+    /// Draws the figures, and returns the number of columns.
+    fn draw(&self, screen: &mut Screen) -> Result<u16, Failure> {
+        let mut width = 0;
+        screen.draw(|area, buffer| {
+            width = area.width;
+            draw(&self.figures, &self.view, Screen::support(), area, buffer);
+        })?;
+        Ok(width)
     }
 
     fn act(&mut self, action: Action, columns: u16) {

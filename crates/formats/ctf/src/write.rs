@@ -20,7 +20,7 @@ mod packet;
 mod payload;
 mod stream;
 
-pub use metadata::{StreamClass, event_class, preamble, quoted, stream_class};
+pub use metadata::{StreamClass, event_class, event_classes, preamble, quoted, stream_class};
 pub use packet::{FIRST_EVENT, PacketHeader};
 pub use payload::{Argument, encode};
 pub use stream::{StreamWriter, kernel_header};

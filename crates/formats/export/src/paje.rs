@@ -17,7 +17,6 @@ mod containers;
 mod line;
 
 use crate::lines::object;
-use crate::runs::label;
 use crate::{Exporter, Origin};
 use containers::{Containers, FIBER, THREAD};
 use line::Line;
@@ -129,7 +128,7 @@ impl Paje {
                 let Some(cpu) = moment.cpu else { return };
                 let open = self.interrupts.entry(cpu).or_default();
                 if open.len() < DEPTH_MAX {
-                    let name = label(&interrupt);
+                    let name = interrupt.label();
                     let container = self.containers.cpu(cpu, out);
                     open.push(name.clone());
                     let mut line = self.line(7, out);
@@ -139,7 +138,7 @@ impl Paje {
             }
             Kernel::Exit(interrupt) => {
                 let Some(cpu) = moment.cpu else { return };
-                let ended = label(&interrupt);
+                let ended = interrupt.label();
                 let open = self.interrupts.get(&cpu).map_or(&[][..], Vec::as_slice);
                 if let Some(index) = open.iter().rposition(|name| name.starts_with(&ended)) {
                     self.pop(cpu, index, out);

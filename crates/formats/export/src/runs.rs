@@ -1,7 +1,6 @@
 //! Spans of time on CPUs: runs of threads, and interrupts.
 
 use sordino_event::{Cpu, Loss, Tid, Time};
-use sordino_timeline::kernel::{Interrupt, softirq_name};
 use sordino_timeline::{Kernel, Moment, TaskState};
 use std::collections::BTreeMap;
 
@@ -45,14 +44,14 @@ impl Spans {
             Kernel::Enter(interrupt) => {
                 let open = self.interrupts.entry(cpu).or_default();
                 if open.len() < DEPTH_MAX {
-                    open.push((label(&interrupt), end));
+                    open.push((interrupt.label(), end));
                 }
                 return None;
             }
             Kernel::Exit(interrupt) => {
                 let open = self.interrupts.get_mut(&cpu)?;
                 // The name of a device's handler is known on entry only.
-                let ended = label(&interrupt);
+                let ended = interrupt.label();
                 let index = open.iter().rposition(|(name, _)| name.starts_with(&ended))?;
                 let (name, begin) = open.drain(index..).next()?;
                 (begin, Kind::Interrupt(name))
@@ -72,19 +71,5 @@ impl Spans {
             }
             (None, None) => *self = Self::default(),
         }
-    }
-}
-
-/// Returns the name of an interrupt; of the exit of a device's handler, the beginning of that of its entry.
-pub(crate) fn label(interrupt: &Interrupt<'_>) -> String {
-    match interrupt {
-        Interrupt::Irq(number, b"") => format!("irq {number}:"),
-        Interrupt::Irq(number, name) => format!("irq {number}: {}", String::from_utf8_lossy(name)),
-        Interrupt::Vector(name) => (*name).to_owned(),
-        Interrupt::Ipi(reason) => String::from_utf8_lossy(reason).into_owned(),
-        Interrupt::Softirq(number) => match softirq_name(*number) {
-            Some(name) => format!("softirq {name}"),
-            None => format!("softirq {number}"),
-        },
     }
 }

@@ -13,11 +13,15 @@ use tempfile::NamedTempFile;
 #[derive(Debug)]
 pub struct Redirection(#[expect(dead_code, reason = "it is removed when it is dropped")] NamedTempFile);
 
-/// Opens the address in the desktop's browser, and does not wait for it.
+/// Opens the address in the desktop's browser, and does not wait for it. If it does not start after all, `failed` gets
+/// the reason in words.
 ///
 /// # Errors
 /// The reason in words, if there is no browser to do it.
-pub fn open_browser(address: &str) -> Result<Redirection, String> {
+pub fn open_browser(
+    address: &str,
+    failed: impl FnOnce(String) + Send + 'static,
+) -> Result<Redirection, String> {
     if rustix::process::geteuid().is_root() {
         return Err("root has no browser".to_owned());
     }
@@ -29,7 +33,10 @@ pub fn open_browser(address: &str) -> Result<Redirection, String> {
     command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("xdg-open: {error}"))?;
     // Some browsers stay in the foreground.
-    thread::spawn(move || child.wait());
+    thread::spawn(move || match child.wait() {
+        Ok(status) if !status.success() => failed(format!("xdg-open: {status}")),
+        _ => {}
+    });
     Ok(Redirection(file))
 }
 

@@ -9,7 +9,9 @@
 //! |---|---|
 //! | `policy` | which request gets what: a pure function |
 //! | `page` | the addresses of a viewer's page with a trace, and the part of the trace that it shows |
-//! | `server` | the socket, the files and the answers |
+//! | `request` | the head of a request, parsed |
+//! | `response` | the heads of responses, and the files that they send |
+//! | `server` | the socket: connections, each with one request |
 //! | `fetch` | a copy of Perfetto's page in the user's cache |
 //! | `browser` | the desktop's browser |
 //! | `program` | an installed program that shows a trace |
@@ -27,6 +29,8 @@ mod output;
 mod page;
 mod policy;
 mod program;
+mod request;
+mod response;
 mod server;
 mod summary;
 
@@ -37,5 +41,6 @@ pub use output::{ExportParts, ExportStream};
 pub use page::{PUBLIC_PAGE, PUBLIC_PORT, Shown};
 pub use policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
 pub use program::show_in;
-pub use server::{ServedFiles, Server, Stopper, open_page};
+pub use response::ServedFiles;
+pub use server::{Server, open_page};
 pub use summary::ExportedItems;

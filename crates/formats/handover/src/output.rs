@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
+/// Reason why a file is not written, and the remedy.
+const EXISTS: &str = "it exists: name another file, or replace it with --force";
+
 /// The destination of an export's bytes.
 pub enum ExportStream {
     /// A file that gets its name when it is whole.
@@ -188,15 +191,21 @@ fn create(path: &Path, may_replace: bool) -> Result<WholeFile, HandoverError> {
             return Err(refused("it is no regular file: leave -o out, and redirect standard output there"));
         }
         Ok(_) if !may_replace => {
-            return Err(refused("it exists: name another file, or replace it with --force"));
+            return Err(refused(EXISTS));
         }
         _ => {}
     }
     let (parent, name) = place(path)?;
-    Dir::open(parent).and_then(|dir| WholeFile::begin(dir, name)).map_err(|error| failure(path, &error))
+    Dir::open(parent)
+        .and_then(|dir| WholeFile::begin(dir, name, may_replace))
+        .map_err(|error| failure(path, &error))
 }
 
 fn failure(path: &Path, error: &io::Error) -> HandoverError {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        // It appeared while the output was written.
+        return HandoverError::Refused(format!("{}: {EXISTS}", path.display()));
+    }
     // The kind and the number of the error are what its remedy is chosen by.
     let source = error
         .raw_os_error()

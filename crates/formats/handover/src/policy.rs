@@ -2,7 +2,7 @@
 
 use crate::PUBLIC_PAGE;
 
-/// The longest path of a request, in bytes.
+/// Maximum length of a request's path, in bytes.
 const LONGEST: usize = 512;
 /// The most directories in the path of a viewer's file.
 const DEEPEST: usize = 8;
@@ -51,14 +51,23 @@ pub enum HttpRefusal {
     NotFound,
     /// A method that changes something.
     Method,
+    /// Bytes that are no head of a request.
+    Malformed,
+    /// A head that exceeds a limit.
+    TooLarge,
+    /// More requests at the same time than are answered.
+    Crowded,
 }
 
 impl HttpRefusal {
     /// Returns the status code of HTTP.
     pub const fn status(self) -> u16 {
         match self {
+            Self::Malformed => 400,
             Self::NotFound => 404,
             Self::Method => 405,
+            Self::TooLarge => 431,
+            Self::Crowded => 503,
         }
     }
 }

@@ -1,51 +1,46 @@
-//! The socket, the files and the answers.
+//! The socket: connections, each with one request.
+//!
+//! Every user of the machine can connect. A client without the token costs one of few places, and no thread: its head
+//! is read as it arrives, and its refusal fits the socket's buffer. If all places are taken, the connection that has
+//! been silent longest is closed, so that clients that send nothing do not keep others out.
 
 use crate::page::{Shown, address};
-use crate::policy::{AccessRules, Answer, HttpRefusal, Method, PageRequest};
+use crate::policy::{AccessRules, Answer, HttpRefusal, Method};
+use crate::request::{HEAD_MAX, parse};
+use crate::response::{Response, ServedFiles};
 use crate::{HandoverError, PUBLIC_PAGE, PUBLIC_PORT};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sordino_dirfd::Dir;
+use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use tiny_http::{Header, Request, Response, StatusCode};
+use std::time::{Duration, Instant};
 
-/// The most answers that are sent at the same time; more requests are refused.
-const MOST: usize = 32;
-/// Rules for the viewer's page: it loads nothing from other hosts, and sends nothing there.
-const CONTAINED: &str = "default-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' data: blob:; \
-                         form-action 'none'; base-uri 'self'; frame-ancestors 'none'";
-
-/// The files that are served.
-#[derive(Debug)]
-pub struct ServedFiles {
-    /// The trace, which is read from its begin.
-    pub trace: File,
-    /// The directory of the viewer's page; `None` if its public page shows the trace.
-    pub page: Option<Dir>,
-}
+/// Maximum number of files that are sent at the same time; more requests are refused.
+const SENDING_MAX: usize = 32;
+/// Maximum number of connections whose requests are not complete.
+const UNREAD_MAX: usize = 64;
+/// Longest time from a connection to its complete head.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Longest time for which a client may take nothing of a file.
+const SEND_TIME: Duration = Duration::from_secs(60);
+/// Pause after a connection that could not be accepted, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A server on the loopback address.
 pub struct Server {
-    http: Arc<tiny_http::Server>,
+    listener: TcpListener,
     policy: AccessRules,
     content: Arc<ServedFiles>,
-}
-
-/// Ends a server, from any thread.
-#[derive(Clone)]
-pub struct Stopper(Arc<tiny_http::Server>);
-
-impl fmt::Debug for Stopper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stopper").finish_non_exhaustive()
-    }
+    /// Has one more owner for each file that is being sent.
+    sending: Arc<()>,
 }
 
 /// Leaves out the token.
@@ -55,11 +50,11 @@ impl fmt::Debug for Server {
     }
 }
 
-impl Stopper {
-    /// Makes [`Server::run`] return soon.
-    pub fn stop(&self) {
-        self.0.unblock();
-    }
+/// A connection whose request is not complete.
+struct Unread {
+    stream: TcpStream,
+    head: Vec<u8>,
+    since: Instant,
 }
 
 impl Server {
@@ -73,15 +68,17 @@ impl Server {
         let port = port.unwrap_or(if has_page { 0 } else { PUBLIC_PORT });
         let listener =
             TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
-                io::ErrorKind::AddrInUse => HandoverError::Taken(port),
+                ErrorKind::AddrInUse => HandoverError::Taken(port),
                 _ => error.into(),
             })?;
+        // A client may end its connection before it is accepted.
+        listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
-        let http = tiny_http::Server::from_listener(listener, None).map_err(io::Error::other)?;
         Ok(Self {
-            http: Arc::new(http),
+            listener,
             policy: AccessRules { token: token()?, port, has_page },
             content: Arc::new(content),
+            sending: Arc::default(),
         })
     }
 
@@ -98,38 +95,126 @@ impl Server {
         address(&page, &format!("{own}/trace"), shown)
     }
 
-    /// Returns a handle that ends the server.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.http))
-    }
-
-    /// Answers requests until the server is stopped. Answers that are being sent then are not waited for.
+    /// Answers requests until `stop` is readable. Files that are being sent then are not waited for. Connections that
+    /// can't be accepted are tried again after a pause.
     ///
     /// # Errors
-    /// The kernel's error, if no connection can be accepted.
-    pub fn run(&self) -> io::Result<()> {
-        let sending = Arc::new(AtomicUsize::new(0));
+    /// The kernel's error for poll(2).
+    pub fn run(&self, stop: BorrowedFd<'_>) -> io::Result<()> {
+        let mut unread = VecDeque::new();
         loop {
-            // A stopped server reports an error without a cause.
-            let request = match self.http.recv() {
-                Ok(request) => request,
-                Err(error) if error.raw_os_error().is_none() => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            let answer = self.policy.answer(asked(&request));
-            let is_crowded = sending.fetch_add(1, Ordering::Relaxed) >= MOST;
-            let answer = if is_crowded { Err(503) } else { answer.map_err(HttpRefusal::status) };
-            let (content, reader) = (Arc::clone(&self.content), self.policy.reader());
-            let done = Arc::clone(&sending);
-            let send = move || {
-                // A client that went away needs no answer.
-                let _ = respond(request, answer, &content, reader);
-                done.fetch_sub(1, Ordering::Relaxed);
-            };
-            if thread::Builder::new().name("sordino-answer".to_owned()).spawn(send).is_err() {
-                sending.fetch_sub(1, Ordering::Relaxed);
+            let Some(Ready { is_listener, connections }) = self.wait(stop, &unread)? else { return Ok(()) };
+            let waiting = std::mem::take(&mut unread).into_iter().zip(connections);
+            unread.extend(waiting.filter_map(|(connection, is_ready)| match is_ready {
+                true => self.receive(connection),
+                false => Some(connection).filter(|connection| !connection.time_left().is_zero()),
+            }));
+            if !is_listener {
+                continue;
+            }
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    unread.extend(Unread::of(stream).ok().and_then(|connection| self.receive(connection)));
+                    unread.drain(..unread.len().saturating_sub(UNREAD_MAX));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => {
+                    wait_for(&mut [PollFd::new(&stop, PollFlags::IN)], Some(PAUSE))?;
+                }
             }
         }
+    }
+
+    /// Waits for connections and bytes; `None` if `stop` is readable.
+    fn wait(&self, stop: BorrowedFd<'_>, unread: &VecDeque<Unread>) -> io::Result<Option<Ready>> {
+        let mut polled = vec![PollFd::new(&stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+        polled.extend(unread.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN)));
+        wait_for(&mut polled, unread.front().map(Unread::time_left))?;
+        let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
+        let (is_stopped, is_listener) = (ready.next() == Some(true), ready.next() == Some(true));
+        Ok((!is_stopped).then(|| Ready { is_listener, connections: ready.collect() }))
+    }
+
+    /// Reads what a client has sent, and answers once its head is complete. Returns the connection if it is not.
+    fn receive(&self, mut connection: Unread) -> Option<Unread> {
+        let asked = match connection.read() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(connection),
+            Ok(0) | Err(_) => return None,
+            Ok(_) => parse(&connection.head),
+        };
+        let decided = match asked {
+            Ok(None) => return Some(connection),
+            Ok(Some(asked)) => self.policy.answer(asked).map(|answer| (answer, asked.method)),
+            Err(refusal) => Err(refusal),
+        };
+        match decided {
+            Ok(_) if Arc::strong_count(&self.sending) > SENDING_MAX => {
+                refuse(&connection.stream, HttpRefusal::Crowded);
+            }
+            Ok((answer, method)) => self.send(connection.stream, answer, method == Method::Head),
+            Err(refusal) => refuse(&connection.stream, refusal),
+        }
+        None
+    }
+
+    /// Sends an answer, in a thread of its own. A client that went away needs none.
+    fn send(&self, mut stream: TcpStream, answer: Answer, is_head: bool) {
+        let (content, reader) = (Arc::clone(&self.content), self.policy.reader());
+        let sending = Arc::clone(&self.sending);
+        let send = move || {
+            let response = Response::of(&answer, &content);
+            let sent = stream
+                .set_nonblocking(false)
+                .and_then(|()| stream.set_write_timeout(Some(SEND_TIME)))
+                .and_then(|()| stream.write_all(response.head(reader).as_bytes()));
+            let _ = sent.and_then(|()| if is_head { Ok(()) } else { response.send_body(&mut stream) });
+            drop(sending);
+        };
+        // Without a thread, the connection is closed.
+        let _ = thread::Builder::new().name("sordino-answer".to_owned()).spawn(send);
+    }
+}
+
+/// The sockets that have something to read.
+struct Ready {
+    is_listener: bool,
+    /// For each of the connections, in their order.
+    connections: Vec<bool>,
+}
+
+impl Unread {
+    fn of(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, head: Vec::new(), since: Instant::now() })
+    }
+
+    /// Returns the time until the connection is closed.
+    fn time_left(&self) -> Duration {
+        HEAD_TIME.saturating_sub(self.since.elapsed())
+    }
+
+    /// Reads bytes of the head. Returns their number, or 0 if the client sends no more.
+    fn read(&mut self) -> io::Result<usize> {
+        let mut bytes = [0; HEAD_MAX];
+        let room = HEAD_MAX - self.head.len();
+        let read = self.stream.read(&mut bytes[..room])?;
+        self.head.extend_from_slice(&bytes[..read]);
+        Ok(read)
+    }
+}
+
+/// Sends a refusal, which a new connection's buffer has room for.
+fn refuse(mut stream: &TcpStream, refusal: HttpRefusal) {
+    let _ = stream.write_all(Response::refusal(refusal).head(None).as_bytes());
+}
+
+/// Waits until a descriptor is ready, or for so long. An interruption counts as the end of the time.
+fn wait_for(polled: &mut [PollFd<'_>], longest: Option<Duration>) -> io::Result<()> {
+    let longest =
+        longest.map(|longest| Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 }));
+    match poll(polled, longest.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -154,224 +239,5 @@ fn token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn asked(request: &Request) -> PageRequest<'_> {
-    let method = match request.method() {
-        tiny_http::Method::Get => Method::Get,
-        tiny_http::Method::Head => Method::Head,
-        tiny_http::Method::Options => Method::Options,
-        _ => Method::Other,
-    };
-    let field = |name: &'static str| {
-        let mut values = request.headers().iter().filter(|header| header.field.equiv(name));
-        let first = values.next().map(|header| header.value.as_str());
-        // Two values contradict each other.
-        if values.next().is_some() { Some("") } else { first }
-    };
-    PageRequest { method, target: request.url(), host: field("Host"), origin: field("Origin") }
-}
-
-/// Sends the answer, and lets pages of origin `reader` read it.
-fn respond(
-    request: Request,
-    answer: Result<Answer, u16>,
-    content: &ServedFiles,
-    reader: Option<&'static str>,
-) -> io::Result<()> {
-    let found = match answer {
-        Ok(Answer::Trace) => body(&content.trace, "application/octet-stream", "no-store"),
-        Ok(Answer::File(names)) => page_file(content, &names),
-        Ok(Answer::Permission) => Ok(Body::none(204)),
-        Err(status) => Ok(Body::none(status)),
-    };
-    let Body { status, kind, cache, length, reader: bytes } = found.unwrap_or_else(|_| Body::none(404));
-    let mut fields = vec![
-        ("Content-Type", kind),
-        ("Cache-Control", cache),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Content-Security-Policy", CONTAINED),
-    ];
-    if let Some(origin) = reader.filter(|_| status < 300) {
-        fields.extend([
-            ("Access-Control-Allow-Origin", origin),
-            ("Access-Control-Allow-Private-Network", "true"),
-            ("Vary", "Origin"),
-        ]);
-    }
-    let headers =
-        fields.into_iter().filter_map(|(name, value)| Header::from_bytes(name, value).ok()).collect();
-    let response = Response::new(StatusCode(status), headers, bytes, Some(length), None);
-    request.respond(response.with_chunked_threshold(usize::MAX))
-}
-
-/// The content of an answer.
-struct Body {
-    status: u16,
-    kind: &'static str,
-    cache: &'static str,
-    length: usize,
-    reader: FromBegin,
-}
-
-impl Body {
-    const fn none(status: u16) -> Self {
-        Self {
-            status,
-            kind: "text/plain",
-            cache: "no-store",
-            length: 0,
-            reader: FromBegin { file: None, at: 0, end: 0 },
-        }
-    }
-}
-
-fn page_file(content: &ServedFiles, names: &[String]) -> io::Result<Body> {
-    let page = content.page.as_ref().ok_or(io::ErrorKind::NotFound)?;
-    let path: PathBuf = names.iter().collect();
-    body(&page.read(&path)?, kind(names.last().map_or("", String::as_str)), "no-cache")
-}
-
-fn body(file: &File, kind: &'static str, cache: &'static str) -> io::Result<Body> {
-    let end = file.metadata()?.len();
-    let length = usize::try_from(end).map_err(io::Error::other)?;
-    Ok(Body {
-        status: 200,
-        kind,
-        cache,
-        length,
-        reader: FromBegin { file: Some(file.try_clone()?), at: 0, end },
-    })
-}
-
-/// Returns the media type of a file by its name.
-fn kind(name: &str) -> &'static str {
-    match name.rsplit_once('.').map_or("", |(_, kind)| kind) {
-        "html" => "text/html; charset=utf-8",
-        "js" => "text/javascript; charset=utf-8",
-        "css" => "text/css; charset=utf-8",
-        "json" => "application/json",
-        "wasm" => "application/wasm",
-        "woff2" => "font/woff2",
-        "png" => "image/png",
-        "svg" => "image/svg+xml",
-        _ => "application/octet-stream",
-    }
-}
-
-/// A reader of a file from its begin, whose position is its own: several answers read one file.
-struct FromBegin {
-    file: Option<File>,
-    at: u64,
-    /// The end at the time when the length was sent: what is appended later is left out.
-    end: u64,
-}
-
-impl Read for FromBegin {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(file) = &self.file else { return Ok(0) };
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
-        let read = file.read_at(&mut buffer[..left], self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::io::Write;
-    use std::net::TcpStream;
-
-    /// A running server, which ends with this value.
-    struct Running {
-        server: Arc<Server>,
-        thread: Option<thread::JoinHandle<io::Result<()>>>,
-        directory: tempfile::TempDir,
-    }
-
-    impl Running {
-        fn start(has_page: bool) -> Self {
-            let directory = tempfile::tempdir().unwrap();
-            fs::write(directory.path().join("index.html"), "<p>page").unwrap();
-            std::os::unix::fs::symlink("/etc/passwd", directory.path().join("link")).unwrap();
-            fs::write(directory.path().join("trace"), vec![7u8; 3_000_000]).unwrap();
-            let trace = File::open(directory.path().join("trace")).unwrap();
-            let page = has_page.then(|| Dir::open(directory.path()).unwrap());
-            let server = Arc::new(Server::bind(Some(0), ServedFiles { trace, page }).unwrap());
-            let runs = Arc::clone(&server);
-            Self { server, thread: Some(thread::spawn(move || runs.run())), directory }
-        }
-
-        /// Returns the head and the body of the answer.
-        fn ask(&self, line: &str, fields: &str) -> (String, Vec<u8>) {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
-            let (port, token) = (self.server.port(), &self.server.policy.token);
-            let line = line.replace("TOKEN", token);
-            let request =
-                format!("{line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{fields}\r\n");
-            stream.write_all(request.as_bytes()).unwrap();
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).unwrap();
-            let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-            let body = answer.split_off(end);
-            (String::from_utf8(answer).unwrap(), body)
-        }
-    }
-
-    impl Drop for Running {
-        fn drop(&mut self) {
-            self.server.stopper().stop();
-            self.thread.take().unwrap().join().unwrap().unwrap();
-            assert!(self.directory.path().exists());
-        }
-    }
-
-    #[test]
-    fn the_page_of_its_own_and_the_trace_are_read_by_nobody_else() {
-        let running = Running::start(true);
-        let (head, page) = running.ask("GET /TOKEN/ui/", "");
-        assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/html"), "{head}");
-        assert!(
-            head.contains("default-src 'self'") && !head.contains("Access-Control-Allow-Origin"),
-            "{head}"
-        );
-        assert_eq!(page, b"<p>page");
-        let (head, trace) = running.ask("GET /TOKEN/trace", "");
-        assert!(head.contains("200") && trace == vec![7u8; 3_000_000], "{head}");
-        let (head, trace) = running.ask("HEAD /TOKEN/trace", "");
-        assert!(head.contains("Content-Length: 3000000") && trace.is_empty(), "{head}");
-        for (line, fields) in [
-            ("GET /TOKEN/ui/link", ""),
-            ("GET /TOKEN/ui/none", ""),
-            ("GET /wrong/trace", ""),
-            ("GET /TOKEN/trace", "Origin: https://ui.perfetto.dev\r\n"),
-            ("GET /TOKEN/trace", "Host: attacker.example\r\n"),
-        ] {
-            let (head, body) = running.ask(line, fields);
-            assert!(head.starts_with("HTTP/1.1 404") && body.is_empty(), "{line} {fields}: {head}");
-        }
-        assert!(running.ask("POST /TOKEN/trace", "Content-Length: 0\r\n").0.starts_with("HTTP/1.1 405"));
-    }
-
-    #[test]
-    fn the_public_page_may_read_the_trace() {
-        let running = Running::start(false);
-        let origin = "Origin: https://ui.perfetto.dev\r\n";
-        let (head, trace) = running.ask("GET /TOKEN/trace", origin);
-        assert!(head.contains("Access-Control-Allow-Origin: https://ui.perfetto.dev\r\n"), "{head}");
-        assert_eq!(trace.len(), 3_000_000);
-        let (head, _) = running.ask("OPTIONS /TOKEN/trace", origin);
-        assert!(head.starts_with("HTTP/1.1 204") && head.contains("Private-Network: true"), "{head}");
-        assert!(running.ask("GET /TOKEN/ui/", "").0.starts_with("HTTP/1.1 404"));
-        assert!(
-            running.server.address(None).starts_with("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:")
-        );
-    }
-
-    #[test]
-    fn tokens_differ() {
-        let (one, other) = (token().unwrap(), token().unwrap());
-        assert!(one.len() == 32 && one != other);
-    }
-}
+mod tests;

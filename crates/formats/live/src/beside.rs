@@ -1,14 +1,17 @@
-//! Snapshots and explanations, which take their time, made in a thread beside a reader.
+//! Replies, snapshots and explanations, which take their time, made in a thread beside a reader.
 
 use crate::{Error, LiveSession};
 use sordino_collect::{Directory, Summary};
 use sordino_session::{Reply, Request, Status};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::Duration;
 
 /// Time around a wait that is explained with it, in nanoseconds: the wake-up and the switch have to be in it.
 const AROUND: i64 = 1_000_000;
+/// Time within which a recorder usually replies with its status.
+const PROMPT: Duration = Duration::from_millis(100);
 
 /// The result of something that was made beside a reader.
 #[derive(Debug)]
@@ -79,11 +82,40 @@ impl Beside {
     }
 }
 
+/// The process id of a session's recorder, requested in a thread of its own: a stopped recorder does not reply.
+#[derive(Debug, Default)]
+pub struct RecorderId {
+    id: Option<u32>,
+    reply: Option<Receiver<Option<u32>>>,
+}
+
+impl RecorderId {
+    /// Returns the process id once the recorder has replied; waits a tenth of a second for that at most.
+    pub fn of(&mut self, session: &LiveSession) -> Option<u32> {
+        if self.id.is_none() {
+            let reply = self.reply.get_or_insert_with(|| {
+                let (sender, reply) = channel();
+                let session = session.clone();
+                // The reader may have ended.
+                std::thread::spawn(move || {
+                    _ = sender.send(status(&session).ok().map(|status| status.recorder))
+                });
+                reply
+            });
+            match reply.recv_timeout(PROMPT) {
+                Err(RecvTimeoutError::Timeout) => {}
+                replied => (self.id, self.reply) = (replied.ok().flatten(), None),
+            }
+        }
+        self.id
+    }
+}
+
 /// Returns the status of a session, if its recorder replies.
 ///
 /// # Errors
 /// The recorder does not reply, or refuses.
-pub fn status(session: &LiveSession) -> Result<Box<Status>, Error> {
+fn status(session: &LiveSession) -> Result<Box<Status>, Error> {
     match session.ask(&Request::Status)? {
         Reply::Status(status) => Ok(status),
         other => Err(unexpected(&other)),

@@ -20,9 +20,12 @@ impl Costs {
         Self { at: Instant::now(), own: own(), threads: recorder.map(threads).unwrap_or_default() }
     }
 
-    /// Returns the shares of a CPU since the last call.
+    /// Returns the shares of a CPU since the last call, or since now for a recorder that the last call did not name.
     pub fn since(&mut self, recorder: Option<u32>) -> Cost {
-        let before = std::mem::replace(self, Self::begin(recorder));
+        let mut before = std::mem::replace(self, Self::begin(recorder));
+        if before.threads.is_empty() {
+            before.threads.clone_from(&self.threads);
+        }
         let elapsed = before.at.elapsed().as_secs_f64().max(1e-9);
         let share = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() / elapsed;
         let threads = self.threads.iter().map(|(tid, (name, time))| {

@@ -5,7 +5,7 @@
 //! | `source` | the session or directory, and its stretches |
 //! | `session` | a session's pieces, shared among its readers |
 //! | `reader` | the events of a piece that are new |
-//! | `beside` | snapshots and explanations, made in a thread beside a reader |
+//! | `beside` | replies, snapshots and explanations, made in a thread beside a reader |
 //! | `costs` | the CPU time of the recorder's threads and of this process |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
@@ -17,7 +17,7 @@ mod reader;
 mod session;
 mod source;
 
-pub use beside::{Aside, Beside, WantedWait, status};
+pub use beside::{Aside, Beside, RecorderId, WantedWait};
 pub use costs::Costs;
 pub use error::Error;
 pub use session::{LiveSession, hand_on_in};

@@ -9,7 +9,7 @@ use sordino_reading::{OpenRecording, describes_state};
 use sordino_timeline::{Item, System};
 use sordino_watch::Tally;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -17,11 +17,15 @@ use std::rc::Rc;
 type Position = Rc<Cell<(Time, usize)>>;
 /// Events that are not settled yet.
 type Held = Rc<RefCell<Vec<Event>>>;
+/// Traces with events whose times lie in the future.
+type Ahead = Rc<RefCell<BTreeSet<PathBuf>>>;
 /// A source of the super-trace.
 type BoxedSource<'a> = Box<dyn FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> + 'a>;
 
 /// Maximum number of problems that are kept.
 const PROBLEMS_MAX: usize = 3;
+/// Number of items after which reading asks if it is to stop.
+const EACH: u64 = 1 << 16;
 
 /// The state of reading: positions, and events that wait for older ones of other CPUs.
 #[derive(Default)]
@@ -41,6 +45,8 @@ pub(crate) struct Reader {
 pub(crate) struct Portion {
     /// Events from this time on are held for the next part.
     pub(crate) until: Time,
+    /// Time that no event can have, because the part was written before; such events are left out.
+    pub(crate) future: Time,
     /// Maximum number of events; later ones are left out.
     pub(crate) most: u64,
     /// True if the part also describes the state of the machine, which then is read, too.
@@ -56,18 +62,21 @@ pub(crate) struct PartRead {
     pub(crate) count: u64,
     /// The time at which it stopped, if there were too many events.
     pub(crate) stopped: Option<Time>,
+    /// True if it was to stop before the end.
+    pub(crate) is_interrupted: bool,
 }
 
 impl Reader {
-    /// Reads the new events of a part of a recording.
+    /// Reads the new events of a part of a recording, until `is_stopped` returns true.
     pub(crate) fn read(
         &mut self,
         mut recording: OpenRecording,
         portion: Portion,
         tally: &mut Tally,
         condition: Option<&Expression>,
+        is_stopped: &mut dyn FnMut() -> bool,
     ) -> PartRead {
-        let held = Held::default();
+        let (held, ahead) = (Held::default(), Ahead::default());
         let waiting = std::mem::take(&mut self.held);
         let waiting = classified(waiting, &mut recording);
         let path = recording.path.clone();
@@ -76,14 +85,23 @@ impl Reader {
         });
         let news = recording.streams().iter().filter(|stream| portion.has_state || !describes_state(stream));
         let sources: Vec<BoxedSource<'_>> = news
-            .map(|stream| news_of(stream, self.position(&path, stream), portion.until, Rc::clone(&held)))
+            .map(|stream| {
+                let aside = (Rc::clone(&held), Rc::clone(&ahead));
+                news_of(stream, self.position(&path, stream), portion, aside)
+            })
             .chain([events(waiting)])
             .collect();
         let system = std::mem::take(&mut self.system);
         let mut trace = recording.super_trace_after(system, sources);
         tally.begin_part(&recording.classes, trace.recorded());
-        let (mut count, mut problems) = (0, Vec::new());
+        let (mut count, mut items, mut problems) = (0, 0_u64, Vec::new());
+        let mut is_interrupted;
         let stopped = loop {
+            items += 1;
+            is_interrupted = items.is_multiple_of(EACH) && is_stopped();
+            if is_interrupted {
+                break None;
+            }
             let item = match trace.next() {
                 Ok(Some(item)) => item,
                 Ok(None) => break None,
@@ -108,8 +126,13 @@ impl Reader {
         // Programs that have ended are not in the part.
         self.positions.retain(|file, _| file.parent().is_some_and(|trace| path.join(trace).exists()));
         problems.extend(recording.problems().iter().filter(|_| portion.is_final).cloned());
+        problems.extend(
+            ahead.take().iter().map(|trace| {
+                format!("{}: events whose times lie in the future are left out", trace.display())
+            }),
+        );
         self.note(problems);
-        PartRead { count, stopped }
+        PartRead { count, stopped, is_interrupted }
     }
 
     fn note(&mut self, problems: Vec<String>) {
@@ -126,6 +149,12 @@ impl Reader {
         self.held.clear();
         self.positions.clear();
         self.floor = Some(until);
+    }
+
+    /// Passes over a gap between two times, of which nothing is known: the next part is read like the first one.
+    pub(crate) fn lose(&mut self, from: Time, until: Time, tally: &mut Tally) {
+        self.leave_out(from, until, tally);
+        self.floor = None;
     }
 
     fn position(&mut self, recording: &Path, stream: &Stream) -> Position {
@@ -179,8 +208,16 @@ fn events<'a>(events: Vec<Event>) -> BoxedSource<'a> {
     })
 }
 
-/// Returns the events of a stream after its position and before `until`; later ones are added to `held`.
-fn news_of<'a>(stream: &Stream, position: Position, until: Time, held: Held) -> BoxedSource<'a> {
+/// Returns the events of a stream after its position and before the portion's end; later ones are held. Those of the
+/// future do not move the position: they would hide all others of their program.
+fn news_of<'a>(
+    stream: &Stream,
+    position: Position,
+    portion: Portion,
+    (held, ahead): (Held, Ahead),
+) -> BoxedSource<'a> {
+    let trace = stream.files().next().and_then(|file| Some(PathBuf::from(file.parent()?.file_name()?)));
+    let mut trace = Some(trace.unwrap_or_default());
     let mut events = stream.events();
     let before = position.get();
     if before.0 > Time::MIN {
@@ -190,13 +227,16 @@ fn news_of<'a>(stream: &Stream, position: Position, until: Time, held: Held) -> 
     Box::new(move |event| {
         loop {
             match events.next(event)? {
+                Step::Event if event.time >= portion.future => {
+                    ahead.borrow_mut().extend(trace.take());
+                }
                 Step::Event => {
                     at = (event.time, if event.time == at.0 { at.1 + 1 } else { 1 });
                     if at <= before {
                         continue;
                     }
                     position.set(at);
-                    if event.time < until {
+                    if event.time < portion.until {
                         return Ok(Step::Event);
                     }
                     held.borrow_mut().push(event.clone());

@@ -8,7 +8,8 @@
 //! NAME/live                 the piece, as the recorder wrote it
 //! NAME/watchers/PID-N/lock  locked as long as this reader lives
 //! NAME/watchers/PID-N/7     a piece that it has not read yet: links to the files of the piece
-//! NAME/watchers/PID-N/missed  exists if pieces were not handed on, because too many waited
+//! NAME/watchers/PID-N/missed  exists if the last pieces were not handed on, such as because too many waited
+//! NAME/watchers/PID-N/7/missed  exists if pieces before this one were not handed on
 //! ```
 
 use crate::Error;
@@ -18,23 +19,35 @@ use sordino_dirfd::Dir;
 use sordino_intake::runtime::{is_session_name, runtime_dir};
 use sordino_session::{Reply, Request, ask};
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Maximum number of pieces that wait for a reader.
 const WAITING_MAX: usize = 64;
+/// Maximum size of the pieces that wait for a reader, in bytes; one piece may be larger.
+const WAITING_BYTES_MAX: u64 = 256 << 20;
+/// Number of attempts to register a reader: the last other one may remove their common directory meanwhile, and a dead
+/// process of the same id may have left a directory.
+const ATTEMPTS: usize = 100;
 /// Maximum depth of the directories in a piece.
 const DEPTH_MAX: usize = 8;
 /// Time within which a recorder usually replies.
 const PROMPT: Duration = Duration::from_millis(500);
 /// Time without pieces after which the reason is shown.
 const SILENT: Duration = Duration::from_secs(3);
+/// Number of the next reader of this process.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 const WATCHERS: &str = "watchers";
 const LIVE: &str = "live";
 const LOCK: &str = "lock";
 const MISSED: &str = "missed";
+/// Name of a lock that is not held yet.
+const LOCK_NEW: &str = "lock.new";
+/// Name of a piece that does not have all of its files yet.
+const NEW: &str = ".new";
 
 /// A session that others record.
 #[derive(Clone, Debug)]
@@ -56,10 +69,29 @@ pub(crate) struct Watcher {
     came: Instant,
 }
 
+/// The process that keeps pieces from a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The recorder does not reply.
+    Recorder,
+    /// Another reader has requested a piece, and does not hand it on.
+    Reader,
+}
+
+/// A piece that waits for its reader.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// The directory with the piece.
+    pub(crate) path: PathBuf,
+    /// True if pieces before it were not handed on.
+    pub(crate) follows_gap: bool,
+}
+
 /// A request for a piece, which a recorder that stands still never replies to.
 #[derive(Debug)]
 struct PendingRequest {
     reply: Receiver<Result<Reply, sordino_collect::Error>>,
+    sent: Instant,
     /// Excludes requests of other readers until the piece is handed on.
     _lock: File,
 }
@@ -94,7 +126,7 @@ impl LiveSession {
     fn lock(&self) -> io::Result<Option<File>> {
         let dir = self.dir()?;
         let file = match dir.edit("follower") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => dir.create("follower"),
+            Err(error) if error.kind() == ErrorKind::NotFound => dir.create("follower"),
             file => file,
         }?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -108,23 +140,31 @@ impl LiveSession {
 impl Watcher {
     /// Registers a reader: it gets all pieces from now on, whoever requests them.
     pub(crate) fn register(session: LiveSession) -> io::Result<Self> {
+        let registered = (1..ATTEMPTS).find_map(|_| match Self::try_register(&session) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => None,
+            registered => Some(registered),
+        });
+        registered.unwrap_or_else(|| Self::try_register(&session))
+    }
+
+    fn try_register(session: &LiveSession) -> io::Result<Self> {
         let dir = session.dir()?;
         let watchers = match dir.make_new(WATCHERS) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.dir(WATCHERS)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => dir.dir(WATCHERS)?,
             made => made?,
         };
-        let pid = std::process::id();
-        let name = (0..).map(|number| format!("{pid}-{number}")).find(|name| !watchers.has(name));
-        let name = name.unwrap_or_default();
+        let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let own = watchers.make_new(&name)?;
-        let lock = own.create(LOCK)?;
+        let lock = own.create(LOCK_NEW)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { session, name, own, _lock: lock, pending: None, came: Instant::now() })
+        // A lock that nobody holds is that of a dead reader, so it gets its name when it is held.
+        own.rename(LOCK_NEW, LOCK)?;
+        Ok(Self { session: session.clone(), name, own, _lock: lock, pending: None, came: Instant::now() })
     }
 
     /// Returns the pieces that wait for this reader, oldest first. Requests one if there is none and no other reader
     /// requests them; a recorder that does not reply within half a second has replied at a later call.
-    pub(crate) fn pieces(&mut self) -> Result<Vec<PathBuf>, Error> {
+    pub(crate) fn pieces(&mut self) -> Result<Vec<Piece>, Error> {
         let runtime = &self.session.runtime;
         if self.pending.is_none()
             && numbers(&self.own)?.is_empty()
@@ -132,40 +172,38 @@ impl Watcher {
         {
             self.pending = Some(PendingRequest::send(runtime.clone(), lock));
         }
-        match self.pending.as_ref().map(|pending| pending.reply.recv_timeout(PROMPT)) {
+        match self.pending.as_ref().map(PendingRequest::wait) {
             None | Some(Err(RecvTimeoutError::Timeout)) => {}
             Some(Err(RecvTimeoutError::Disconnected)) => self.pending = None,
             Some(Ok(reply)) => {
                 let _pending = self.pending.take();
                 reply?;
                 hand_on(runtime)?;
-                Dir::remove(&runtime.join(LIVE))?;
+                // The recorder replaces a piece that is left.
+                let _ = Dir::remove(&runtime.join(LIVE));
             }
         }
         let numbers = numbers(&self.own)?;
         if !numbers.is_empty() {
             self.came = Instant::now();
         }
-        Ok(numbers.into_iter().map(|number| self.own.path().join(number.to_string())).collect())
+        let piece = |number: u64| {
+            let path = self.own.path().join(number.to_string());
+            let follows_gap = path.join(MISSED).exists();
+            Piece { path, follows_gap }
+        };
+        Ok(numbers.into_iter().map(piece).collect())
     }
 
     /// Returns the reason why no pieces come, if there have been none for some seconds.
-    pub(crate) fn silence(&self) -> Option<&'static str> {
-        let reason = match self.pending.is_some() {
-            true => "the recorder does not reply: it is stopped, or waits for a disk",
-            false => "another reader has the session and hands nothing on: end it, or let it go on",
-        };
+    pub(crate) fn silence(&self) -> Option<Silence> {
+        let reason = if self.pending.is_some() { Silence::Recorder } else { Silence::Reader };
         (self.came.elapsed() > SILENT).then_some(reason)
     }
 
     /// Removes a piece that was read.
-    pub(crate) fn remove(&self, piece: &Path) {
-        let _ = Dir::remove(piece);
-    }
-
-    /// Returns true if pieces were not handed on since the last call.
-    pub(crate) fn has_missed(&self) -> bool {
-        self.own.remove_file(MISSED).is_ok()
+    pub(crate) fn remove(&self, piece: &Piece) {
+        let _ = Dir::remove(&piece.path);
     }
 }
 
@@ -176,7 +214,12 @@ impl PendingRequest {
             // The reader may have ended.
             let _ = sender.send(ask(&runtime, &Request::Live));
         });
-        Self { reply, _lock: lock }
+        Self { reply, sent: Instant::now(), _lock: lock }
+    }
+
+    /// Waits for the reply until it is late.
+    fn wait(&self) -> Result<Result<Reply, sordino_collect::Error>, RecvTimeoutError> {
+        self.reply.recv_timeout(PROMPT.saturating_sub(self.sent.elapsed()))
     }
 }
 
@@ -199,7 +242,7 @@ pub fn hand_on_in(name: &str) {
 fn hand_on(runtime: &Path) -> io::Result<()> {
     let session = Dir::open_own(runtime)?;
     let watchers = match session.dir(WATCHERS) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         watchers => watchers?,
     };
     let piece = session.dir(LIVE)?;
@@ -209,24 +252,41 @@ fn hand_on(runtime: &Path) -> io::Result<()> {
             let _ = watchers.remove_all(&name);
             continue;
         }
-        let waiting = numbers(&watcher)?;
-        if waiting.len() >= WAITING_MAX {
+        // One without a lock gets no pieces yet. One that ends removes its directory meanwhile, which ends no other.
+        if watcher.has(LOCK) && !hand_to(&watcher, &piece).is_ok_and(|is_handed| is_handed) {
             let _ = watcher.create(MISSED);
-            continue;
         }
-        // The name comes last: a reader sees whole pieces only.
-        const NEW: &str = ".new";
-        let _ = watcher.remove_all(NEW);
-        link_all(&piece, &watcher.make_new(NEW)?, DEPTH_MAX)?;
-        watcher.rename(NEW, &waiting.last().map_or(0, |last| last + 1).to_string())?;
     }
     Ok(())
 }
 
-/// Returns true if the reader does not live any more. One that has no lock yet is about to get it.
+/// Hands the piece to a reader. Returns false if too much waits for it.
+fn hand_to(watcher: &Dir, piece: &Dir) -> io::Result<bool> {
+    let waiting = numbers(watcher)?;
+    let bytes_of = |number: &u64| watcher.dir(number.to_string()).map_or(0, |piece| piece.bytes());
+    let bytes = waiting.iter().map(bytes_of).fold(piece.bytes(), u64::saturating_add);
+    if waiting.len() >= WAITING_MAX || (!waiting.is_empty() && bytes > WAITING_BYTES_MAX) {
+        return Ok(false);
+    }
+    // The name comes last: a reader sees whole pieces only.
+    let _ = watcher.remove_all(NEW);
+    let new = watcher.make_new(NEW)?;
+    link_all(piece, &new, DEPTH_MAX)?;
+    if watcher.has(MISSED) {
+        new.create(MISSED)?;
+    }
+    watcher.rename(NEW, &waiting.last().map_or(0, |last| last.saturating_add(1)).to_string())?;
+    let _ = watcher.remove_file(MISSED);
+    Ok(true)
+}
+
+/// Returns true if the reader does not live any more. One without a lock is about to get it, unless pieces are left in
+/// its directory.
 fn is_dead(watcher: &Dir) -> bool {
-    let lock = watcher.read(LOCK);
-    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok())
+    match watcher.read(LOCK) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Err(_) => watcher.names().is_ok_and(|names| names.iter().any(|name| name != LOCK_NEW)),
+    }
 }
 
 /// Returns the numbers of the pieces that wait, in order.
@@ -268,6 +328,12 @@ mod tests {
         numbers(&watcher.own).unwrap()
     }
 
+    fn piece(watcher: &Watcher, number: u64) -> Piece {
+        let path = watcher.own.path().join(number.to_string());
+        let follows_gap = path.join(MISSED).exists();
+        Piece { path, follows_gap }
+    }
+
     #[test]
     fn every_reader_gets_every_piece_and_leaves_nothing_behind() {
         let (place, session) = session();
@@ -279,7 +345,7 @@ mod tests {
             let mut text = String::new();
             reader.own.read("1/user/cpu0").unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "events");
-            reader.remove(&reader.own.path().join("0"));
+            reader.remove(&piece(reader, 0));
             assert_eq!(waiting(reader), [1]);
         }
         drop(readers);
@@ -287,13 +353,72 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_misses_pieces_and_learns_it() {
+    fn a_reader_that_stands_still_misses_pieces_and_learns_after_which() {
         let (place, session) = session();
         let reader = Watcher::register(session).unwrap();
-        assert!(!reader.has_missed());
         (0..WAITING_MAX + 2).for_each(|_| hand_on(place.path()).unwrap());
         assert_eq!(waiting(&reader).len(), WAITING_MAX);
-        assert!(reader.has_missed() && !reader.has_missed());
+        reader.remove(&piece(&reader, 0));
+        (0..2).for_each(|_| hand_on(place.path()).unwrap());
+        let last = WAITING_MAX as u64;
+        assert!(piece(&reader, last).follows_gap && !piece(&reader, last - 1).follows_gap);
+        reader.remove(&piece(&reader, 1));
+        hand_on(place.path()).unwrap();
+        assert!(piece(&reader, last + 1).follows_gap);
+        reader.remove(&piece(&reader, 2));
+        hand_on(place.path()).unwrap();
+        assert!(!piece(&reader, last + 2).follows_gap);
+    }
+
+    #[test]
+    fn the_pieces_that_wait_are_limited_in_bytes() {
+        let (place, session) = session();
+        let reader = Watcher::register(session).unwrap();
+        let large = std::fs::File::create(place.path().join("live/user/cpu1")).unwrap();
+        // A sparse file: it takes no memory.
+        large.set_len(2 * WAITING_BYTES_MAX).unwrap();
+        hand_on(place.path()).unwrap();
+        assert_eq!(waiting(&reader), [0]);
+        hand_on(place.path()).unwrap();
+        assert_eq!(waiting(&reader), [0]);
+        reader.remove(&piece(&reader, 0));
+        hand_on(place.path()).unwrap();
+        assert!(waiting(&reader) == [0] && piece(&reader, 0).follows_gap);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_or_broken_ends_no_other() {
+        let (place, session) = session();
+        let [broken, other] = [0, 1].map(|_| Watcher::register(session.clone()).unwrap());
+        // The name of the next piece is taken.
+        let taken = u64::MAX;
+        broken.own.create(&taken.to_string()).unwrap();
+        hand_on(place.path()).unwrap();
+        assert_eq!((waiting(&broken), waiting(&other)), (vec![taken], vec![0]));
+        assert!(broken.own.has(MISSED));
+        // A reader that ended while it got a piece leaves its directory without the lock.
+        broken.own.remove_file(LOCK).unwrap();
+        hand_on(place.path()).unwrap();
+        assert!(!broken.own.path().exists() && waiting(&other) == [0, 1]);
+    }
+
+    #[test]
+    fn a_reader_that_registers_is_not_taken_for_a_dead_one() {
+        let (place, session) = session();
+        let dir = session.dir().unwrap();
+        dir.make_new(WATCHERS).unwrap().make_new("1-0").unwrap().create(LOCK_NEW).unwrap();
+        hand_on(place.path()).unwrap();
+        assert!(place.path().join("watchers/1-0").exists() && !place.path().join("watchers/1-0/0").exists());
+        let many: Vec<_> = (0..8)
+            .map(|_| {
+                let session = session.clone();
+                std::thread::spawn(move || {
+                    (0..50).for_each(|_| drop(Watcher::register(session.clone()).unwrap()))
+                })
+            })
+            .collect();
+        (0..50).for_each(|_| hand_on(place.path()).unwrap());
+        many.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     #[test]

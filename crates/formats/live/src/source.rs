@@ -2,20 +2,23 @@
 
 use crate::Error;
 use crate::reader::{Portion, Reader};
-use crate::session::{LiveSession, Watcher};
+use crate::session::{LiveSession, Piece, Silence, Watcher};
 use sordino_collect::{Directory, Kind, State, Summary, recordings};
 use sordino_event::text::count;
 use sordino_event::{Nanos, Time};
 use sordino_filter::condition::Expression;
 use sordino_reading::OpenRecording;
+use sordino_session::LIVE_PATIENCE;
 use sordino_watch::{Extent, Tally};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of events of a session that are read for each stretch.
 const EVENTS_MAX: u64 = 50_000;
 /// Age that a session's events must have, in nanoseconds: a younger one may be followed by an older one.
 const SETTLED: i64 = 20_000_000;
+/// Time in nanoseconds by which an event may be younger than the part that it is in: clocks are converted with errors.
+const TOLERANCE: i64 = 1_000_000_000;
 
 /// The recording that is watched, and its state of reading.
 pub struct GrowingRecording {
@@ -27,8 +30,8 @@ pub struct GrowingRecording {
     last: Instant,
     /// Notes of the recorder on its pieces.
     notes: Vec<String>,
-    /// The number of times that pieces of a session were not handed on.
-    missed: u64,
+    /// The number of gaps between the pieces of a session.
+    gaps: u64,
 }
 
 enum SourceKind {
@@ -45,6 +48,8 @@ pub enum Progress {
     Ended,
     /// The recording is complete.
     Complete,
+    /// Reading was stopped before its end.
+    Interrupted,
 }
 
 impl GrowingRecording {
@@ -63,7 +68,7 @@ impl GrowingRecording {
             None => return Err(Error::Unknown(what.to_owned())),
         };
         let (reader, last, notes) = (Reader::default(), Instant::now(), Vec::new());
-        Ok(Self { kind, reader, end: None, last, notes, missed: 0 })
+        Ok(Self { kind, reader, end: None, last, notes, gaps: 0 })
     }
 
     /// Returns the session, if it is one.
@@ -84,19 +89,40 @@ impl GrowingRecording {
 
     /// Returns notes on what could not be read.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        let missed = (self.missed > 0).then(|| format!("{} too slowly", count(self.missed, "stretch read")));
-        let silence = match &self.kind {
-            SourceKind::Session(_, watcher) => watcher.silence().map(ToOwned::to_owned),
-            SourceKind::Directory(_) => None,
-        };
-        silence.into_iter().chain(self.reader.problems.iter().chain(&self.notes).cloned()).chain(missed)
+        let gaps = (self.gaps > 0).then(|| {
+            format!("{} in what this view got, because it was stopped or too slow", count(self.gaps, "gap"))
+        });
+        let silence = self.silence().map(|silence| match silence {
+            Silence::Recorder => "the recorder does not reply: it is stopped, or waits for a disk",
+            Silence::Reader => "another reader has the session and hands nothing on: end it, or let it go on",
+        });
+        let silence = silence.map(ToOwned::to_owned).into_iter();
+        silence.chain(gaps).chain(self.reader.problems.iter().chain(&self.notes).cloned())
     }
 
-    /// Reads the events since the last call, and ends a stretch.
+    /// Returns true if the session's recorder has not replied for some seconds.
+    pub fn has_no_answer(&self) -> bool {
+        self.silence() == Some(Silence::Recorder)
+    }
+
+    fn silence(&self) -> Option<Silence> {
+        match &self.kind {
+            SourceKind::Session(_, watcher) => watcher.silence(),
+            SourceKind::Directory(_) => None,
+        }
+    }
+
+    /// Reads the events since the last call, and ends a stretch. Reading stops when `is_stopped` returns true, which is
+    /// called every few thousand events.
     ///
     /// # Errors
     /// The recorder refuses to reply, or a recording can't be opened.
-    pub fn advance(&mut self, tally: &mut Tally, condition: Option<&Expression>) -> Result<Progress, Error> {
+    pub fn advance(
+        &mut self,
+        tally: &mut Tally,
+        condition: Option<&Expression>,
+        is_stopped: &mut dyn FnMut() -> bool,
+    ) -> Result<Progress, Error> {
         match &self.kind {
             SourceKind::Session(session, _) => {
                 let session = session.clone();
@@ -109,7 +135,7 @@ impl GrowingRecording {
             }
             SourceKind::Directory(path) => {
                 let path = path.clone();
-                self.advance_directory(&path, tally, condition)
+                self.advance_directory(&path, tally, condition, is_stopped)
             }
         }
     }
@@ -118,33 +144,37 @@ impl GrowingRecording {
         let SourceKind::Session(_, watcher) = &mut self.kind else { return Ok(()) };
         let (begin, mut covered) = (self.end, Nanos::ZERO);
         let pieces = watcher.pieces()?;
-        let has_missed = watcher.has_missed();
         let mut budget = EVENTS_MAX;
         for piece in &pieces {
-            let summary = Summary::read(&Directory::open(piece)?)?;
-            let until = Time((summary.begin_ns + summary.duration_ns) as i64 - SETTLED);
+            let summary = Summary::read(&Directory::open(&piece.path)?)?;
+            let end = end_of(&summary);
+            let (until, future) = (end - Nanos(SETTLED), end + Nanos(TOLERANCE));
             let notes = summary.notes.iter().filter(|note| !self.notes.contains(note)).cloned();
             self.notes.extend(notes.collect::<Vec<_>>());
-            let Some(from) = self.end.replace(until) else {
-                // The first piece reaches back by a different time on each CPU: it shows the state of the machine.
-                let portion = Portion { until, most: EVENTS_MAX, has_state: false, is_final: true };
-                self.reader.read(OpenRecording::open(Some(piece))?, portion, &mut Tally::default(), None);
+            let before = self.end.replace(until);
+            let from = before.filter(|before| !is_behind_gap(piece, *before, until));
+            let portion = Portion { until, future, most: budget, has_state: false, is_final: true };
+            let Some(from) = from else {
+                if let Some(before) = before {
+                    self.gaps += 1;
+                    self.reader.lose(before, until, tally);
+                }
+                // This piece reaches back by a different time on each CPU: it shows the state of the machine.
+                let recording = OpenRecording::open(Some(&piece.path))?;
+                let portion = Portion { most: EVENTS_MAX, ..portion };
+                self.reader.read(recording, portion, &mut Tally::default(), None, &mut || false);
                 watcher.remove(piece);
                 continue;
             };
             if budget == 0 {
                 self.reader.leave_out(from, until, tally);
             } else {
-                let recording = OpenRecording::open(Some(piece))?;
-                let portion = Portion { until, most: budget, has_state: false, is_final: true };
-                let read = self.reader.read(recording, portion, tally, condition);
+                let recording = OpenRecording::open(Some(&piece.path))?;
+                let read = self.reader.read(recording, portion, tally, condition, &mut || false);
                 budget = budget.saturating_sub(read.count);
                 covered += read.stopped.unwrap_or(until).max(from) - from;
             }
             watcher.remove(piece);
-        }
-        if has_missed {
-            self.missed += 1;
         }
         if let Some((begin, end)) = begin.zip(self.end).filter(|_| !pieces.is_empty()) {
             tally.end_stretch(end, Extent { elapsed: end - begin, covered });
@@ -157,6 +187,7 @@ impl GrowingRecording {
         path: &Path,
         tally: &mut Tally,
         condition: Option<&Expression>,
+        is_stopped: &mut dyn FnMut() -> bool,
     ) -> Result<Progress, Error> {
         let is_growing = is_growing(path);
         if !is_growing {
@@ -166,8 +197,12 @@ impl GrowingRecording {
         let recording = OpenRecording::open(Some(path))?;
         let span = recording.span();
         let most = if is_growing { EVENTS_MAX } else { u64::MAX };
-        let portion = Portion { until: Time::MAX, most, has_state: true, is_final: !is_growing };
-        let read = self.reader.read(recording, portion, tally, condition);
+        let future = if is_growing { now() + Nanos(TOLERANCE) } else { future_of(path) };
+        let portion = Portion { until: Time::MAX, future, most, has_state: true, is_final: !is_growing };
+        let read = self.reader.read(recording, portion, tally, condition, is_stopped);
+        if read.is_interrupted {
+            return Ok(Progress::Interrupted);
+        }
         let from = self.end.replace(span.1).unwrap_or(span.0);
         let extent = match is_growing {
             true => {
@@ -183,6 +218,29 @@ impl GrowingRecording {
         tally.end_stretch(tally.span().map_or(span.1, |(_, last)| last), extent);
         Ok(if is_growing { Progress::Growing } else { Progress::Complete })
     }
+}
+
+/// Returns true if records are missing between the time up to which pieces were read and this piece, which reaches up to
+/// `until`: some were not handed on, or the recorder had ceased to keep them.
+fn is_behind_gap(piece: &Piece, before: Time, until: Time) -> bool {
+    let kept = i64::try_from(LIVE_PATIENCE.as_nanos()).unwrap_or(i64::MAX);
+    piece.follows_gap || (until - before).0 > kept
+}
+
+fn end_of(summary: &Summary) -> Time {
+    Time(i64::try_from(summary.begin_ns.saturating_add(summary.duration_ns)).unwrap_or(i64::MAX))
+}
+
+/// Returns a time that no event of a complete recording has: one after its end, if that is known.
+fn future_of(path: &Path) -> Time {
+    let summary = Directory::open(path).and_then(|directory| Summary::read(&directory));
+    let finished = summary.ok().filter(|summary| summary.state == State::Finished);
+    finished.map_or(Time::MAX, |summary| end_of(&summary) + Nanos(TOLERANCE))
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Returns the share of `time` that the stretch from the first to the second time has of that to the third.

@@ -20,7 +20,6 @@ use archive::{Archive, Attribute};
 use names::Names;
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time, View};
 use sordino_report::json_value;
-use sordino_timeline::kernel::{Interrupt, softirq_name};
 use sordino_timeline::{Item, Kernel, Moment, System};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -165,14 +164,14 @@ impl Otf2 {
             Kernel::Enter(interrupt) => {
                 let open = self.open.entry(location).or_default();
                 if open.interrupts.len() < DEPTH_MAX {
-                    let name = label(interrupt);
+                    let name = interrupt.label();
                     let region = self.names.region(&name);
                     open.interrupts.push((name, region));
                     self.archive.enter(location, self.now, region, &[])?;
                 }
             }
             Kernel::Exit(interrupt) => {
-                let ended = label(interrupt);
+                let ended = interrupt.label();
                 let open = self.open.entry(location).or_default();
                 if let Some(index) = open.interrupts.iter().rposition(|(name, _)| name.starts_with(&ended)) {
                     for (_, region) in open.interrupts.drain(index..).rev() {
@@ -211,18 +210,4 @@ impl Otf2 {
 
 fn location(cpu: Option<Cpu>) -> u64 {
     cpu.map_or(NO_CPU, |cpu| cpu.0.into())
-}
-
-/// Returns the name of an interrupt; of the exit of a device's handler, the beginning of that of its entry.
-fn label(interrupt: &Interrupt<'_>) -> String {
-    match interrupt {
-        Interrupt::Irq(number, b"") => format!("irq {number}:"),
-        Interrupt::Irq(number, name) => format!("irq {number}: {}", String::from_utf8_lossy(name)),
-        Interrupt::Vector(name) => (*name).to_owned(),
-        Interrupt::Ipi(reason) => String::from_utf8_lossy(reason).into_owned(),
-        Interrupt::Softirq(number) => match softirq_name(*number) {
-            Some(name) => format!("softirq {name}"),
-            None => format!("softirq {number}"),
-        },
-    }
 }

@@ -13,7 +13,7 @@ use sordino_terminal::message;
 use sordino_timeline::{Item, is_statedump};
 
 /// The options that select events.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub struct EventOptions {
     /// Select only events that match these rules, as for --user of 'sordino record': 'motor:*, !motor:noise*,
     /// sched_switch if next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)

@@ -7,6 +7,7 @@ use sordino_filter::rule::{Ranking, Rule, Rules};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub struct Options {
     pub reader: Option<(u32, u32)>,
     /// The session's name, which other recorders see.
     pub name: String,
+    /// The command line that records so again.
+    pub command: Vec<String>,
     /// The kernel's events; if empty, the kernel is not recorded.
     pub kernel: Vec<Selection>,
     /// KiB of kernel buffer per CPU.
@@ -267,7 +270,10 @@ impl UserEvents {
             })
         };
         let trigger = choose(&self.triggers);
-        let recorded = Rules(self.rules.0.iter().chain(&self.triggers.0).cloned().collect());
+        let recorded = match self.triggers.0.is_empty() {
+            true => Cow::Borrowed(&self.rules),
+            false => Cow::Owned(Rules(self.rules.0.iter().chain(&self.triggers.0).cloned().collect())),
+        };
         let filter = if recorded.imply(schema) { Condition::Always } else { choose(&recorded) };
         notes.dedup();
         EventChoice { filter, trigger, notes }

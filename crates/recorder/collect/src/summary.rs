@@ -12,6 +12,8 @@ use crate::unanswered::{Unanswered, UnrecordedPrograms};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
+use sordino_inspect::settings::machine_settings;
+use std::collections::BTreeMap;
 use std::fs;
 
 /// The version of this structure.
@@ -42,6 +44,12 @@ pub struct Summary {
     pub host: String,
     /// The release of the kernel.
     pub kernel_release: String,
+    /// The settings of the machine when recording began, by the names of [`SETTINGS`](sordino_inspect::settings::SETTINGS), as far as they could be read.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// The command line that records so again.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// The clock that timestamps the events.
     pub clock: ClockSummary,
     /// The rules that enabled tracepoints.
@@ -236,6 +244,8 @@ impl Summary {
             name: options.name.clone(),
             host: clock.hostname().to_owned(),
             kernel_release: release.trim().to_owned(),
+            settings: machine_settings(),
+            command: options.command.clone(),
             user_patterns: options.user.patterns(),
             kernel_events: kernel
                 .map_or(Vec::new(), |kernel| kernel.formats.events().map(ToString::to_string).collect()),

@@ -11,6 +11,7 @@
 //! | `remedy`, `write_error` | remedies for failed writes; the error of one |
 //! | `report` | writes a file for its user: a report, a picture |
 //! | `tree` | operates on whole directories: their size, removal, ownership and vetting |
+//! | `unfinished` | names and locks of files and directories that are not whole yet |
 //! | `whole` | writes a file that gets its name when it is whole |
 //! | `whole_dir` | the same for a directory |
 //!
@@ -32,6 +33,7 @@ mod make;
 mod remedy;
 mod report;
 mod tree;
+mod unfinished;
 mod whole;
 mod whole_dir;
 mod write_error;

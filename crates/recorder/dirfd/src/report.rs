@@ -39,13 +39,11 @@ impl ReportFile {
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn write(&mut self, text: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
+    pub fn write(&mut self, bytes: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
         match (&mut self.0, owner) {
-            (Sink::Replaced { dir, name }, Some(owner)) => {
-                dir.replace_durably_for(name, text.as_bytes(), owner)
-            }
-            (Sink::Replaced { dir, name }, None) => dir.replace_durably(name, text.as_bytes()),
-            (Sink::Stream(stream), _) => stream.write_all(text.as_bytes()),
+            (Sink::Replaced { dir, name }, Some(owner)) => dir.replace_durably_for(name, bytes, owner),
+            (Sink::Replaced { dir, name }, None) => dir.replace_durably(name, bytes),
+            (Sink::Stream(stream), _) => stream.write_all(bytes),
         }
     }
 }
@@ -84,11 +82,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("report");
         for text in ["one", "two"] {
-            ReportFile::open(&file).unwrap().write(text, None).unwrap();
+            ReportFile::open(&file).unwrap().write(text.as_bytes(), None).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
-        let error = ReportFile::open(Path::new("/dev/full")).unwrap().write("x", None).unwrap_err();
+        let error = ReportFile::open(Path::new("/dev/full")).unwrap().write(b"x", None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(!fs::metadata("/dev/full").unwrap().is_file());
         assert!(
@@ -107,7 +105,7 @@ mod tests {
         let mut held = ReportFile::open(&inside.join("report")).unwrap();
         fs::rename(&inside, place.path().join("away")).unwrap();
         fs::create_dir(&inside).unwrap();
-        held.write("text", None).unwrap();
+        held.write(b"text", None).unwrap();
         assert!(!inside.join("report").exists() && place.path().join("away/report").exists());
     }
 }

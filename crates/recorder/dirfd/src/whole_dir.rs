@@ -1,6 +1,7 @@
 //! A directory that gets its name when it is whole.
 
 use super::Dir;
+use super::unfinished::{lock, new_name, remove_left_behind, rename_new};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -8,12 +9,14 @@ use std::io::{self, Seek, SeekFrom, Write};
 /// Most files that are kept open.
 const OPEN_MAX: usize = 64;
 
-/// A directory that is written as `.NAME.new`, and gets its name when it is whole. It is removed if it is dropped before.
+/// A directory that is written as `.NAME.RANDOM.new`, and gets its name when it is whole. Several writers of one name do
+/// not disturb each other. It is removed if it is dropped before.
 #[derive(Debug)]
 pub struct WholeDir {
     parent: Dir,
     name: String,
     new: String,
+    /// The directory itself, locked as long as it is written.
     root: Dir,
     /// The directories in it, by path.
     inside: BTreeMap<String, Dir>,
@@ -24,16 +27,16 @@ pub struct WholeDir {
 }
 
 impl WholeDir {
-    /// Creates the directory `.NAME.new` in `parent` with mode 0700, in place of one that a killed writer left behind.
+    /// Creates the directory `.NAME.RANDOM.new` in `parent` with mode 0700, and removes those that killed writers left
+    /// behind.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn begin(parent: Dir, name: &str) -> io::Result<Self> {
-        let new = format!(".{name}.new");
-        if parent.has(&new) {
-            parent.remove_own(&new)?;
-        }
+        remove_left_behind(&parent, name);
+        let new = new_name(name)?;
         let root = parent.make_new(&new)?;
+        lock(&root);
         let (inside, open, files) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
         Ok(Self { parent, name: name.to_owned(), new, root, inside, open, files, is_whole: false })
     }
@@ -97,13 +100,13 @@ impl WholeDir {
     /// Gives the directory to a user and group, if they are named, and then its name.
     ///
     /// # Errors
-    /// The kernel's error; the directory is removed then.
+    /// `AlreadyExists` if the name is taken; otherwise the kernel's error. The directory is removed then.
     pub fn finish(mut self, owner: Option<(u32, u32)>) -> io::Result<()> {
         self.open.clear();
         if let Some((uid, gid)) = owner {
             self.root.give(uid, gid);
         }
-        self.parent.rename(&self.new, &self.name)?;
+        rename_new(&self.parent, &self.new, &self.name)?;
         self.is_whole = true;
         Ok(())
     }
@@ -143,17 +146,21 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let begin = || WholeDir::begin(Dir::open(place.path()).unwrap(), "out").unwrap();
         let names = || fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.file_name());
-        fs::create_dir(place.path().join(".out.new")).unwrap();
+        let left = place.path().join(".out.0123456789abcdef.new");
+        fs::create_dir_all(left.join("inside")).unwrap();
+        fs::File::open(&left).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
         let mut dir = begin();
         for number in 0..200 {
             dir.append(&format!("a/b/{}", number % 100), b"x").unwrap();
         }
-        assert_eq!((names().collect::<Vec<_>>(), dir.bytes()), (vec![".out.new".into()], 200));
+        assert_eq!((names().collect::<Vec<_>>(), dir.bytes()), (vec![dir.new.clone().into()], 200));
         dir.create("a/c/new").unwrap().write_all(b"z").unwrap();
         assert!(dir.create("a/c/new").is_err());
+        let other = begin();
         dir.finish(None).unwrap();
         assert_eq!(fs::read(place.path().join("out/a/c/new")).unwrap(), b"z");
         assert_eq!(fs::read(place.path().join("out/a/b/7")).unwrap(), b"xx");
+        assert_eq!(other.finish(None).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         begin().append("c", b"y").unwrap();
         assert_eq!(names().collect::<Vec<_>>(), ["out"]);
     }

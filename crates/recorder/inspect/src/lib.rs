@@ -12,6 +12,7 @@
 //! | [`process_events`] | new processes, so that `/proc` is not read needlessly |
 //! | [`dump`], [`symbols`] | the state dump, kernel functions |
 //! | [`quota`], [`steal`], [`interrupted`] | the CPU time that a cgroup allows, stolen time, cost of interrupts |
+//! | [`settings`] | the settings of the machine that decide how late a thread runs |
 //! | [`uuid`] | random identifiers of traces and clocks |
 //! | [`threads`], [`rights`] | the recorder's own threads, and their rights |
 //! | [`system`] | the error of an operation that the recorder needs |
@@ -27,6 +28,7 @@ pub mod proc;
 pub mod process_events;
 pub mod quota;
 pub mod rights;
+pub mod settings;
 pub mod steal;
 pub mod symbols;
 pub mod system;

@@ -1,6 +1,6 @@
 //! Reads a program's catalogue in pieces and declares its tracepoints for the metadata, within limits for each program.
 
-use sordino_ctf::write::{StreamClass, event_class};
+use sordino_ctf::write::{StreamClass, event_classes};
 use sordino_event::Schema;
 use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, RejectedTracepoint, read};
 use sordino_event::text::count;
@@ -33,10 +33,8 @@ impl Declared {
     /// # Errors
     /// CTF has no form for the schema.
     pub fn declaration(&self) -> Result<String, sordino_ctf::Error> {
-        let name = self.schema.full_name();
-        let mut text = event_class(StreamClass::Cpu, self.id.0, &name, &self.schema)?;
-        text += &event_class(StreamClass::Shared, self.id.0, &name, &self.schema)?;
-        Ok(text)
+        let classes = [StreamClass::Cpu, StreamClass::Shared];
+        event_classes(&classes, self.id.0, &self.schema.full_name(), &self.schema)
     }
 }
 

@@ -74,7 +74,10 @@ impl Watched {
             return;
         }
         let alone = || Rules(vec![self.rule.clone()]);
-        match whole.map(|(schema, context)| alone().choose(schema, context)) {
+        match whole
+            .filter(|_| self.rule.is_conditional())
+            .map(|(schema, context)| alone().choose(schema, context))
+        {
             Some(Err(unfit)) => {
                 self.unfit.get_or_insert_with(|| (tracepoint.name.clone(), unfit.invalid));
             }
@@ -197,16 +200,19 @@ impl Coverage {
 
     /// Returns true if any program has declared a tracepoint that the rules could refer to.
     pub(crate) fn has_any(&self) -> bool {
-        self.is_cut || self.names().any(|name| self.is_asked_for(name))
+        self.is_cut || self.names().any(|name| is_own(name) || self.is_named(name))
     }
 
     /// Returns true if a tracepoint is a program's own, or a built-in one that an explicit rule names.
-    pub(crate) fn is_asked_for(&self, name: &str) -> bool {
-        let names_it = |watched: &Watched| {
-            let rule = &watched.rule;
+    pub(crate) fn is_asked_for(&self, schema: &Schema) -> bool {
+        schema.provider != BUILT_IN || self.is_named(&schema.full_name())
+    }
+
+    /// Returns true if an explicit rule names the library's provider, and the tracepoint matches it.
+    fn is_named(&self, name: &str) -> bool {
+        self.typed().any(|Watched { rule, .. }| {
             !rule.excludes() && rule.pattern().split(':').next() == Some(BUILT_IN) && rule.matches(name)
-        };
-        is_own(name) || self.typed().any(names_it)
+        })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -18,6 +18,6 @@ mod exit;
 mod session;
 
 pub use session::{
-    FinishedRecording, MemoryStatus, ProgramStatus, RecordingStatus, Reply, Request, RingStatus,
-    SessionResult, Status, ask, keep_session, record,
+    FinishedRecording, LIVE_PATIENCE, MemoryStatus, ProgramStatus, RecordingStatus, Reply, Request,
+    RingStatus, SessionResult, Status, ask, keep_session, record,
 };

@@ -58,6 +58,7 @@ mod summarise;
 mod writer;
 
 pub use control::{Reply, Request, ask};
+pub use show::LIVE_PATIENCE;
 pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 
 use finish::Ended;

@@ -1,18 +1,18 @@
 //! The path of a hit of an enabled tracepoint.
 
 use crate::point::Tracepoint;
-use crate::{MAX_PAYLOAD, long, program};
-use sordino_percpu::{Bytes, Payload, Words, thread};
+use crate::wait::Waiting;
+use crate::{long, program};
+use sordino_percpu::thread;
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
-use sordino_ring::position::EncodedLength;
-use sordino_ring::write::{self, Attempt, ReadClock, Record, TimestampClock, Unwritten};
+use sordino_ring::write::{self, Attempt, Full, PayloadSource, ReadClock, Record, Rings, TracedThread};
 
-/// The clocks that give records their timestamps.
+/// The calling thread, as the ring's writer.
 #[derive(Clone, Copy)]
-pub(crate) struct Clocks;
+pub(crate) struct ThisThread;
 
-impl ReadClock for Clocks {
+impl ReadClock for ThisThread {
     #[inline(always)]
     fn cycles(self) -> u64 {
         sordino_clock::cycles()
@@ -27,75 +27,21 @@ impl ReadClock for Clocks {
     }
 }
 
-/// A record's payload, in two words.
-///
-/// # Safety
-/// `record` returns a payload of as many bytes as its encoded length gives, and `in_memory` passes the same one.
-pub unsafe trait PayloadSource: Copy {
-    /// The payload's form for the restartable section.
-    type Payload: Payload;
-
-    /// Returns the record with this tag.
-    fn record(self, tag: u64) -> Record<Self::Payload>;
-
-    /// Calls `go` with the payload in memory.
-    fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T;
-}
-
-/// A payload in memory, of which `encoded_length.copied()` bytes are readable.
-#[derive(Clone, Copy, Debug)]
-pub struct Staged {
-    /// Address of the first byte.
-    pub from: *const u8,
-    /// The payload's encoded length.
-    pub encoded_length: EncodedLength,
-}
-
-impl Staged {
-    /// The payload; `None` for one that no ring has room for, which has no bytes.
-    ///
-    /// # Safety
-    /// The payload stays readable, and unchanged, for `'a`.
-    #[inline(always)]
-    pub(crate) unsafe fn payload<'a>(self) -> Option<&'a [u8]> {
-        let length = self.encoded_length.payload();
-        // SAFETY: `length` is at most the number of copied bytes, which are readable; the caller guarantees that they
-        // stay so and unchanged.
-        (length <= MAX_PAYLOAD).then(|| unsafe { std::slice::from_raw_parts(self.from, length) })
-    }
-}
-
-// SAFETY: the payload has `encoded_length.copied()` bytes, as the record's encoded length says; `in_memory` passes the value
-// itself.
-unsafe impl PayloadSource for Staged {
-    type Payload = Bytes;
-
-    #[inline(always)]
-    fn record(self, tag: u64) -> Record {
-        let payload = Bytes { from: self.from, length: self.encoded_length.copied() };
-        Record { tag, payload, encoded_length: self.encoded_length }
+impl TracedThread for ThisThread {
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
+        let Some(slots) = program::slots() else { return };
+        let Some(slot) = slots.slot_of(attempt.ring) else { return };
+        // SAFETY: `slot` has the ring of `attempt`, which a collector made before it enabled the event, and which stays
+        // mapped; the caller guarantees a readable payload.
+        unsafe { write::retry(slots.rings(slot), record, attempt, self) };
+        long::remember_cpu(slots);
     }
 
-    #[inline(always)]
-    fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T {
-        go(self)
-    }
-}
-
-/// Two words in registers: 11.3 ns instead of 12.9 by way of the stack.
-// SAFETY: two words are 16 bytes, as the encoded length says; `in_memory` passes the same words.
-unsafe impl PayloadSource for Words {
-    type Payload = Self;
-
-    #[inline(always)]
-    fn record(self, tag: u64) -> Record<Self> {
-        Record { tag, payload: self, encoded_length: EncodedLength::of(16) }
-    }
-
-    #[inline(always)]
-    fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T {
-        let words = [self.0, self.1];
-        go(Staged { from: words.as_ptr().cast(), encoded_length: EncodedLength::of(16) })
+    fn wait(self, rings: Rings) -> impl FnMut(Full) -> bool {
+        let mut waiting = Waiting::default();
+        move |full| waiting.sleep(rings, full)
     }
 }
 
@@ -104,7 +50,7 @@ unsafe impl PayloadSource for Words {
 /// Real-time: see the crate's documentation.
 ///
 /// # Safety
-/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`], readable. `enabled` is the
+/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`](write::Staged), readable. `enabled` is the
 /// enable word that [`Tracepoint::enabled`] returned.
 #[inline(always)]
 pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: C) {
@@ -128,29 +74,7 @@ pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: 
     let ring = mask.ring(base) as *const RingHeader;
     // SAFETY: the area is never unmapped, and a collector stored the enable word after it had made the rings that it
     // leads to; the caller guarantees a matching, readable payload.
-    unsafe { emit_to(ring, tag | point.tag(), content) };
-}
-
-/// Writes one record to a CPU's `ring` on the fast path, and on the slow path if that fails.
-///
-/// # Safety
-/// The requirements of [`write::write()`] hold for `ring`, those of [`emit`] for `content`.
-#[inline(always)]
-pub(crate) unsafe fn emit_to<C: PayloadSource>(ring: *const RingHeader, tag: u64, content: C) {
-    // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
-    match unsafe { write::write(ring, content.record(tag), Clocks) } {
-        Ok(()) => {}
-        Err(Unwritten { head, timestamp, tag, stays: false }) => {
-            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `timestamp` was read after
-            // `head`.
-            unsafe { emit_switching(tag, ring, content, head, timestamp) }
-        }
-        Err(Unwritten { head, timestamp, tag, stays: true }) => {
-            // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `timestamp` was read after
-            // `head`.
-            unsafe { emit_again(tag, ring, content, head, timestamp) }
-        }
-    }
+    unsafe { write::write(ring, tag | point.tag(), content, ThisThread) };
 }
 
 /// Calls [`emit`], as a function that the macros call.
@@ -162,46 +86,6 @@ pub(crate) unsafe fn emit_outlined<C: PayloadSource>(point: &Tracepoint, enabled
     // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this function's
     // # Safety).
     unsafe { emit(point, enabled, content) }
-}
-
-/// Writes one record with a sub-buffer switch, since the fast path found the sub-buffer full. Its parameters are in
-/// registers then, and stay there.
-///
-/// # Safety
-/// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
-#[cold]
-#[inline(never)]
-unsafe fn emit_switching<C: PayloadSource>(
-    tag: u64,
-    ring: *const RingHeader,
-    content: C,
-    head: u64,
-    timestamp: u64,
-) {
-    // SAFETY: the caller guarantees a ring of an enabled slot, a readable payload, and a `timestamp` read after `head`.
-    if !unsafe { write::switch(ring, content.record(tag), head, timestamp) } {
-        // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
-        unsafe { emit_again(tag, ring, content, head, timestamp) };
-    }
-}
-
-/// Writes one record on the slow path, since the sub-buffer switch failed, too, or the thread was interrupted.
-///
-/// # Safety
-/// The requirements of [`emit_to`] hold; `timestamp` is the cycle counter, read after `head`.
-#[cold]
-#[inline(never)]
-unsafe fn emit_again<C: PayloadSource>(
-    tag: u64,
-    ring: *const RingHeader,
-    content: C,
-    head: u64,
-    timestamp: u64,
-) {
-    let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
-    // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
-    // call.
-    content.in_memory(|staged| unsafe { long::again(&staged.record(tag & !0xffff), &attempt) });
 }
 
 /// Emits an event for several sessions, for one with a condition, or while it is pending. A hit that passed its inline
@@ -236,7 +120,7 @@ unsafe fn emit_if<C: PayloadSource>(point: &Tracepoint, mask: EnableMask, conten
 #[inline(never)]
 unsafe fn emit_pending<C: PayloadSource>(point: &Tracepoint, content: C) {
     let Some(slots) = program::slots() else { return };
-    let mask = slots.pending().count(point.id(), || Clocks.monotonic());
+    let mask = slots.pending().count(point.id(), || ThisThread.monotonic());
     if mask != EnableMask(0) {
         // SAFETY: the caller guarantees a matching, readable payload; `mask` are the sessions that have answered.
         unsafe { emit_fully(point.tag(), mask, content) };

@@ -68,13 +68,13 @@ pub use value::{Blob, Enumerated, Hex, Net, Recordable, ScalarValue};
 
 /// The length of a record's longest payload, in bytes. A longer one is lost and counted as too large; so is one that
 /// does not fit into the recorder's sub-buffers.
-pub const MAX_PAYLOAD: usize = sordino_ring::layout::MAX_RECORD - 64;
+pub const MAX_PAYLOAD: usize = sordino_ring::write::MAX_PAYLOAD;
 
 /// Items for the macros and the C interface; not for other use.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::context::{ANNOTATION_SIZE, say};
-    pub use crate::emit::{Staged, emit};
+    pub use crate::emit::emit;
     pub use crate::inline_filter::{is_filtered_out, is_one, is_rejected};
     pub use crate::point::register;
     pub use crate::program::ready;
@@ -84,4 +84,5 @@ pub mod internal {
     pub use sordino_percpu::vfork;
     pub use sordino_ring::layout::VERSION as LAYOUT_VERSION;
     pub use sordino_ring::position::EncodedLength;
+    pub use sordino_ring::write::Staged;
 }

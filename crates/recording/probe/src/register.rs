@@ -15,7 +15,7 @@
 //! All but [`Recorders::from_environment`] may run in a fork's child: no lock, no allocation.
 
 use crate::discovery;
-use crate::emit::Clocks;
+use crate::emit::ThisThread;
 use crate::system::{self, AreaFile};
 use sordino_registration::{
     MAX_ADDRESS, MAX_RECORDERS, Patience, RecorderAddress, RecorderReply, RegistrationPacket, Socket, Token,
@@ -59,7 +59,7 @@ impl Recorders {
         let mut begun = false;
         let mut await_another = || {
             if !std::mem::replace(&mut begun, true) {
-                pending.begin(new.clone(), Clocks.monotonic());
+                pending.begin(new.clone(), ThisThread.monotonic());
             }
             pending.await_another();
         };

@@ -1,10 +1,11 @@
 //! Payloads that are composed on the stack before they are recorded.
 
 use crate::MAX_PAYLOAD;
-use crate::emit::{Staged, emit_outlined};
+use crate::emit::emit_outlined;
 use crate::point::Tracepoint;
 use sordino_percpu::Words;
 use sordino_ring::position::EncodedLength;
+use sordino_ring::write::Staged;
 use std::mem::MaybeUninit;
 
 /// The largest payload, in bytes, that is staged in the hit's own stack frame.

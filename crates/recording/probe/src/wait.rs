@@ -7,9 +7,8 @@
 
 use crate::program;
 use sordino_clock::{Clock, nanoseconds};
-use sordino_ring::number::SlotIndex;
-use sordino_ring::slots::Slots;
-use sordino_ring::write::Full;
+use sordino_percpu::thread;
+use sordino_ring::write::{Full, Rings};
 
 /// Time between two tries, in nanoseconds: well below a recorder's period, and 1 % of a CPU at most.
 const NAP: u64 = 100_000;
@@ -39,13 +38,16 @@ enum Step {
 }
 
 impl Waiting {
-    /// Sleeps until the next try; returns `false` if there is none, because the time is over or the program does not
-    /// allow it.
+    /// Sleeps until the next try to write to `rings`; returns `false` if there is none, because the time is over or the
+    /// program does not allow it.
     ///
     /// One system call; a second one once a second.
     #[cold]
-    pub(crate) fn sleep(&mut self, slots: Slots, slot: SlotIndex, full: Full) -> bool {
-        if !slots.allows_blocking() {
+    pub(crate) fn sleep(&mut self, rings: Rings, full: Full) -> bool {
+        let Some(slots) = program::slots() else { return false };
+        let Some(slot) = slots.slot_of(rings.first) else { return false };
+        // The child of a vfork does not wait: its parent would wait, too.
+        if !slots.allows_blocking() || thread::borrowed() != 0 {
             return false;
         }
         let now = nanoseconds(Clock::Monotonic);

@@ -3,7 +3,7 @@
 //! A traced program makes an [`Area`](area::Area) when it starts. A collector [opens](control::Program::open) it,
 //! [attaches](control::Program::attach) to a slot with a ring for each CPU and a shared one, and enables tracepoints.
 //! The program [writes](write::write) records; the collector [reads](read::Reader) whole sub-buffers and puts them.
-//! Records that find no room are counted; a writer may also get an error, and try again later.
+//! Records that find no room are counted; a writer may also wait for room.
 //!
 //! | file | content |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | `value` | the annotations of threads |
 //! | `slots` | a program's view of its area at a hit |
 //! | `view` | one side's mapping of a ring: its header, and what the header's offsets point to |
-//! | `write` | a CPU's ring: one restartable section a record |
+//! | `write` | a record's way into a ring: a CPU's, in one restartable section; retries, the shared ring, waiting |
 //! | `commit` | the shared ring: the papers' reserve and commit |
 //! | `read` | the collector's side of both |
 //! | `area`, `control` | the program's and the collector's side of an area |

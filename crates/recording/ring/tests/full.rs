@@ -4,7 +4,8 @@ mod support;
 use sordino_ring::control::{AttachOptions, Attached, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::SlotIndex;
-use sordino_ring::write::{Full, IfFull};
+use sordino_ring::write::Full;
+use std::cell::Cell;
 use std::time::Duration;
 use support::*;
 
@@ -14,13 +15,24 @@ fn attach(harness: &Harness, options: &AttachOptions<'_>) -> Attached {
     harness.program.attach(options).unwrap()
 }
 
-/// Writes until there is no room. Returns the number of records, and the writer's error.
-fn fill(harness: &Harness, slot: SlotIndex) -> (u64, Full) {
-    let result = (0..).find_map(|number: u64| {
-        let written = harness.try_write(slot, number << 32, &number.to_ne_bytes(), IfFull::Tell);
-        written.err().map(|full| (number, full))
+/// Writes until there is no room. Returns the number of records before. The writer of the last one then calls `wait`
+/// once, and gives up if that returns false.
+fn fill(harness: &Harness, slot: SlotIndex, wait: impl Fn(Full) -> bool) -> u64 {
+    let waits = Cell::new(0);
+    let wait = |full| {
+        waits.set(waits.get() + 1);
+        assert_eq!(waits.get(), 1, "asked to wait again");
+        wait(full)
+    };
+    let full = (0..).find(|number: &u64| {
+        harness.write_waiting(slot, number << 32, &number.to_ne_bytes(), &wait);
+        waits.get() > 0
     });
-    result.unwrap()
+    full.unwrap()
+}
+
+fn lost(attached: &Attached) -> u64 {
+    attached.readers.iter().map(|ring| ring.lost().total).sum()
 }
 
 /// A request with rings for CPUs, and one with the shared ring alone.
@@ -29,22 +41,20 @@ fn both() -> [AttachOptions<'static>; 2] {
 }
 
 #[test]
-fn a_writer_is_told_and_nothing_is_lost_until_it_gives_up() {
+fn a_writer_is_asked_to_wait_and_nothing_is_lost_until_it_gives_up() {
     let harness = Harness::new();
     pin(0);
     for options in both() {
         let options = AttachOptions { block: Some(Duration::from_millis(20)), ..options };
         let mut attached = attach(&harness, &options);
         let slot = attached.slot;
-        let (written, full) = fill(&harness, slot);
-        assert_eq!(full, Full { block: 20_000 });
-        let lost =
-            |attached: &Attached| -> u64 { attached.readers.iter().map(|ring| ring.lost().total).sum() };
-        assert_eq!(lost(&attached), 0);
-        harness.try_write(slot, 0, &[0; 8], IfFull::Lose).unwrap();
+        let written = fill(&harness, slot, |full| {
+            assert_eq!((full, lost(&attached)), (Full { block: 20_000 }, 0));
+            false
+        });
         assert_eq!(lost(&attached), 1);
         let taken = drain(&mut attached);
-        harness.try_write(slot, written << 32, &written.to_ne_bytes(), IfFull::Tell).unwrap();
+        harness.write(slot, written << 32, &written.to_ne_bytes());
         let mut read = Vec::new();
         for (cpu, _, bytes) in taken.iter().chain(&finish(&mut attached)) {
             read.extend(if cpu.is_some() { records(bytes, 8) } else { shared_records(bytes) });
@@ -69,10 +79,12 @@ fn how_long_to_wait_is_what_the_session_says() {
     ];
     for (block, expected) in cases {
         let attached = attach(&harness, &AttachOptions { block: Some(block), ..options(SMALL, 3) });
-        assert_eq!(fill(&harness, attached.slot).1, Full { block: expected });
-        harness.area.slots().stop_blocking(attached.slot);
-        harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
-        assert_eq!(attached.readers[0].lost().total, 1);
+        fill(&harness, attached.slot, |full| {
+            assert_eq!(full, Full { block: expected });
+            harness.area.slots().stop_blocking(attached.slot);
+            true
+        });
+        assert_eq!(lost(&attached), 1);
         harness.program.detach(&attached).unwrap();
     }
 }
@@ -82,12 +94,12 @@ fn a_session_that_does_not_ask_has_nobody_wait() {
     let harness = Harness::new();
     pin(0);
     let overwrite = AttachOptions { block: Some(Duration::MAX), ..options(SMALL.overwriting(), 3) };
-    for (options, lost) in [(options(SMALL, 3), true), (overwrite, false)] {
+    for (options, is_lost) in [(options(SMALL, 3), true), (overwrite, false)] {
         let attached = attach(&harness, &options);
         for number in 0..10_000 {
-            harness.try_write(attached.slot, number << 32, &[0; 8], IfFull::Tell).unwrap();
+            harness.write(attached.slot, number << 32, &[0; 8]);
         }
-        assert_eq!(attached.readers[0].lost().total > 0, lost);
+        assert_eq!(attached.readers[0].lost().total > 0, is_lost);
         harness.program.detach(&attached).unwrap();
     }
 }
@@ -98,9 +110,8 @@ fn who_waits_when_the_session_ends_waits_no_longer() {
     pin(0);
     for options in both() {
         let attached = attach(&harness, &AttachOptions { block: Some(Duration::MAX), ..options });
-        fill(&harness, attached.slot);
-        harness.program.detach(&attached).unwrap();
-        harness.try_write(attached.slot, 0, &[0; 8], IfFull::Tell).unwrap();
+        fill(&harness, attached.slot, |_| harness.program.detach(&attached).is_ok());
+        harness.write(attached.slot, 0, &[0; 8]);
     }
 }
 

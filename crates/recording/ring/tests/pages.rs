@@ -3,7 +3,6 @@ mod support;
 
 use sordino_ring::control::{AttachOptions, Attached, Portion};
 use sordino_ring::layout::Geometry;
-use sordino_ring::write::IfFull;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use support::*;
@@ -49,9 +48,7 @@ impl Sparse {
 
     fn write(&mut self) {
         let number = self.written;
-        let written =
-            self.harness.try_write(self.attached.slot, number << 32, &number.to_ne_bytes(), IfFull::Lose);
-        written.unwrap();
+        self.harness.write(self.attached.slot, number << 32, &number.to_ne_bytes());
         self.written += 1;
     }
 
@@ -265,7 +262,7 @@ fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
     for _ in 0..5 * SMALL.count {
         let lost = attached.readers[0].lost().total;
         while attached.readers[0].lost().total == lost {
-            harness.try_write(attached.slot, 1 << 32, &written.to_ne_bytes(), IfFull::Lose).unwrap();
+            harness.write(attached.slot, 1 << 32, &written.to_ne_bytes());
             written += 1;
         }
         written -= 1;

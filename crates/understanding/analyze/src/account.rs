@@ -4,6 +4,7 @@ use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
 use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
+use crate::entry_cost::{Entered, TypicalCost};
 use crate::files::Awaited;
 use crate::findings::{
     Behind, Explanation, Inside, Inversion, Inverted, Link, LossSum, Migration, Part, ReadFile, Sender, Woken,
@@ -115,7 +116,7 @@ impl Account {
         let (from, time) = (from.max(begin), to.min(end) - from.max(begin));
         let is_new = self.part(&activity.cause).add(from, time, activity);
         if is_new
-            && activity.cause.is_entered()
+            && Entered::of(&activity.cause).is_some()
             && let Some(own) = self.latest.as_ref().filter(|latest| latest.is_its_own())
         {
             *self.interrupted.entry((own.clone(), activity.cause.clone())).or_default() += 1;
@@ -185,12 +186,12 @@ impl Account {
     /// Returns the explanation of the interval, given its thread and the meaning of the thread's own time. Usual times
     /// are not known yet.
     ///
-    /// `entry` is the cost of an interrupt beyond its events, where it was measured.
+    /// `entry` is the cost of interrupts beyond their events, where it was measured.
     pub(crate) fn close(
         mut self,
         thread: Thread,
         own: OwnTime,
-        entry: Option<Nanos>,
+        entry: Option<TypicalCost>,
         lost: Vec<LossSum>,
     ) -> Explanation {
         self.end_sleep();
@@ -231,12 +232,12 @@ impl Account {
     }
 
     /// Moves the cost of each interrupt from the time of the interrupted activity to that of the interrupt.
-    fn charge(&mut self, entry: Nanos) {
+    fn charge(&mut self, entry: TypicalCost) {
         let mut most: BTreeMap<Cause, Nanos> = BTreeMap::new();
         for ((own, interrupt), count) in std::mem::take(&mut self.interrupted) {
             let Ok(count) = i64::try_from(count) else { continue };
             let Some(interrupted) = self.parts.get_mut(&own) else { continue };
-            let each = entry.min(Nanos(interrupted.time.0 / count));
+            let each = entry.of(&interrupt).min(Nanos(interrupted.time.0 / count));
             let all = Nanos(each.0 * count);
             interrupted.time -= all;
             interrupted.longest = interrupted.longest.min(interrupted.time);

@@ -391,11 +391,6 @@ impl Cause {
         }
     }
 
-    /// Returns true for an interrupt that the CPU enters and leaves by itself.
-    pub(crate) const fn is_entered(&self) -> bool {
-        matches!(self, Self::Irq { .. } | Self::Vector { .. })
-    }
-
     /// Returns true for a page fault during which the thread has its CPU.
     pub(crate) const fn is_page_fault(&self) -> bool {
         matches!(self, Self::PageFault { .. })

@@ -1,6 +1,7 @@
 //! The state of one CPU by the trace: its running thread, and the interrupts of that.
 
 use crate::cause::{Cause, Thread, Waker};
+use crate::entry_cost::Entered;
 use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, softirq_name};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -39,9 +40,9 @@ pub(crate) struct Processor {
     /// The softirqs that were raised and have not begun, each with the thread that raised it in a system call, unless
     /// another thread or an interrupt did so, too.
     raised: HashMap<i64, Option<Tid>>,
-    /// The latest interrupts that were not nested in another one: the times of entry and exit, and true if the hardware
-    /// entered it.
-    handled: VecDeque<(Time, Time, bool)>,
+    /// The latest interrupts that were not nested in another one: the times of entry and exit, and how the CPU entered
+    /// it, if it did.
+    handled: VecDeque<(Time, Time, Option<Entered>)>,
     /// The explained threads that run here, wait for this CPU, or slept on it last.
     pub(crate) explained: Vec<usize>,
 }
@@ -159,29 +160,27 @@ impl Processor {
             if self.handled.len() == HANDLED {
                 self.handled.pop_front();
             }
-            self.handled.push_back((left.since, now, left.cause.is_entered()));
+            self.handled.push_back((left.since, now, Entered::of(&left.cause)));
         }
         self.interrupts.truncate(depth);
     }
 
     /// Returns the time that the CPU took to enter and leave the only interrupt in a stretch of its time in which one
-    /// thread ran; `None` if there was not exactly one, or anything else.
-    pub(crate) fn entry_cost(&self, from: Time, to: Time) -> Option<Nanos> {
+    /// thread ran, and its kind; `None` if there was not exactly one, or anything else.
+    pub(crate) fn entry_cost(&self, from: Time, to: Time) -> Option<(Entered, Nanos)> {
         let run = self.certainly_running().filter(|run| run.since <= from)?;
         let is_whole =
             self.handled.len() < HANDLED || self.handled.front().is_some_and(|(enter, ..)| *enter < from);
         let inside = self.handled.iter().filter(|(enter, exit, _)| from <= *enter && *exit <= to);
-        let (mut entered, mut cost) = (0, to - from);
-        for (enter, exit, is_entered) in inside {
-            entered += u32::from(*is_entered);
+        let mut entered = Vec::new();
+        let mut cost = to - from;
+        for (enter, exit, how) in inside {
+            entered.extend(*how);
             cost -= *exit - *enter;
         }
-        (is_whole
-            && entered == 1
-            && cost > Nanos::ZERO
-            && run.thread.tid != Tid(0)
-            && self.interrupts.is_empty())
-        .then_some(cost)
+        let [entered] = entered[..] else { return None };
+        let is_alone = is_whole && run.thread.tid != Tid(0) && self.interrupts.is_empty();
+        (is_alone && cost > Nanos::ZERO).then_some((entered, cost))
     }
 
     /// Sets the timer's function that begins, with the times at which it was due if they are known, or that none runs

@@ -56,33 +56,92 @@ impl<Role> EntryCosts<Role> {
     }
 }
 
+/// The kind of an interrupt that a CPU enters and leaves by itself, as far as its cost differs: a hypervisor does more
+/// for a timer than for a message from another CPU or a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    Timer,
+    Message,
+}
+
+impl Entered {
+    /// Returns the kind of an interrupt; `None` for other causes.
+    pub(crate) fn of(cause: &Cause) -> Option<Self> {
+        match cause {
+            Cause::Vector { name } if &**name == "local_timer" => Some(Self::Timer),
+            Cause::Irq { .. } | Cause::Vector { .. } => Some(Self::Message),
+            _ => None,
+        }
+    }
+}
+
 /// Measured costs of interrupts, each from one gap in the recorder's own loop.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// The costs in ascending order.
-    costs: Vec<Nanos>,
+    timers: Ascending,
+    messages: Ascending,
 }
-
-/// The maximum number of measurements that are kept.
-const MEASURED_MAX: usize = 1000;
 
 impl Measured {
     /// Adds the result of a measurement, if it has one.
-    pub(crate) fn measured(&mut self, cost: Option<Nanos>) {
-        let Some(cost) = cost.filter(|_| self.costs.len() < MEASURED_MAX) else { return };
-        self.costs.insert(self.costs.partition_point(|less| *less < cost), cost);
+    pub(crate) fn measured(&mut self, cost: Option<(Entered, Nanos)>) {
+        match cost {
+            Some((Entered::Timer, cost)) => self.timers.add(cost),
+            Some((Entered::Message, cost)) => self.messages.add(cost),
+            None => {}
+        }
+    }
+
+    /// Returns the typical cost of each kind; that of timers stands for messages that were not measured.
+    pub(crate) fn typical(&self) -> Option<TypicalCost> {
+        let timer = self.timers.first_quartile();
+        let message = self.messages.first_quartile().or(timer)?;
+        Some(TypicalCost { timer: timer.unwrap_or(message), message })
+    }
+}
+
+/// The typical cost of an interrupt beyond its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypicalCost {
+    pub(crate) timer: Nanos,
+    pub(crate) message: Nanos,
+}
+
+impl TypicalCost {
+    /// Returns the cost of an interrupt; zero for what the CPU does not enter by itself.
+    pub(crate) fn of(self, interrupt: &Cause) -> Nanos {
+        match Entered::of(interrupt) {
+            Some(Entered::Timer) => self.timer,
+            Some(Entered::Message) => self.message,
+            None => Nanos::ZERO,
+        }
+    }
+}
+
+/// The maximum number of measurements of a kind that are kept.
+const MEASURED_MAX: usize = 1000;
+
+/// Measured costs in ascending order.
+#[derive(Debug, Default)]
+struct Ascending(Vec<Nanos>);
+
+impl Ascending {
+    fn add(&mut self, cost: Nanos) {
+        if self.0.len() < MEASURED_MAX {
+            self.0.insert(self.0.partition_point(|less| *less < cost), cost);
+        }
     }
 
     /// Returns the first quartile, if there are enough measurements. A busy hypervisor makes single ones longer, and a
     /// charge that is too high would be missing in the interrupted activity.
-    pub(crate) fn typical(&self) -> Option<Nanos> {
-        (self.costs.len() >= FEW).then(|| self.costs[self.costs.len() / 4])
+    fn first_quartile(&self) -> Option<Nanos> {
+        (self.0.len() >= FEW).then(|| self.0[self.0.len() / 4])
     }
 }
 
 /// Returns true for interrupts that the hardware enters and leaves.
 fn is_entered(part: &Part) -> bool {
-    part.cause.is_entered() || matches!(part.cause, Cause::Nmi { .. })
+    Entered::of(&part.cause).is_some() || matches!(part.cause, Cause::Nmi { .. })
 }
 
 fn entries(parts: &[Part]) -> u64 {

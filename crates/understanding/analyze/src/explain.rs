@@ -16,7 +16,7 @@ use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::UsualSample;
 use crate::{Interval, IntervalRule, Quotas, Survey};
-use sordino_event::{Cpu, Loss, Nanos, Time};
+use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Arch, Contradiction, Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -56,8 +56,8 @@ pub struct Explainer {
     stories: Vec<Story>,
     /// The number of stories of threads.
     threads: usize,
-    /// The indexes of stories whose thread has no name yet.
-    nameless: Vec<usize>,
+    /// The stories whose thread has no name yet.
+    nameless: HashMap<Tid, usize>,
     losses: Losses,
     stolen: Vec<Stolen>,
     /// The meaning of time in which a thread has the CPU and no event gives a reason.
@@ -110,7 +110,7 @@ impl Explainer {
         Self {
             limit,
             tracker: Tracker::new(&tids, recorded, options.arch),
-            nameless: (0..tids.len()).collect(),
+            nameless: tids.iter().copied().zip(0..).collect(),
             threads: tids.len(),
             fibers: Followed::new(fibers),
             stories: by_subject.into_iter().map(Story::new).collect(),
@@ -212,14 +212,15 @@ impl Explainer {
 
     /// Sets the name of an event's thread, if no other event about the thread has.
     fn name(&mut self, moment: &Moment<'_>) {
-        let stories = &mut self.stories;
-        self.nameless.retain(|&index| {
-            let thread = &mut stories[index].thread;
-            if moment.tid == Some(thread.tid) && thread.comm.is_none() {
-                *thread = Thread::of(moment.system, thread.tid);
-            }
-            thread.comm.is_none()
-        });
+        let Some(tid) = moment.tid else { return };
+        let Some(&index) = self.nameless.get(&tid) else { return };
+        let thread = &mut self.stories[index].thread;
+        if thread.comm.is_none() {
+            *thread = Thread::of(moment.system, tid);
+        }
+        if thread.comm.is_some() {
+            self.nameless.remove(&tid);
+        }
     }
 
     /// Keeps a record of the time that the hypervisor took.

@@ -32,6 +32,8 @@ pub(crate) struct Explained {
     /// The file of which it has requested a page since then.
     pub(crate) asked: Option<File>,
     pub(crate) activity: Activity,
+    /// True while `activity` stays the same whatever its CPU does.
+    pub(crate) is_settled: bool,
     /// The time at which `activity` began.
     pub(crate) since: Time,
 }
@@ -131,6 +133,7 @@ impl Explained {
             file: None,
             asked: None,
             activity: Activity::of(Cause::Unknown, Serial::default()),
+            is_settled: false,
             since: Time::MIN,
         }
     }
@@ -185,10 +188,23 @@ impl Explained {
         }
     }
 
+    /// Returns true if the thread's activity changes with what its CPU does.
+    pub(crate) fn depends_on_cpu(&self) -> bool {
+        match self.schedule {
+            Schedule::Unknown => false,
+            Schedule::Blocked(_) => !self.is_sleep_expected(),
+            Schedule::Running | Schedule::Waiting(_) | Schedule::Throttled(_) => true,
+        }
+    }
+
+    /// Returns true if the thread sleeps outside of a call, or in one that is made to wait.
+    fn is_sleep_expected(&self) -> bool {
+        self.syscall.as_ref().is_none_or(|call| is_made_to_wait(&call.name))
+    }
+
     fn blocked(&self, state: TaskState, processor: Option<&Processor>, own: &Thread) -> Activity {
         let call = self.call();
-        let expected = call.as_deref().is_none_or(is_made_to_wait);
-        let run = processor.filter(|_| !expected).and_then(Processor::certainly_running);
+        let run = processor.filter(|_| !self.is_sleep_expected()).and_then(Processor::certainly_running);
         let in_page_fault = call.is_none() && self.fault.is_some() && is_sleep(state);
         Activity {
             inverted: run.map(|run| run.thread.clone()).filter(|other| own.outranks(other)),

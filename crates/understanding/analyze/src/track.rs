@@ -269,6 +269,10 @@ impl Tracker {
                 // The thread may have slept in a system call after the fault.
                 thread.fault = None;
             }
+            if state == TaskState::Dead {
+                self.refresh(index, system);
+                self.leave(index);
+            }
         }
         if let Some(&index) = self.by_tid.get(&next) {
             self.place(index, cpu);
@@ -370,6 +374,7 @@ impl Tracker {
     fn set(&mut self, index: usize, schedule: Schedule) {
         let thread = &mut self.threads[index];
         (thread.schedule, thread.changed) = (schedule, (self.now, self.serial));
+        thread.is_settled = false;
     }
 
     /// Notes that the thread belongs to `cpu` from now on.
@@ -385,11 +390,19 @@ impl Tracker {
         }
     }
 
+    /// Takes a thread that has exited from its CPU: the machine may start any number of others.
+    fn leave(&mut self, index: usize) {
+        let processor = self.threads[index].cpu.take().and_then(|cpu| self.cpus.get_mut(&cpu));
+        processor.into_iter().for_each(|processor| processor.explained.retain(|other| *other != index));
+    }
+
     fn refresh_cpu(&mut self, cpu: Cpu, system: &System) {
         let count = self.cpus.get(&cpu).map_or(0, |processor| processor.explained.len());
         for place in 0..count {
             let index = self.cpus[&cpu].explained[place];
-            self.refresh(index, system);
+            if !self.threads[index].is_settled {
+                self.refresh(index, system);
+            }
         }
     }
 
@@ -398,7 +411,9 @@ impl Tracker {
         let thread = &self.threads[index];
         let processor = thread.cpu.and_then(|cpu| self.cpus.get(&cpu));
         let activity = thread.activity(processor, &Thread::of(system, thread.tid));
-        if activity != thread.activity {
+        let is_other = activity != thread.activity;
+        self.threads[index].is_settled = !self.threads[index].depends_on_cpu();
+        if is_other {
             self.replace(index, activity);
         }
     }

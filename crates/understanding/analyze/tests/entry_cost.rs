@@ -112,6 +112,31 @@ fn what_the_recorder_measured_is_charged_to_own_code() {
     assert_eq!(longest(&script, "a:b"), [("own", 515, 0, 515), ("irq", 75, 45, 25)]);
 }
 
+/// A message costs 5 and a timer 15 ns.
+#[test]
+fn timers_and_messages_are_charged_with_their_own_costs() {
+    let mut script = recorder();
+    let mut now = measured(&mut script, 9, |_, _| {});
+    for _ in 0..9 {
+        script.at(now + 30).vector("call_function").at(now + 40).vector_exit("call_function");
+        script
+            .at(now + 43)
+            .no_cpu()
+            .kernel("sordino_statedump_interrupted", &[("cpu", V::U(1)), ("time_ns", V::U(15))]);
+        script.cpu(1);
+        now += 100;
+    }
+    let charged = |name: &str| {
+        let mut script = script.clone();
+        script.at(now).user("a:b", NPT, &[]);
+        script.at(now + 50).vector(name).at(now + 60).vector_exit(name).at(now + 100).user("a:b", NPT, &[]);
+        longest(&script, "a:b").iter().find(|part| part.0 == "vector").copied()
+    };
+    assert_eq!(charged("local_timer"), Some(("vector", 25, 15, 25)));
+    assert_eq!(charged("call_function"), Some(("vector", 15, 5, 15)));
+    assert_eq!(charged("reschedule"), Some(("vector", 15, 5, 15)));
+}
+
 #[test]
 fn a_measurement_of_more_than_one_interrupt_or_of_another_thread_counts_for_nothing() {
     let charged = |inside: fn(&mut Script, i64)| {

@@ -1,5 +1,8 @@
 //! Axes: values to coordinates, and round marks.
 
+/// Number of marks below which a logarithmic axis gets more than powers of ten.
+const FEWEST: usize = 3;
+
 /// An axis from a value to another, at these coordinates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
@@ -19,12 +22,24 @@ impl Axis {
         self.begin + part.clamp(0.0, 1.0) * (self.end - self.begin)
     }
 
-    /// Returns the marks of the axis: powers of ten, or four to ten round values.
+    /// Returns the marks of the axis: four to ten round values; on a long logarithmic axis the powers of ten.
     pub(crate) fn marks(&self) -> Vec<f64> {
-        if self.is_logarithmic {
-            let (first, last) = (self.low.max(f64::MIN_POSITIVE).log10().ceil(), self.high.log10().floor());
-            return (first as i32..=last as i32).map(|power| 10f64.powi(power)).collect();
-        }
+        const DIGITS: [&[f64]; 2] = [&[1.0], &[1.0, 2.0, 5.0]];
+        let logarithmic =
+            DIGITS.map(|digits| if self.is_logarithmic { self.powers(digits) } else { Vec::new() });
+        let enough = logarithmic.into_iter().find(|marks| marks.len() >= FEWEST);
+        enough.unwrap_or_else(|| self.steps())
+    }
+
+    /// Returns these multiples of the powers of ten.
+    fn powers(&self, digits: &[f64]) -> Vec<f64> {
+        let (first, last) = (self.low.max(f64::MIN_POSITIVE).log10().floor(), self.high.log10().floor());
+        let all = (first as i32..=last as i32)
+            .flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
+        all.filter(|mark| (self.low..=self.high).contains(mark)).collect()
+    }
+
+    fn steps(&self) -> Vec<f64> {
         let rough = (self.high - self.low) / 5.0;
         if rough <= 0.0 || !rough.is_finite() {
             return Vec::new();
@@ -69,5 +84,7 @@ mod tests {
         assert!(axis.marks().is_empty() && axis.at(5.0) == 0.0);
         let axis = Axis { low: 3.0, high: 2000.0, is_logarithmic: true, begin: 0.0, end: 1.0 };
         assert_eq!(axis.marks(), [10.0, 100.0, 1000.0]);
+        assert_eq!(Axis { low: 300.0, ..axis }.marks(), [500.0, 1000.0, 2000.0]);
+        assert_eq!(Axis { low: 980.0, high: 1020.0, ..axis }.marks(), [980.0, 990.0, 1000.0, 1010.0, 1020.0]);
     }
 }

@@ -1,8 +1,12 @@
 //! Pictures: lanes and distributions as SVG, and a page with findings.
 //!
 //! [`timeline()`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
-//! intervals, [`latency()`] those of measurements. [`page()`] writes a self-contained HTML page of all of it. Nothing is loaded from elsewhere, and no text of
-//! a trace becomes markup.
+//! intervals, [`latency()`] those of measurements, [`distributions()`] those of the rows of a table, [`figures()`] a few
+//! figures of several measurements. [`page()`] writes a self-contained HTML page of the findings. Nothing is loaded from
+//! elsewhere, and no text of a trace becomes markup.
+//!
+//! A picture is an SVG element; [`standalone`] makes it a file, [`flat`] one for a renderer that knows neither variables
+//! nor dark pages.
 //!
 //! ```
 //! use sordino_draw::{Frame, timeline};
@@ -28,17 +32,23 @@
 #![forbid(unsafe_code)]
 
 mod axis;
+mod distributions;
+mod figures;
 mod lane;
 mod latency;
 mod markup;
 mod page;
 mod plot;
 mod style;
+mod tables;
 mod thin;
 mod timeline;
 
+pub use distributions::{DistributionChart, DistributionStrip, LengthSample, distributions};
+pub use figures::{FigureLine, figures};
 pub use latency::{COLORS, LatencyLine, latency};
 pub use page::{Peak, ReportPage, page};
 pub use plot::{course, histogram};
-pub use style::{PICTURES, standalone};
+pub use style::{PICTURES, flat, standalone};
+pub use tables::{comparison_chart, statistics_chart};
 pub use timeline::{Frame, timeline};

@@ -9,3 +9,11 @@ use sordino_report::{TIE, span};
 pub(crate) fn time(time: Nanos) -> String {
     span(time).replace(TIE, " ")
 }
+
+/// Returns the text, cut to a number of letters.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}

@@ -33,8 +33,10 @@ pub struct ReportPage<'a> {
     pub begin: Time,
     /// Tables of the whole recording as text, by title.
     pub tables: &'a [(&'a str, String)],
-    /// Facts about the recording and its machine, by name.
+    /// Facts about the recording, by name.
     pub facts: &'a [(String, String)],
+    /// Settings of its machine by name; `None` if the recording does not have one.
+    pub settings: &'a [(&'a str, Option<&'a str>)],
 }
 
 /// One of the longest intervals: its explanation and its picture.
@@ -179,7 +181,15 @@ fn section(title: &str, text: &str, html: &mut String) {
 fn facts(page: &ReportPage<'_>, html: &mut String) {
     html.push_str("<h2>The recording</h2>\n<table>\n");
     for (name, value) in page.facts {
-        let _ = writeln!(html, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+        row(name, value, html);
+    }
+    html.push_str("</table>\n<h2>How the machine was set</h2>\n<table>\n");
+    for (name, value) in page.settings {
+        row(name, value.unwrap_or("not recorded"), html);
     }
     html.push_str("</table>\n");
+}
+
+fn row(name: &str, value: &str, html: &mut String) {
+    let _ = writeln!(html, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
 }

@@ -16,7 +16,7 @@ pub(crate) struct Stretch {
 }
 
 /// The class of stretches that are drawn as one.
-const SEVERAL: &str = "several";
+pub(crate) const SEVERAL: &str = "several";
 
 /// Joins neighbours that are shorter than `resolution` and touch each other, until they reach it. The joined stretch
 /// says how many they are, and names the longest of them.

@@ -2,9 +2,9 @@
 
 use crate::axis::Axis;
 use crate::lane::{Colours, described, interrupts, name, runs, since, states};
-use crate::markup::{escape, time};
+use crate::markup::{escape, shortened, time};
 use crate::style::hatching;
-use crate::thin::{Stretch, thin};
+use crate::thin::{SEVERAL, Stretch, thin};
 
 use sordino_event::text::count;
 use sordino_event::{Nanos, Tid, Time};
@@ -230,7 +230,7 @@ impl Picture<'_> {
             let dark = if stretch.class == "runnable" { " dark" } else { "" };
             let _ = write!(
                 svg,
-                "<text class=\"in{dark}\" data-f=\"{f}\" data-t=\"{t}\" x=\"{:.2}\" y=\"{:.1}\"{hidden}>{}</text>",
+                "<text class=\"in{dark}\" font-size=\"11\" data-f=\"{f}\" data-t=\"{t}\" x=\"{:.2}\" y=\"{:.1}\"{hidden}>{}</text>",
                 from + 4.0,
                 bar.y + 12.5,
                 escape(&stretch.label)
@@ -330,6 +330,10 @@ impl Picture<'_> {
         if left_out > 0 {
             notes.push(format!("{left_out} more stretches, arrows and marks left out"));
         }
+        let mut stretches = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| &bar.stretches);
+        if stretches.any(|stretch| stretch.class == SEVERAL) {
+            notes.push("grey: several short stretches, joined".to_owned());
+        }
         let mut states = lanes.threads.iter().flat_map(|lane| &lane.states);
         if states.any(|span| span.activity == LaneState::Unknown) {
             notes.push("hatched: not recorded".to_owned());
@@ -341,12 +345,4 @@ impl Picture<'_> {
             escape(&notes.join("; "))
         );
     }
-}
-
-/// Returns the text, cut to a number of letters.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }

@@ -94,5 +94,8 @@ proptest! {
     ) {
         let text = drawn(&lanes("motor", &lengths), "x");
         prop_assert!(text.len() < 300_000, "{}", text.len());
+        // Each run has a state and an interrupt.
+        let is_thinned = 3 * lengths.len() > 1000;
+        prop_assert_eq!(text.contains("grey: several short stretches, joined"), is_thinned);
     }
 }

@@ -63,6 +63,9 @@ pub struct ComparedRow {
     pub test: Option<RankTest>,
     /// The judgement on the difference.
     pub difference: Difference,
+    /// The lengths of the spans in the first recording and in the second, as far as they have the row.
+    #[serde(skip)]
+    pub distributions: [Option<Durations>; 2],
 }
 
 /// A judgement on a difference.
@@ -133,8 +136,9 @@ fn compared(
         (.., Some(test)) if test.p < level && test.longer < 0.5 - EFFECT => Difference::Shorter,
         _ => Difference::Noise,
     };
-    let statistics = |row: Option<StatisticsRow>| row.map(|row| row.summary);
-    ComparedRow { labels, before: statistics(before), after: statistics(after), test, difference }
+    let parts = |row: Option<StatisticsRow>| row.map(|row| (row.summary, row.distribution)).unzip();
+    let ((before, first), (after, second)) = (parts(before), parts(after));
+    ComparedRow { labels, before, after, test, difference, distributions: [first, second] }
 }
 
 #[cfg(test)]

@@ -180,7 +180,13 @@ impl Durations {
         })
     }
 
-    fn values(&self) -> Vec<(u64, u64)> {
+    /// Returns true if the distinct [`values`](Self::values) are exact, and not to 1 %.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.values, Values::Exact(_))
+    }
+
+    /// Returns the distinct values in nanoseconds, each with its number, in ascending order.
+    pub fn values(&self) -> Vec<(u64, u64)> {
         match &self.values {
             Values::Exact(values) => {
                 let mut values = values.clone();

@@ -21,8 +21,8 @@ pub(crate) trait Follows: Debug {
     /// Processes a loss, and adds the spans that it breaks.
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>);
 
-    /// Returns the number of spans that the end of the trace cuts.
-    fn cut(&self) -> u64;
+    /// Ends the trace, and returns the number of spans that its end cuts.
+    fn cut(&mut self, end: Time) -> u64;
 }
 
 /// A finder, and the threads that have the CPUs by all evidence.
@@ -61,7 +61,7 @@ impl<F: Follows> SpanFinder for Followed<F> {
         self.finder.lose(loss, found);
     }
 
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
-        self.finder.cut()
+    fn finish(&mut self, end: Time, _found: &mut Vec<Found>) -> u64 {
+        self.finder.cut(end)
     }
 }

@@ -1,19 +1,36 @@
-//! Jobs of threads, and waits of fibers for a thread.
+//! Jobs of threads: from their begin to the next sleep.
 
-use crate::finder::SpanFinder;
 use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
-use sordino_event::{ClassId, Classes, Loss, Pid, Tid, Time};
-use sordino_timeline::{FiberEvent, FiberId, FiberState, Kernel, Moment, TaskState};
+use sordino_event::{ClassId, Classes, Loss, Tid, Time};
+use sordino_timeline::{Kernel, Moment, TaskState};
 use std::collections::{HashMap, HashSet};
 
-/// The jobs that have begun: from an event in a thread, or its wake-up, until the thread sleeps.
+/// The jobs of threads: from an event in a thread, or its wake-up, until the thread sleeps.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     begins: HashSet<ClassId>,
-    open: HashMap<Tid, Time>,
+    /// The threads whose last sleep or whose job is known.
+    threads: HashMap<Tid, Progress>,
     gap: Gap,
+}
+
+/// The progress of a thread between two sleeps.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// It slept, or was created, and its next begin is that of a job.
+    Rested(Time),
+    /// Its job began then.
+    Works(Time),
+    /// Its job may have begun earlier than the first begin that is recorded.
+    MayHaveWorked,
+}
+
+impl Progress {
+    fn has_begun(self) -> bool {
+        !matches!(self, Self::Rested(_))
+    }
 }
 
 impl Jobs {
@@ -21,7 +38,29 @@ impl Jobs {
     pub(crate) fn new(event: &str, classes: &Classes) -> Option<Self> {
         let begins = classes.iter().filter(|(_, class)| class.name == event).map(|(id, _)| id);
         let begins: HashSet<ClassId> = begins.collect();
-        (!begins.is_empty()).then(|| Self { begins, open: HashMap::new(), gap: Gap::default() })
+        (!begins.is_empty()).then(|| Self { begins, threads: HashMap::new(), gap: Gap::default() })
+    }
+
+    /// Processes a begin. A second one without sleep belongs to the same job.
+    fn begin(&mut self, tid: Tid, now: Time) {
+        let progress = match self.threads.get(&tid) {
+            Some(Progress::Rested(at)) if !self.gap.touches(*at) => Progress::Works(now),
+            Some(progress) if progress.has_begun() => return,
+            _ => Progress::MayHaveWorked,
+        };
+        self.threads.insert(tid, progress);
+    }
+
+    /// Ends the job of a thread that leaves its CPU to sleep.
+    fn end(&mut self, tid: Tid, now: Time, moment: &Moment<'_>) -> Option<Found> {
+        match self.threads.insert(tid, Progress::Rested(now))? {
+            Progress::Rested(_) => None,
+            Progress::MayHaveWorked => Some(Found::Broken),
+            Progress::Works(from) => {
+                let (tid, cpu) = (Some(tid), moment.cpu);
+                Some(Found::Whole(Span { tid, cpu, ..Span::between(from, now) }))
+            }
+        }
     }
 }
 
@@ -35,30 +74,24 @@ impl Follows for Jobs {
                 Some(Kernel::Switch { next, .. }) => Some(next.tid),
                 _ => moment.tid,
             };
-            // A second begin without sleep belongs to the same job.
-            tid.filter(|tid| *tid != Tid(0))
-                .into_iter()
-                .for_each(|tid| _ = self.open.entry(tid).or_insert(now));
+            tid.filter(|tid| *tid != Tid(0)).into_iter().for_each(|tid| self.begin(tid, now));
         }
         match moment.kernel {
             Some(Kernel::Switch { prev, state, .. }) if state != TaskState::Runnable => {
-                found.extend(self.open.remove(&prev.tid).map(|from| match self.gap.touches(from) {
-                    true => Found::Broken,
-                    false => Found::Whole(Span {
-                        tid: Some(prev.tid),
-                        cpu: moment.cpu,
-                        ..Span::between(from, now)
-                    }),
-                }));
+                found.extend(self.end(prev.tid, now, moment));
             }
-            Some(Kernel::Gone { tid }) => _ = self.open.remove(&tid),
+            Some(Kernel::Thread(born)) if !born.dumped => {
+                self.threads.insert(born.tid, Progress::Rested(now));
+            }
+            Some(Kernel::Gone { tid }) => _ = self.threads.remove(&tid),
             _ => {}
         }
     }
 
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         self.gap.add(loss);
-        found.extend(self.open.drain().map(|_| Found::Broken));
+        let jobs = self.threads.drain().filter(|(_, progress)| progress.has_begun());
+        found.extend(jobs.map(|_| Found::Broken));
     }
 
     /// A thread that starts continues its job.
@@ -66,60 +99,11 @@ impl Follows for Jobs {
 
     /// It may have slept: its job may be several.
     fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
-        found.extend(self.open.remove(&tid).map(|_| Found::Broken));
+        let job = self.threads.remove(&tid).filter(|progress| progress.has_begun());
+        found.extend(job.map(|_| Found::Broken));
     }
 
-    fn cut(&self) -> u64 {
-        self.open.len() as u64
-    }
-}
-
-/// The fibers that can continue and have no thread.
-#[derive(Debug, Default)]
-pub(crate) struct FiberWaits {
-    open: HashMap<FiberId, Time>,
-    gaps: HashMap<Pid, Gap>,
-}
-
-impl SpanFinder for FiberWaits {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let (Some(about), Some(pid)) = (moment.about_fibers(), moment.pid()) else { return };
-        let now = moment.event.time;
-        let id = |number| FiberId { pid, number };
-        // Whoever can continue has no thread; a wake-up of one that runs, or has ended, changes nothing.
-        let is_ready = |number| matches!(moment.system.fibers().state(id(number)), FiberState::Ready { .. });
-        match about {
-            FiberEvent::New { fiber, .. } => _ = self.open.insert(id(fiber), now),
-            FiberEvent::Wake { fiber, .. } | FiberEvent::Switch { from: Some(fiber), .. }
-                if is_ready(fiber) =>
-            {
-                self.open.entry(id(fiber)).or_insert(now);
-            }
-            _ => {}
-        }
-        match about {
-            FiberEvent::Switch { to: Some(fiber), .. } => {
-                let gap = self.gaps.get(&pid).copied().unwrap_or_default();
-                found.extend(self.open.remove(&id(fiber)).map(|from| {
-                    if gap.touches(from) {
-                        return Found::Broken;
-                    }
-                    let (tid, cpu, fiber) = (moment.tid, moment.cpu, Some(id(fiber)));
-                    Found::Whole(Span { tid, cpu, fiber, ..Span::between(from, now) })
-                }));
-            }
-            FiberEvent::End { fiber } => _ = self.open.remove(&id(fiber)),
-            _ => {}
-        }
-    }
-
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
-        loss.pid.into_iter().for_each(|pid| self.gaps.entry(pid).or_default().add(loss));
-        let its = self.open.extract_if(|fiber, _| loss.pid == Some(fiber.pid));
-        found.extend(its.map(|_| Found::Broken));
-    }
-
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
-        self.open.len() as u64
+    fn cut(&mut self, _: Time) -> u64 {
+        self.threads.values().filter(|progress| progress.has_begun()).count() as u64
     }
 }

@@ -102,6 +102,8 @@ pub(crate) enum Value {
     Thread(Tid),
     Process(Pid),
     Fiber(FiberId),
+    /// An address of a process, if it is known.
+    Address(Option<Pid>, u64),
     Number(i64),
     Text(Arc<str>),
     Class(ClassId),
@@ -156,7 +158,9 @@ impl Key {
             }
             .map(Value::Fiber),
             Per::Holder => span.other.map(Value::Thread),
-            Per::Address => span.address.map(|address| Value::Number(address.cast_signed())),
+            Per::Address => {
+                span.address.map(|address| Value::Address(span.tid.and_then(|tid| system.pid(tid)), address))
+            }
             Per::Irq | Per::Softirq | Per::Syscall | Per::Link => span.name.clone().map(Value::Text),
             Per::Field(_) => {
                 let field = (*self.fields.get(moment.event.class.index())?)?;
@@ -195,9 +199,9 @@ impl Key {
                 name.map_or_else(|| format!("fiber {fiber}"), |name| format!("{name}/{fiber}")).into()
             }
             Value::Process(pid) => named(moment.system.program(*pid).cloned(), pid.0),
+            Value::Address(_, address) => format!("{address:#x}").into(),
             Value::Number(number) => match self.per {
                 Per::Cpu => format!("cpu{number}").into(),
-                Per::Address => format!("{number:#x}").into(),
                 Per::Priority => {
                     sordino_timeline::Priority(i32::try_from(*number).unwrap_or_default()).to_string().into()
                 }

@@ -144,7 +144,7 @@ impl Follows for Locks {
         found.extend(self.waits.remove(&tid).map(|_| Found::Broken));
     }
 
-    fn cut(&self) -> u64 {
+    fn cut(&mut self, _: Time) -> u64 {
         self.waits.values().filter(|wait| wait.slept).count() as u64
     }
 }

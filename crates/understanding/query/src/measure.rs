@@ -39,8 +39,19 @@ pub enum Measure {
     Locks,
     /// The reactions to interrupts, until the first event of the thread that handles each.
     Reactivity,
-    /// The links of the critical paths of threads.
-    Path,
+    /// The links of critical paths.
+    Path(PathOf),
+}
+
+/// The stretches of time whose critical paths are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathOf {
+    /// The whole time of each thread.
+    Threads,
+    /// The whole time of each fiber.
+    Fibers,
+    /// The intervals of a rule: the links of each add up to its length.
+    Intervals(IntervalRule),
 }
 
 /// The kernel's events that a measure needs and a recording lacks.
@@ -72,7 +83,8 @@ impl Measure {
             Self::FiberWaits => "fiber-waits",
             Self::Locks => "locks",
             Self::Reactivity => "reactivity",
-            Self::Path => "path",
+            Self::Path(PathOf::Fibers) => "fiber-path",
+            Self::Path(_) => "path",
         }
     }
 
@@ -92,7 +104,7 @@ impl Measure {
             Self::Jobs(_) => "job",
             Self::FiberWaits | Self::Locks => "wait",
             Self::Reactivity => "reaction",
-            Self::Path => "link",
+            Self::Path(_) => "link",
         }
     }
 
@@ -101,7 +113,8 @@ impl Measure {
         let one = match self {
             Self::Locks => return vec![Per::Thread, Per::Holder, Per::Address],
             Self::Reactivity => return vec![Per::Irq, Per::Thread],
-            Self::Path => return vec![Per::Thread, Per::Link],
+            Self::Path(PathOf::Fibers) => return vec![Per::Fiber, Per::Link],
+            Self::Path(_) => return vec![Per::Thread, Per::Link],
             Self::FiberWaits => Per::Fiber,
             Self::Jitter(..) | Self::Jobs(_) => Per::Thread,
             Self::Count => Per::Event,
@@ -132,7 +145,7 @@ impl Measure {
         match per {
             Per::Irq => matches!(self, Self::Irqs | Self::Reactivity),
             Per::Holder | Per::Address => *self == Self::Locks,
-            Per::Link => *self == Self::Path,
+            Per::Link => matches!(self, Self::Path(_)),
             Per::Softirq => *self == Self::Softirqs,
             Per::Syscall => *self == Self::Syscalls,
             Per::Event | Per::Field(_) => matches!(self, Self::Count | Self::Duration(_) | Self::Jitter(..)),
@@ -157,7 +170,7 @@ impl Measure {
                 (recorded.switches && recorded.wakeups, "sched", true),
                 (recorded.syscalls, "syscalls", true),
             ],
-            Self::Reactivity | Self::Path => &[
+            Self::Reactivity | Self::Path(_) => &[
                 (recorded.switches && recorded.wakeups, "sched", true),
                 (recorded.irqs || recorded.vectors, "irq", true),
             ],

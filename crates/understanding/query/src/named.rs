@@ -1,10 +1,10 @@
 //! Measures by the names that users give them.
 
-use crate::{Measure, Periods};
+use crate::{Measure, PathOf, Periods};
 use sordino_analyze::{IntervalRule, Key, Point};
 
 /// The names of the measures, each with its description.
-pub const MEASURES: [(&str, &str); 18] = [
+pub const MEASURES: [(&str, &str); 19] = [
     ("count", "Events, and their rate"),
     ("rate", "Same as count"),
     ("active", "Time for which threads have a CPU, and its share of the recording's"),
@@ -21,7 +21,11 @@ pub const MEASURES: [(&str, &str); 18] = [
     ("softirqs", "Handlers of softirqs, from entry to exit"),
     ("locks", "Waits for futexes, by the thread that ended each"),
     ("reactivity", "Reactions to interrupts, until the first event of the thread that handles each"),
-    ("path", "Links of critical paths: what threads did and waited for, through the threads that woke them"),
+    (
+        "path",
+        "Links of critical paths: what threads did and waited for, through the threads that woke them; of intervals with --event, or --begin and --end",
+    ),
+    ("fiber-path", "The same of fibers, through the fibers and threads that woke them"),
     ("fiber-waits", "Waits of fibers, from when they can continue until a thread executes them"),
 ];
 
@@ -58,6 +62,11 @@ impl Measure {
         periods: impl FnOnce(&str) -> Result<Periods, E>,
     ) -> Result<Self, E> {
         let event = || events.event.ok_or(MeasureError::Needs("--event"));
+        let rule = |ends: [&str; 2]| {
+            let key = || events.by.map_or(Key::Thread, |field| Key::Field(field.to_owned()));
+            let [begin, end] = ends.map(|event| Point { event: event.to_owned(), key: key() });
+            IntervalRule { begin, end }
+        };
         Ok(match name {
             "count" | "rate" => Self::Count,
             "active" => Self::Active,
@@ -70,17 +79,17 @@ impl Measure {
             "softirqs" => Self::Softirqs,
             "locks" => Self::Locks,
             "reactivity" => Self::Reactivity,
-            "path" => Self::Path,
+            "path" => Self::Path(match (events.event, events.ends) {
+                (Some(event), _) => PathOf::Intervals(IntervalRule::between(event)),
+                (None, Some(ends)) => PathOf::Intervals(rule(ends)),
+                (None, None) => PathOf::Threads,
+            }),
+            "fiber-path" => Self::Path(PathOf::Fibers),
             "fiber-waits" => Self::FiberWaits,
             "period" => Self::Duration(IntervalRule::between(event()?)),
             "jobs" => Self::Jobs(event()?.to_owned()),
             "jitter" => Self::Jitter(event()?.to_owned(), periods(event()?)?),
-            "duration" => {
-                let ends = events.ends.ok_or(MeasureError::Needs("--begin and --end"))?;
-                let key = || events.by.map_or(Key::Thread, |field| Key::Field(field.to_owned()));
-                let [begin, end] = ends.map(|event| Point { event: event.to_owned(), key: key() });
-                Self::Duration(IntervalRule { begin, end })
-            }
+            "duration" => Self::Duration(rule(events.ends.ok_or(MeasureError::Needs("--begin and --end"))?)),
             _ => return Err(MeasureError::Name(name.to_owned()).into()),
         })
     }

@@ -1,200 +1,269 @@
-//! Critical paths: what threads did and waited for, through the threads that woke them.
+//! Critical paths: what threads and fibers did and waited for, through those that woke them.
 //!
 //! A thread's sleep is the time of the thread that ended it: while that one ran or waited for a CPU, it was that; while
-//! it slept, it was the time of its own waker; and so on. A sleep that an interrupt ended is that interrupt's.
+//! it slept, it was the time of its own waker; and so on. A sleep that an interrupt ended is that interrupt's. A fiber's
+//! time is that of the thread that executes it, and while it is blocked, that of the fiber or the thread that wakes it.
 
 use crate::contexts::Contexts;
+use crate::finder::{OfRule, SpanFinder};
 use crate::followed::Follows;
-use crate::gap::Gap;
 use crate::names::Names;
 use crate::span::{Found, Span};
+use crate::stretches::{Does, Ended, Link, Stretches, Subject};
 use sordino_event::{Loss, Tid, Time};
-use sordino_timeline::{Kernel, Moment, System, TaskState, ThreadState};
-use std::collections::{HashMap, VecDeque};
+use sordino_timeline::{
+    FiberEvent, FiberId, FiberState, Kernel, Moment, Mounted, System, TaskState, ThreadState,
+};
 use std::sync::Arc;
 
-/// The number of stretches that are remembered of each thread.
-const KEPT: usize = 256;
-/// The maximum number of threads on a path, and of its links.
-const DEPTH_MAX: usize = 32;
-const LINKS_MAX: usize = 1024;
-
-/// The use of a thread's time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Does {
-    Runs,
-    Waits,
-    Sleeps(Ended),
+/// The spans of time whose paths are found.
+#[derive(Debug)]
+pub(crate) enum PathsOf {
+    Threads,
+    Fibers,
+    Intervals(OfRule),
 }
 
-/// The end of a sleep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Ended {
-    ByThread(Tid),
-    ByInterrupt(Arc<str>),
-    Unknown,
-}
-
-/// A stretch of a thread's time.
-#[derive(Clone, Debug)]
-struct Stretch {
-    from: Time,
-    to: Time,
-    does: Does,
-}
-
-/// The present and the past of a thread.
-#[derive(Debug, Default)]
-struct History {
-    now: Option<(Does, Time)>,
-    past: VecDeque<Stretch>,
-}
-
-/// The threads' pasts so far.
-#[derive(Debug, Default)]
+/// The finder of the links of paths.
+#[derive(Debug)]
 pub(crate) struct Paths {
+    of: PathsOf,
     contexts: Contexts,
-    threads: HashMap<Tid, History>,
+    stretches: Stretches,
     names: Names,
-    gap: Gap,
 }
-
-/// A link of a path: a stretch, and the thread that it is the time of.
-type Link = (Time, Time, Tid, Option<Does>);
 
 impl Paths {
-    /// Ends the present stretch of a thread at this time, and begins another.
-    fn turn(&mut self, tid: Tid, does: Option<Does>, now: Time, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        if tid == Tid(0) {
-            return;
-        }
-        let thread = self.threads.entry(tid).or_default();
-        let before = std::mem::replace(&mut thread.now, does.map(|does| (does, now)));
-        let Some((does, from)) = before else { return };
-        if self.gap.touches(from) {
-            found.push(Found::Broken);
-            return;
-        }
-        if thread.past.len() == KEPT {
-            thread.past.pop_front();
-        }
-        thread.past.push_back(Stretch { from, to: now, does: does.clone() });
-        let mut links = Vec::new();
-        self.links(tid, &does, (from, now), 0, &mut links);
-        for (from, to, of, does) in links {
-            let name = self.name(tid, of, does.as_ref(), moment.system);
-            let (tid, cpu, name) = (Some(tid), moment.cpu, Some(name));
-            found.push(Found::Whole(Span { tid, cpu, name, ..Span::between(from, to) }));
+    pub(crate) fn new(of: PathsOf) -> Self {
+        Self { of, contexts: Contexts::default(), stretches: Stretches::default(), names: Names::default() }
+    }
+
+    /// Returns true if the stretches of these are found one by one.
+    fn is_wanted(&self, subject: Subject) -> bool {
+        match subject {
+            Subject::Thread(_) => matches!(self.of, PathsOf::Threads),
+            Subject::Fiber(_) => matches!(self.of, PathsOf::Fibers),
         }
     }
 
-    /// Adds the links that a stretch of a thread's time consists of.
-    fn links(&self, tid: Tid, does: &Does, (from, to): (Time, Time), depth: usize, links: &mut Vec<Link>) {
-        let by = match does {
-            Does::Sleeps(Ended::ByThread(by)) if depth < DEPTH_MAX && links.len() < LINKS_MAX => *by,
-            _ => return links.push((from, to, tid, Some(does.clone()))),
+    /// Ends the present stretch of a thread or a fiber at this time, and begins another.
+    fn turn(
+        &mut self,
+        subject: Subject,
+        does: Option<Does>,
+        now: Time,
+        moment: &Moment<'_>,
+        found: &mut Vec<Found>,
+    ) {
+        if subject == Subject::Thread(Tid(0)) {
+            return;
+        }
+        let Some(links) = self.stretches.turn(subject, does, now).filter(|_| self.is_wanted(subject)) else {
+            return;
         };
-        let mut at = from;
-        let past = self.threads.get(&by);
-        let present = past.and_then(|past| past.now.clone()).filter(|(_, since)| !self.gap.touches(*since));
-        let present = present.map(|(does, since)| Stretch { from: since, to, does });
-        let past = past.into_iter().flat_map(|past| &past.past);
-        for stretch in past.chain(&present) {
-            let (begin, end) = (stretch.from.max(at), stretch.to.min(to));
-            if begin >= end {
-                continue;
-            }
-            if at < begin {
-                links.push((at, begin, by, None));
-            }
-            self.links(by, &stretch.does, (begin, end), depth + 1, links);
-            at = end;
+        if links.is_empty() {
+            found.push(Found::Broken);
         }
-        if at < to {
-            links.push((at, to, by, None));
+        self.add(subject, links, moment, found);
+    }
+
+    /// Adds the links of the path of a thread or a fiber.
+    fn add(&mut self, own: Subject, links: Vec<Link>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let (tid, fiber) = match own {
+            Subject::Thread(tid) => (Some(tid), None),
+            Subject::Fiber(fiber) => (moment.system.fibers().last_thread(fiber).or(moment.tid), Some(fiber)),
+        };
+        for link in links {
+            let name = Some(self.name(own, &link, moment.system));
+            let span = Span::between(link.from, link.to);
+            found.push(Found::Whole(Span { tid, fiber, cpu: moment.cpu, name, ..span }));
         }
     }
 
-    /// Returns the name of a link on the path of a thread: `runs`, `db/17 runs`, `interrupt 36 eth0`.
-    fn name(&mut self, own: Tid, of: Tid, does: Option<&Does>, system: &System) -> Arc<str> {
-        let what = match does {
-            Some(Does::Runs) => "runs",
-            Some(Does::Waits) => "waits for a CPU",
-            Some(Does::Sleeps(Ended::ByInterrupt(name))) => {
+    /// Returns the name of a link on the path of a thread or a fiber: `runs`, `db/17 runs`, `interrupt 36 eth0`.
+    fn name(&mut self, own: Subject, link: &Link, system: &System) -> Arc<str> {
+        let what = match (&link.does, link.of) {
+            (Some(Does::Runs), _) => "runs",
+            (Some(Does::WaitsForCpu), _) => "waits for a CPU",
+            (Some(Does::WaitsForThread), _) => "waits for a thread",
+            (Some(Does::Sleeps(Ended::ByInterrupt(name))), _) => {
                 let text = format!("interrupt {name}");
                 return self.names.text(&text);
             }
-            Some(Does::Sleeps(_)) => "sleeps",
-            None => "is not known",
+            (Some(Does::Sleeps(_)), Subject::Thread(_)) => "sleeps",
+            (Some(Does::Sleeps(_)), Subject::Fiber(_)) => "is blocked",
+            (Some(Does::Mounted(_)) | None, _) => "is not known",
         };
-        if own == of {
+        if own == link.of {
             return self.names.text(what);
         }
-        let comm = system.comm(of).map_or("?", |comm| comm);
-        let text = format!("{comm}/{} {what}", of.0);
+        let text = match link.of {
+            Subject::Thread(tid) => format!("{}/{} {what}", system.comm(tid).map_or("?", |comm| comm), tid.0),
+            Subject::Fiber(fiber) => {
+                let fibers = system.fibers();
+                match fibers.name(fiber).filter(|_| fibers.is_name_certain(fiber)) {
+                    Some(name) => format!("{name}/{fiber} {what}"),
+                    None => format!("fiber {fiber} {what}"),
+                }
+            }
+        };
         self.names.text(&text)
+    }
+
+    fn wake(&mut self, tid: Tid, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let is_woken = matches!(moment.system.thread_state(tid), ThreadState::Woken { .. });
+        let context = moment.cpu.and_then(|cpu| self.contexts.on(cpu));
+        let by = match (context, moment.tid) {
+            (Some(context), _) => Ended::ByInterrupt(Arc::clone(&context.origin.name)),
+            (None, Some(by)) if by != Tid(0) => Ended::By(Subject::Thread(by)),
+            _ => Ended::Unknown,
+        };
+        let subject = Subject::Thread(tid);
+        let present = self.stretches.present(subject).filter(|_| is_woken);
+        if let Some((does @ Does::Sleeps(_), _)) = present {
+            *does = Does::Sleeps(by);
+            self.turn(subject, Some(Does::WaitsForCpu), moment.event.time, moment, found);
+        }
+    }
+
+    fn take_kernel(&mut self, kernel: Kernel<'_>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let now = moment.event.time;
+        match kernel {
+            Kernel::Switch { prev, state, next } => {
+                let does = match state {
+                    TaskState::Dead => None,
+                    TaskState::Runnable => Some(Does::WaitsForCpu),
+                    _ => Some(Does::Sleeps(Ended::Unknown)),
+                };
+                self.turn(Subject::Thread(prev.tid), does, now, moment, found);
+                self.turn(Subject::Thread(next.tid), Some(Does::Runs), now, moment, found);
+            }
+            Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } => self.wake(tid, moment, found),
+            Kernel::Gone { tid } => _ = self.stretches.forget(Subject::Thread(tid)),
+            _ => {}
+        }
+    }
+
+    /// Processes the record that a fiber leaves its thread.
+    fn leave(&mut self, fiber: FiberId, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let subject = Subject::Fiber(fiber);
+        let is_certain = self.stretches.is_certain(subject);
+        let does = match moment.system.fibers().state(fiber) {
+            FiberState::Ready { .. } => Some(Does::WaitsForThread),
+            FiberState::Blocked { .. } | FiberState::Unmounted if is_certain => {
+                Some(Does::Sleeps(Ended::Unknown))
+            }
+            // A wake-up may be missing, or it has ended.
+            _ => None,
+        };
+        let is_gone = does.is_none();
+        self.turn(subject, does, moment.event.time, moment, found);
+        if is_gone {
+            self.stretches.forget(subject);
+        }
+    }
+
+    fn take_fiber(&mut self, about: &FiberEvent<'_>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let (Some(pid), Some(tid), now) = (moment.pid(), moment.tid, moment.event.time) else { return };
+        let id = |number| FiberId { pid, number };
+        match *about {
+            FiberEvent::New { fiber, .. } => {
+                self.stretches.forget(Subject::Fiber(id(fiber)));
+                self.turn(Subject::Fiber(id(fiber)), Some(Does::WaitsForThread), now, moment, found);
+            }
+            FiberEvent::Switch { from, to, .. } => {
+                if let Some(from) = from {
+                    self.leave(id(from), moment, found);
+                }
+                if let Some(to) = to {
+                    self.turn(Subject::Fiber(id(to)), Some(Does::Mounted(tid)), now, moment, found);
+                }
+            }
+            FiberEvent::Wake { fiber, by } => {
+                let fiber = id(fiber);
+                let by = by.map(id).or(moment.fiber_id());
+                let is_outside = matches!(moment.fiber, Mounted::Outside | Mounted::Scheduler);
+                let by = match by {
+                    Some(by) if by != fiber => Ended::By(Subject::Fiber(by)),
+                    None if is_outside => Ended::By(Subject::Thread(tid)),
+                    _ => Ended::Unknown,
+                };
+                let is_ready = matches!(moment.system.fibers().state(fiber), FiberState::Ready { .. });
+                let present = self.stretches.present(Subject::Fiber(fiber)).filter(|_| is_ready);
+                if let Some((does @ Does::Sleeps(_), _)) = present {
+                    *does = Does::Sleeps(by);
+                    self.turn(Subject::Fiber(fiber), Some(Does::WaitsForThread), now, moment, found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the paths of the intervals that end with this event.
+    fn take_intervals(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+        let PathsOf::Intervals(rule) = &mut self.of else { return };
+        let mut intervals = Vec::new();
+        rule.take(moment, &mut intervals);
+        for interval in intervals {
+            let Found::Whole(Span { from, to, fiber, tid: Some(tid), .. }) = interval else {
+                found.push(interval);
+                continue;
+            };
+            let own = fiber.map_or(Subject::Thread(tid), Subject::Fiber);
+            if self.stretches.touches_loss(own, from) {
+                found.push(Found::Broken);
+            } else {
+                let links = self.stretches.path(own, (from, to));
+                self.add(own, links, moment, found);
+            }
+        }
     }
 }
 
 impl Follows for Paths {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let now = moment.event.time;
-        match moment.kernel {
-            Some(Kernel::Switch { prev, state, next }) => {
-                let does = match state {
-                    TaskState::Dead => None,
-                    TaskState::Runnable => Some(Does::Waits),
-                    _ => Some(Does::Sleeps(Ended::Unknown)),
-                };
-                self.turn(prev.tid, does, now, moment, found);
-                self.turn(next.tid, Some(Does::Runs), now, moment, found);
-            }
-            Some(Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. }) => {
-                let is_woken = matches!(moment.system.thread_state(tid), ThreadState::Woken { .. });
-                let context = moment.cpu.and_then(|cpu| self.contexts.on(cpu));
-                let by = match (context, moment.tid) {
-                    (Some(context), _) => Ended::ByInterrupt(Arc::clone(&context.origin.name)),
-                    (None, Some(by)) if by != Tid(0) => Ended::ByThread(by),
-                    _ => Ended::Unknown,
-                };
-                let asleep = self.threads.get_mut(&tid).and_then(|thread| thread.now.as_mut());
-                if let Some((does @ Does::Sleeps(_), _)) = asleep.filter(|_| is_woken) {
-                    *does = Does::Sleeps(by);
-                    self.turn(tid, Some(Does::Waits), now, moment, found);
-                }
-            }
-            Some(Kernel::Gone { tid }) => _ = self.threads.remove(&tid),
-            _ => {}
+        if let Some(kernel) = moment.kernel {
+            self.take_kernel(kernel, moment, found);
+        } else if !matches!(self.of, PathsOf::Threads)
+            && let Some(about) = moment.about_fibers()
+        {
+            self.take_fiber(&about, moment, found);
         }
+        self.take_intervals(moment, found);
         self.contexts.take(moment);
     }
 
     fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
         self.contexts.lose(loss);
-        if loss.pid.is_none() {
-            self.gap.add(loss);
-            found.extend(self.threads.drain().filter_map(|(_, past)| past.now.map(|_| Found::Broken)));
+        if let PathsOf::Intervals(rule) = &mut self.of {
+            rule.lose(loss, found);
         }
+        let lost = self.stretches.lose(loss).into_iter().filter(|subject| self.is_wanted(*subject));
+        found.extend(lost.map(|_| Found::Broken));
     }
 
     fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        match self.threads.get(&tid).and_then(|thread| thread.now.as_ref()) {
+        let subject = Subject::Thread(tid);
+        match self.stretches.present(subject) {
             // It was woken after the last record of its CPU.
-            Some((Does::Waits, from)) => {
-                let since = since.max(*from);
-                self.turn(tid, Some(Does::Runs), since, moment, found);
+            Some((Does::WaitsForCpu, from)) => {
+                let since = since.max(from);
+                self.turn(subject, Some(Does::Runs), since, moment, found);
             }
             Some(_) => self.doubts(tid, found),
-            None => self.turn(tid, Some(Does::Runs), since, moment, found),
+            None => self.turn(subject, Some(Does::Runs), since, moment, found),
         }
     }
 
     fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
-        let known = self.threads.get_mut(&tid).and_then(|thread| thread.now.take());
-        found.extend(known.map(|_| Found::Broken));
+        let is_known = self.stretches.doubt(Subject::Thread(tid));
+        found.extend((is_known && self.is_wanted(Subject::Thread(tid))).then_some(Found::Broken));
     }
 
-    fn cut(&self) -> u64 {
-        self.threads.values().filter(|past| past.now.is_some()).count() as u64
+    fn cut(&mut self, end: Time) -> u64 {
+        match &mut self.of {
+            PathsOf::Intervals(rule) => rule.finish(end, &mut Vec::new()),
+            _ => self.stretches.known().filter(|subject| self.is_wanted(*subject)).count() as u64,
+        }
     }
 }

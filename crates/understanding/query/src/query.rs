@@ -2,21 +2,22 @@
 
 use crate::calls::Calls;
 use crate::durations::Durations;
+use crate::fiber_waits::FiberWaits;
 use crate::finder::{OfRule, Points, SpanFinder};
 use crate::followed::Followed;
 use crate::interrupts::Interrupts;
 use crate::jitter::Jitter;
-use crate::jobs::{FiberWaits, Jobs};
+use crate::jobs::Jobs;
 use crate::key::{Key, Per, Value};
 use crate::locks::Locks;
-use crate::measure::Measure;
-use crate::path::Paths;
+use crate::measure::{Measure, PathOf};
+use crate::path::{Paths, PathsOf};
 use crate::reactivity::Reactions;
 use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
 use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
 use sordino_analyze::{Finder, Interval, IntervalRule, Survey, SurveyBuilder};
-use sordino_event::{Classes, Nanos, Tid, Time};
+use sordino_event::{Classes, Nanos, Pid, Tid, Time};
 use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -28,6 +29,9 @@ const ROWS_MAX: usize = 10_000;
 
 /// Returns true for events of a thread whose spans are wanted.
 pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
+
+/// Returns the name of the symbol at an address of a process, if it has one.
+pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
 
 /// The reason why a question cannot be asked of a trace.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -54,6 +58,7 @@ pub struct Query {
     keys: Vec<Key>,
     class_names: Vec<Arc<str>>,
     only: Option<IsSpanWanted>,
+    names: Option<NameAddress>,
     finder: Box<dyn SpanFinder>,
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
@@ -114,6 +119,7 @@ impl Query {
             pers,
             keys,
             only: None,
+            names: None,
             finder,
             survey: None,
             rows: HashMap::new(),
@@ -132,6 +138,11 @@ impl Query {
     #[must_use]
     pub fn only(self, wanted: IsSpanWanted) -> Self {
         Self { only: Some(wanted), ..self }
+    }
+
+    /// Sets what names addresses.
+    pub fn set_names(&mut self, names: NameAddress) {
+        self.names = Some(names);
     }
 
     /// Has the query measure from this time on only. Earlier events show what the machine did then.
@@ -186,7 +197,9 @@ impl Query {
                     self.add(&self.clipped(span), moment);
                 }
                 // Links that end together are found together: some lie before the begin.
-                Found::Whole(span) if self.measure == Measure::Path => {
+                Found::Whole(span)
+                    if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) =>
+                {
                     if span.to > self.begin {
                         self.add(&self.clipped(span), moment);
                     }
@@ -224,7 +237,15 @@ impl Query {
 
     fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
         let both = self.keys.iter().zip(values);
-        both.map(|(key, value)| key.label(value, span, moment, &self.class_names)).collect()
+        let label = |(key, value): (&Key, &Value)| {
+            let label = key.label(value, span, moment, &self.class_names);
+            let name = match (value, &self.names) {
+                (Value::Address(Some(pid), address), Some(names)) => names(*pid, *address),
+                _ => None,
+            };
+            name.map_or_else(|| Arc::clone(&label), |name| format!("{label} {name}").into())
+        };
+        both.map(label).collect()
     }
 
     fn add(&mut self, span: &Span, moment: &Moment<'_>) {
@@ -296,7 +317,10 @@ impl Query {
             has_lengths: self.measure != Measure::Count,
             is_share_of_wall: matches!(
                 self.measure,
-                Measure::Active | Measure::Irqs | Measure::Softirqs | Measure::Path
+                Measure::Active
+                    | Measure::Irqs
+                    | Measure::Softirqs
+                    | Measure::Path(PathOf::Threads | PathOf::Fibers)
             ),
             keys: self.pers.iter().map(Per::to_string).collect(),
             wall: last - first,
@@ -351,12 +375,19 @@ fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, E
         Measure::Softirqs => Box::new(Interrupts::new(true)),
         Measure::Locks => Box::new(Followed::new(Locks::default())),
         Measure::Reactivity => Box::new(Followed::new(Reactions::default())),
-        Measure::Path => Box::new(Followed::new(Paths::default())),
+        Measure::Path(of) => {
+            let of = match of {
+                PathOf::Threads => PathsOf::Threads,
+                PathOf::Fibers => {
+                    needs_fibers(classes)?;
+                    PathsOf::Fibers
+                }
+                PathOf::Intervals(rule) => PathsOf::Intervals(of_rule(rule.clone())?),
+            };
+            Box::new(Followed::new(Paths::new(of)))
+        }
         Measure::FiberWaits => {
-            let event = "sordino_fiber:switch";
-            if !classes.iter().any(|(_, class)| class.name == event) {
-                return Err(sordino_analyze::Error::Event { event: event.to_owned() }.into());
-            }
+            needs_fibers(classes)?;
             Box::new(FiberWaits::default())
         }
         Measure::Jobs(event) => {
@@ -368,6 +399,15 @@ fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, E
             Box::new(Jitter::new(periods.clone(), of_rule(IntervalRule::between(event))?))
         }
     })
+}
+
+/// Fails if the trace has no events about fibers.
+fn needs_fibers(classes: &Classes) -> Result<(), Error> {
+    let event = "sordino_fiber:switch";
+    match classes.iter().any(|(_, class)| class.name == event) {
+        true => Ok(()),
+        false => Err(sordino_analyze::Error::Event { event: event.to_owned() }.into()),
+    }
 }
 
 /// Returns a span as an interval to explain; `None` if it is no thread's.

@@ -4,7 +4,8 @@ mod machine;
 
 use machine::{CPUS, Does, History, Record, THREADS, TICK, actions, measured, simulate};
 use proptest::prelude::*;
-use sordino_query::{Measure, StatisticsTable};
+use sordino_analyze::IntervalRule;
+use sordino_query::{Measure, PathOf, StatisticsTable};
 use std::collections::BTreeMap;
 
 /// The total of each link of each thread, in ticks.
@@ -123,7 +124,24 @@ proptest! {
     #[test]
     fn the_links_of_a_path_are_what_the_threads_on_it_did(actions in actions()) {
         let history = simulate(&actions);
-        prop_assert_eq!(rows(&measured(&history, Measure::Path, None)), links(&history));
+        prop_assert_eq!(rows(&measured(&history, Measure::Path(PathOf::Threads), None)), links(&history));
+    }
+
+    #[test]
+    fn the_links_of_intervals_are_what_the_threads_on_their_paths_did(actions in actions()) {
+        let history = simulate(&actions);
+        let mut known = Links::new();
+        for thread in 0..THREADS {
+            let calls = history.records.iter().filter(|(.., record)| {
+                matches!(record, Record::Syscall { tid, enters: true } if *tid as usize == thread + 1)
+            });
+            let calls: Vec<usize> = calls.map(|(at, ..)| *at as usize - CPUS).collect();
+            for tick in calls.windows(2).flat_map(|two| two[0]..two[1]) {
+                *known.entry((thread, link(&history, thread, thread, tick))).or_default() += 1;
+            }
+        }
+        let intervals = PathOf::Intervals(IntervalRule::between("sys_enter"));
+        prop_assert_eq!(rows(&measured(&history, Measure::Path(intervals), None)), known);
     }
 
     #[test]
@@ -136,7 +154,7 @@ proptest! {
         let history = simulate(&actions);
         let from = CPUS as i64 + (actions.len() as f64 * place) as i64;
         let known = links(&history);
-        for (link, total) in rows(&measured(&history, Measure::Path, Some((lost_cpu, from, from + length)))) {
+        for (link, total) in rows(&measured(&history, Measure::Path(PathOf::Threads), Some((lost_cpu, from, from + length)))) {
             let is_gap = link.1.ends_with("sleeps") || link.1.ends_with("is not known");
             prop_assert!(is_gap || total <= known[&link], "{link:?}: {total}");
         }

@@ -55,8 +55,11 @@ impl FindingsText {
             page.finish()
         };
         let numbered = findings.intervals.iter().enumerate();
-        let explain =
-            |(index, explanation)| page(&|page| interval::write(index + 1, explanation, format.time, page));
+        let mut pairs = findings.intervals.windows(2);
+        let is_of_several = pairs.any(|two| two[0].thread.tid != two[1].thread.tid && two[0].fiber.is_none());
+        let explain = |(index, explanation)| {
+            page(&|page| interval::write(index + 1, explanation, is_of_several, format.time, page))
+        };
         let parts = findings.intervals.iter().flat_map(|explanation| &explanation.parts);
         let notes: BTreeSet<_> = parts.filter_map(|part| part.cause.note()).collect();
         Self {

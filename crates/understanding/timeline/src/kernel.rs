@@ -308,6 +308,23 @@ pub enum Interrupt<'a> {
     Softirq(i64),
 }
 
+impl Interrupt<'_> {
+    /// Returns the interrupt's name in exports, `irq 24: eth0` or `softirq TIMER`. At the exit of a device's handler,
+    /// where the handler's name is unknown, this is the beginning of the name at its entry.
+    pub fn label(&self) -> String {
+        match *self {
+            Self::Irq(number, b"") => format!("irq {number}:"),
+            Self::Irq(number, name) => format!("irq {number}: {}", String::from_utf8_lossy(name)),
+            Self::Vector(name) => name.to_owned(),
+            Self::Ipi(reason) => String::from_utf8_lossy(reason).into_owned(),
+            Self::Softirq(number) => match softirq_name(number) {
+                Some(name) => format!("softirq {name}"),
+                None => format!("softirq {number}"),
+            },
+        }
+    }
+}
+
 /// A function of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Function<'a> {

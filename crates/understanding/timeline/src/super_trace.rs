@@ -135,7 +135,8 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
         Some(Kernel::Switch { prev, .. }) => Some(prev.tid),
         _ => None,
     };
-    let tid = leaving.or(event.tid).or_else(|| system.running(cpu?));
+    let own = || event.tid.or_else(|| vocabulary.perf_tid(event));
+    let tid = leaving.or_else(own).or_else(|| system.running(cpu?));
     let fiber = if vocabulary.has_fibers() {
         system.follow_fibers(event, kernel.as_ref(), vocabulary.fiber(event), tid)
     } else {

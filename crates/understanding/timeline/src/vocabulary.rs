@@ -8,7 +8,7 @@ use crate::fiber::FiberEvent;
 use crate::kernel::Kernel;
 use fiber::FiberMeaning;
 use reader::Reader;
-use sordino_event::{Class, Classes, Domain, Event};
+use sordino_event::{Class, Classes, Domain, Event, Tid};
 
 /// The kinds of the kernel's events that a trace declares, even if none occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct Vocabulary {
     said: Vec<Option<(usize, usize)>>,
     /// The index of the thread's name in a program's event; indexed by class.
     comms: Vec<Option<usize>>,
+    /// The index of the thread's id in an event of the kernel that perf recorded; indexed by class.
+    perf_tids: Vec<Option<usize>>,
     /// The indexes of the fields in a `sordino:counters`, and the number of each class; indexed by class. Empty if no
     /// class is a `sordino:counters`.
     counted: Vec<(Option<Places>, Option<u64>)>,
@@ -240,7 +242,9 @@ impl Vocabulary {
         }
         let said = classes.iter().map(|(_, class)| said(class)).collect();
         let comms = classes.iter().map(|(_, class)| comm(class)).collect();
-        Self { meanings, said, comms, counted, fibers, recorded }
+        let perf_tid = |class: &Class| class.field("perf_tid").filter(|_| class.domain == Domain::Kernel);
+        let perf_tids = classes.iter().map(|(_, class)| perf_tid(class)).collect();
+        Self { meanings, said, comms, perf_tids, counted, fibers, recorded }
     }
 
     /// Returns the kinds of the kernel's events that the trace has.
@@ -263,6 +267,12 @@ impl Vocabulary {
     /// context.
     pub(crate) fn comm<'a>(&self, event: &'a Event) -> Option<&'a [u8]> {
         event.text((*self.comms.get(event.class.index())?)?)
+    }
+
+    /// Returns the thread in whose time the kernel's event happened, where perf's trace has it among the event's fields.
+    pub(crate) fn perf_tid(&self, event: &Event) -> Option<Tid> {
+        let tid = event.integer((*self.perf_tids.get(event.class.index())?)?)?;
+        i32::try_from(tid).ok().map(Tid)
     }
 
     /// Returns the role of `event` for its thread's counters: a record of counters, or an event that one may precede.

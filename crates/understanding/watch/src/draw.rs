@@ -64,6 +64,17 @@ and CPU are about the last ten seconds; P99, WORST and CAUSE about all so far.
 SAMPLED: there are more events than this view reads, so it reads only a part
 of the time; rates are those of that part. The recording itself is complete.";
 
+/// Returns the text of a buffer without its last line, which lists the keys.
+pub fn text_of(buffer: &Buffer) -> String {
+    let mut lines = String::new();
+    for y in 0..buffer.area.height.saturating_sub(1) {
+        let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
+        lines += line.trim_end();
+        lines.push('\n');
+    }
+    lines
+}
+
 /// Draws the figures, or the page that the user chose, into the area.
 pub fn draw(figures: &Figures, view: &WatchView, support: TerminalSupport, area: Rect, buffer: &mut Buffer) {
     let area = area.intersection(buffer.area);

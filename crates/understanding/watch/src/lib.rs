@@ -17,7 +17,7 @@ mod tally;
 mod threads;
 mod view;
 
-pub use draw::{TerminalSupport, draw};
+pub use draw::{TerminalSupport, draw, text_of};
 pub use figures::{
     Cost, CpuFigures, EventFigures, Figures, HandlerFigures, LossFigures, PeakFigures, SCHEMA_VERSION,
     ThreadCost, ThreadFigures,

@@ -4,6 +4,7 @@ use super::{Options, arguments, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::output::Output;
+use crate::picture::PictureFile;
 use crate::progress::Progress;
 use crate::signals::Stop;
 use crate::terminal::{answer, layout_columns};
@@ -42,11 +43,8 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
     {
         return Err(contradiction(&format!("--compare: {} is named twice", tracers[first])));
     }
-    if options.plot.is_some() && options.plot == options.output {
-        return Err(contradiction("--plot and --output name the same file"));
-    }
-    let outputs =
-        [Output::of("--output", options.output.as_ref())?, Output::of("--plot", options.plot.as_ref())?];
+    let output = Output::of("--output", options.output.as_ref())?;
+    let plot = PictureFile::of("--plot", options.plot.as_ref())?;
     // The loops and recorders receive Ctrl-C, too.
     let stop = Stop::new()?;
     let mut scratch = Scratch::new()?;
@@ -61,7 +59,7 @@ pub(super) fn run(options: &Options, tracers: &[ComparedTracer]) -> Result<ExitC
         message!("sordino: interrupted in round {round}: results of the rounds before");
     }
     progress.clear();
-    report(options, &about, &comparison, outputs)
+    report(options, &about, &comparison, output, plot)
 }
 
 pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
@@ -116,7 +114,8 @@ fn report(
     options: &Options,
     about: &str,
     comparison: &TracerComparison,
-    [mut file, mut plot]: [Option<Output>; 2],
+    file: Option<Output>,
+    plot: Option<PictureFile>,
 ) -> Result<ExitCode, Failure> {
     let text = if options.json {
         comparison.json(about).to_string() + "\n"
@@ -126,11 +125,8 @@ fn report(
         format!("npt: {about}\n{rows}{}", table.remarks)
     };
     answer(&text, options.json)?;
-    if let Some(file) = &mut file {
-        file.write_copy(&text)?;
-    }
-    if let Some(plot) = &mut plot {
-        plot.write_copy(&comparison.svg(about)?)?;
-    }
+    file.into_iter().try_for_each(|mut file| file.write_copy(&text))?;
+    let picture = comparison.svg(about);
+    plot.into_iter().filter(|_| !picture.is_empty()).try_for_each(|mut plot| plot.write(&picture))?;
     Ok(if comparison.has_any() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }

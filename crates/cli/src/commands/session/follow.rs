@@ -7,11 +7,11 @@ use crate::trace::{Recording, describes_state};
 use sordino_collect::{Directory, Summary};
 use sordino_ctf::read::Stream;
 use sordino_dirfd::Dir;
-use sordino_event::{Event, Step, Time};
+use sordino_event::{Event, Nanos, Step, Time};
 use sordino_manager::{Life, SessionPlace};
 use sordino_report::{Listing, ListingFormat};
 use sordino_selection::{EventFilter, EventRules};
-use sordino_session::{Reply, Request};
+use sordino_session::{LIVE_PATIENCE, Reply, Request};
 use sordino_timeline::Item;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ pub(crate) fn follow(
             format!("another process follows session '{name}': end that one first"),
         ));
     };
-    let mut follower = Follower::default();
+    let (mut follower, mut before) = (Follower::default(), None);
     while let Some(piece) = Piece::next(&place)? {
         let taken = piece.end().and_then(|end| follower.take(&piece.0, &mut format, wanted).map(|()| end));
         drop(piece);
@@ -53,6 +53,9 @@ pub(crate) fn follow(
             Err(_) if ends(&place)? => break,
             Err(failure) => return Err(failure),
         };
+        if let Some(gap) = before.replace(end).map(|before| end - before).filter(|gap| is_gap(*gap)) {
+            message!("sordino: events of {gap} may be missing here: this reader or the recorder was stopped");
+        }
         if !is_read(follower.print(Time(end.0 - SETTLED), out))? {
             return Ok(());
         }
@@ -62,6 +65,11 @@ pub(crate) fn follow(
         follower.sieve.iter().for_each(EventFilter::report);
     }
     Ok(())
+}
+
+/// Returns true if the recorder may have ceased to keep records in a time without a request.
+fn is_gap(time: Nanos) -> bool {
+    u64::try_from(time.0).is_ok_and(|time| Duration::from_nanos(time) > LIVE_PATIENCE)
 }
 
 /// Returns true if a session ends within ten seconds: it may have much to complete.

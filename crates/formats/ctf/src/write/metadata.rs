@@ -175,31 +175,48 @@ pub fn stream_class(class: StreamClass) -> String {
 /// # Errors
 /// If a field's name is no C identifier or occurs twice.
 pub fn event_class(class: StreamClass, id: u16, name: &str, schema: &Schema) -> Result<String, Error> {
-    let mut text = format!(
-        "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = {};\n\tloglevel = {};\n\tfields := struct {{\n",
-        quoted(name),
-        class.id(),
-        schema.level.number(),
-    );
-    let names = field_names(schema)?;
+    event_classes(&[class], id, name, schema)
+}
+
+/// Returns the blocks that declare an event in the streams of each of `classes`, as [`event_class`] does for one.
+///
+/// # Errors
+/// If a field's name is no C identifier or occurs twice.
+pub fn event_classes(classes: &[StreamClass], id: u16, name: &str, schema: &Schema) -> Result<String, Error> {
+    let (name, level, fields) = (quoted(name), schema.level.number(), fields(schema)?);
+    let mut text = String::with_capacity(classes.len() * (name.len() + fields.len() + 100));
+    for class in classes {
+        let stream = class.id();
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "\nevent {{\n\tname = {name};\n\tid = {id};\n\tstream_id = {stream};\n\tloglevel = {level};\n\
+             \tfields := struct {{\n{fields}\t}};\n}};\n"
+        );
+    }
+    Ok(text)
+}
+
+/// Returns the declarations of an event's fields.
+fn fields(schema: &Schema) -> Result<String, Error> {
+    let (mut text, names) = (String::new(), field_names(schema)?);
     for (field, name) in schema.fields.iter().zip(&names) {
-        // The underscore in front keeps names from being keywords; readers remove it.
-        match &field.ty {
-            Type::Scalar(ty) => text += &format!("\t\t{} _{name};\n", scalar(ty)),
-            Type::String => text += &format!("\t\tstring {{ encoding = UTF8; }} _{name};\n"),
-            Type::Text(length) => {
-                text += &format!(
-                    "\t\tinteger {{ size = 8; align = 8; signed = false; encoding = UTF8; }} _{name}[{length}];\n"
-                );
-            }
-            Type::Array(element, length) => text += &format!("\t\t{} _{name}[{length}];\n", scalar(element)),
+        // The underscore in front keeps names from being keywords; readers remove it. Writing to a string does not
+        // fail.
+        let _ = match &field.ty {
+            Type::Scalar(ty) => writeln!(text, "\t\t{} _{name};", scalar(ty)),
+            Type::String => writeln!(text, "\t\tstring {{ encoding = UTF8; }} _{name};"),
+            Type::Text(length) => writeln!(
+                text,
+                "\t\tinteger {{ size = 8; align = 8; signed = false; encoding = UTF8; }} _{name}[{length}];"
+            ),
+            Type::Array(element, length) => writeln!(text, "\t\t{} _{name}[{length}];", scalar(element)),
             Type::Sequence(element) => {
                 let length = length_name(&names, name);
-                text += &format!("\t\tuint16_t _{length};\n\t\t{} _{name}[_{length}];\n", scalar(element));
+                writeln!(text, "\t\tuint16_t _{length};\n\t\t{} _{name}[_{length}];", scalar(element))
             }
-        }
+        };
     }
-    text += "\t};\n};\n";
     Ok(text)
 }
 

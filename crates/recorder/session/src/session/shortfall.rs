@@ -16,11 +16,11 @@ impl Session<'_> {
         for known in declared.get(first..).unwrap_or_default() {
             self.findings.coverage.observe(user, &known.schema, &context);
         }
-        let enabled: Vec<String> = program.enabled().map(|schema| schema.full_name()).collect();
-        self.findings.had_enabled |= enabled.iter().any(|name| !IMPLIED.contains(&name.as_str()));
-        let is_asked_for = |name: &str| self.findings.coverage.is_asked_for(name);
-        let declared = declared.iter().filter(|known| is_asked_for(&known.schema.full_name())).count();
-        let enabled = enabled.iter().filter(|name| is_asked_for(name)).count();
+        self.findings.had_enabled |=
+            program.enabled().any(|schema| !IMPLIED.contains(&schema.full_name().as_str()));
+        let coverage = &self.findings.coverage;
+        let declared = declared.iter().filter(|known| coverage.is_asked_for(&known.schema)).count();
+        let enabled = program.enabled().filter(|schema| coverage.is_asked_for(schema)).count();
         self.findings.sightings.recorded(pid, declared, enabled);
     }
 

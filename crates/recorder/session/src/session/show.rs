@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time without a request after which the live reader is considered gone, and nothing is kept for it.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const LIVE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Number of each CPU's latest pages in the first reply.
 const FIRST: u64 = 16;
@@ -94,7 +94,7 @@ impl Session<'_> {
 
     /// Drops the state of a live reader that has stopped sending requests.
     pub(super) fn forget_live(&mut self) {
-        if self.recordings.live.as_ref().is_some_and(|live| live.asked.elapsed() > PATIENCE) {
+        if self.recordings.live.as_ref().is_some_and(|live| live.asked.elapsed() > LIVE_PATIENCE) {
             self.recordings.live = None;
             self.collector.keep_for_live(false);
             self.options.session.iter().for_each(|session| clean(&session.runtime));

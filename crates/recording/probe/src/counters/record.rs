@@ -1,11 +1,11 @@
 //! The record `sordino:counters`, which precedes an event's.
 
 use super::kind::{LABELS, MOST};
-use crate::emit::Staged;
 use crate::point::{Description, FieldDescription, Tracepoint};
 use sordino_event::Level;
 use sordino_ring::number::PointId;
 use sordino_ring::position::EncodedLength;
+use sordino_ring::write::Staged;
 
 /// The tracepoint of `sordino:counters`.
 pub(super) static POINT: Tracepoint = Tracepoint::new(&DESCRIPTION);

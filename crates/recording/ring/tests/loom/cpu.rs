@@ -5,7 +5,6 @@ use loom::thread;
 use sordino_percpu::model;
 use sordino_percpu::primitive::Acquire;
 use sordino_ring::control::AttachOptions;
-use sordino_ring::write::IfFull;
 use std::time::Duration;
 
 #[test]
@@ -56,11 +55,7 @@ fn a_writer_that_waits_for_room_loses_nothing() {
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         emit(rings(), 2, WHOLE);
-        let writer = thread::spawn(move || {
-            while try_emit(rings(), 3, WHOLE, IfFull::Tell).is_err() {
-                sordino_percpu::sleep(1);
-            }
-        });
+        let writer = thread::spawn(move || emit_waiting(rings(), 3, WHOLE));
         let reader = &mut attached.readers[0];
         let mut numbers = take(reader, WHOLE);
         writer.join().unwrap();
@@ -77,11 +72,7 @@ fn a_writer_that_waits_goes_on_when_the_session_ends() {
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         emit(rings(), 2, WHOLE);
-        let writer = thread::spawn(move || {
-            while try_emit(rings(), 3, WHOLE, IfFull::Tell).is_err() {
-                sordino_percpu::sleep(1);
-            }
-        });
+        let writer = thread::spawn(move || emit_waiting(rings(), 3, WHOLE));
         program.detach(&attached).unwrap();
         writer.join().unwrap();
     });

@@ -1,7 +1,7 @@
 //! A program and its collector, and records that verify themselves.
 
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use sordino_percpu::{Bytes, model};
+use sordino_percpu::model;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
@@ -9,8 +9,7 @@ use sordino_ring::number::{PointId, Seqno, Ticks};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
-    Attempt, Full, IfFull, ReadClock, Record, Rings, TimestampClock, Unwritten, switch, write, write_fully,
-    write_shared,
+    Attempt, Full, PayloadSource, ReadClock, Record, Rings, Staged, TracedThread, retry, write, write_to,
 };
 use std::sync::Arc;
 
@@ -102,13 +101,17 @@ impl Time {
     }
 }
 
-/// The clock of records: a [`Time`], or the constant 1.
+/// A thread that writes to `rings`. Its clock is a [`Time`], or the constant 1. It waits for room if `waits`.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'a>(Option<&'a Time>);
+struct Writer<'a> {
+    rings: Rings,
+    time: Option<&'a Time>,
+    waits: bool,
+}
 
-impl ReadClock for Reading<'_> {
+impl ReadClock for Writer<'_> {
     fn cycles(self) -> u64 {
-        self.0.map_or(1, |time| time.0.load(Relaxed))
+        self.time.map_or(1, |time| time.0.load(Relaxed))
     }
     fn cycles_in_order(self) -> u64 {
         self.cycles()
@@ -118,45 +121,49 @@ impl ReadClock for Reading<'_> {
     }
 }
 
-/// Passes `write` the writer's record `number`, with a payload of `length` bytes.
-fn record<R>(number: u64, length: usize, write: impl FnOnce(Record) -> R) -> R {
+impl TracedThread for Writer<'_> {
+    unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
+        // SAFETY: the model's memory stays as long as the execution; the caller guarantees a readable payload.
+        unsafe { retry(self.rings, record, attempt, self) };
+    }
+
+    fn wait(self, _: Rings) -> impl FnMut(Full) -> bool {
+        move |_| {
+            if self.waits {
+                sordino_percpu::sleep(1);
+            }
+            self.waits
+        }
+    }
+}
+
+/// Passes `write` the payload of the writer's record `number`, of `length` bytes.
+fn stage(number: u64, length: usize, write: impl FnOnce(Staged)) {
     let payload = vec![number; length.div_ceil(8)];
-    let payload = Bytes { from: payload.as_ptr().cast(), length: length.next_multiple_of(8) };
-    write(Record { tag: number << 32, payload, encoded_length: EncodedLength::of(length) })
+    write(Staged { from: payload.as_ptr().cast(), encoded_length: EncodedLength::of(length) });
 }
 
 /// Writes a record to the shared ring.
 pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
+    let writer = Writer { rings, time, waits: false };
     // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-    let written =
-        record(number, length, |record| unsafe { write_shared(rings, &record, Reading(time), IfFull::Lose) });
-    written.unwrap();
+    stage(number, length, |staged| unsafe { write_to(rings, None, &staged.record(number << 32), writer) });
 }
 
 /// Writes a record to the ring of CPU 0, which this thread runs on, as the probe does.
 pub(crate) fn emit(rings: Rings, number: u64, length: usize) {
-    try_emit(rings, number, length, IfFull::Lose).unwrap();
+    write_on_cpu(number, length, Writer { rings, time: None, waits: false });
 }
 
-/// Writes a record like [`emit`], or returns that there is no room.
-pub(crate) fn try_emit(rings: Rings, number: u64, length: usize, if_full: IfFull) -> Result<(), Full> {
+/// Writes a record like [`emit`], and waits for room.
+pub(crate) fn emit_waiting(rings: Rings, number: u64, length: usize) {
+    write_on_cpu(number, length, Writer { rings, time: None, waits: true });
+}
+
+fn write_on_cpu(number: u64, length: usize, writer: Writer<'_>) {
     model::run_on(0);
-    record(number, length, |record| {
-        let ring = rings.at(0);
-        // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(ring, record, Reading(None)) })
-        else {
-            return Ok(());
-        };
-        // SAFETY: the model's memory stays as long as the execution; the payload has whole words; `timestamp` was read
-        // after `head`.
-        if !stays && unsafe { switch(ring, record, head, timestamp) } {
-            return Ok(());
-        }
-        let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
-        // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-        unsafe { write_fully(rings, &record, Reading(None), &attempt, if_full) }
-    })
+    // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
+    stage(number, length, |staged| unsafe { write(writer.rings.at(0), number << 32, staged, writer) });
 }
 
 /// The timestamps and numbers of a packet's records, whose payload has `length` bytes behind `header` bytes.

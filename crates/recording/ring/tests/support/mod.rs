@@ -1,7 +1,6 @@
 //! A program and its collector in one process: two mappings of one area.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
-use sordino_percpu::Bytes;
 use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
@@ -9,19 +8,20 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{Seqno, SlotIndex, Ticks};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
-use sordino_ring::write::{
-    Attempt, Full, IfFull, ReadClock, Record, TimestampClock, Unwritten, switch, write, write_fully,
-};
+use sordino_ring::write::{Attempt, Full, ReadClock, Record, Rings, Staged, TracedThread, retry, write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// A clock that counts its readings.
+/// A thread that writes to `rings`, whose clock counts its readings. It waits for room as `wait` returns.
 #[derive(Clone, Copy)]
-pub struct Counting;
+struct Writer<'a> {
+    rings: Rings,
+    wait: &'a dyn Fn(Full) -> bool,
+}
 
 static READINGS: AtomicU64 = AtomicU64::new(1);
 
-impl ReadClock for Counting {
+impl ReadClock for Writer<'_> {
     fn cycles(self) -> u64 {
         READINGS.fetch_add(1, SeqCst)
     }
@@ -30,6 +30,18 @@ impl ReadClock for Counting {
     }
     fn monotonic(self) -> u64 {
         READINGS.fetch_add(1, SeqCst) | 1 << 60
+    }
+}
+
+impl TracedThread for Writer<'_> {
+    unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
+        // SAFETY: the area is never unmapped; the caller guarantees a readable payload.
+        unsafe { retry(self.rings, record, attempt, self) };
+        thread::set_base(cpu().min(cpus() - 1) as usize);
+    }
+
+    fn wait(self, _: Rings) -> impl FnMut(Full) -> bool {
+        self.wait
     }
 }
 
@@ -88,33 +100,22 @@ impl Harness {
         self.program.attach(&options(geometry, first_seqno)).unwrap()
     }
 
+    /// Writes a record as the probe does, to a session that does not make writers wait.
     pub fn write(&self, slot: SlotIndex, tag: u64, payload: &[u8]) {
-        self.try_write(slot, tag, payload, IfFull::Lose).unwrap();
+        self.write_waiting(slot, tag, payload, &|full| panic!("asked to wait: {full:?}"));
     }
 
-    pub fn try_write(&self, slot: SlotIndex, tag: u64, payload: &[u8], if_full: IfFull) -> Result<(), Full> {
+    /// Writes a record as the probe does. While there is no room, the thread calls `wait`, and gives up if that returns
+    /// false.
+    pub fn write_waiting(&self, slot: SlotIndex, tag: u64, payload: &[u8], wait: &dyn Fn(Full) -> bool) {
         let mut staged = [0u8; 40 << 10];
         staged[..payload.len()].copy_from_slice(payload);
-        let encoded_length = EncodedLength::of(payload.len());
-        let bytes = Bytes { from: staged.as_ptr(), length: encoded_length.copied() };
-        let record = Record { tag, payload: bytes, encoded_length };
+        let staged = Staged { from: staged.as_ptr(), encoded_length: EncodedLength::of(payload.len()) };
         let rings = self.area.rings(slot);
-        // Like the probe: the fast path, to the ring of the CPU that this thread was on last.
+        // The thread remembers the CPU that it was on last.
         let ring = rings.at(thread::tag_and_base().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        let Err(Unwritten { head, timestamp, stays, .. }) = (unsafe { write(ring, record, Counting) }) else {
-            return Ok(());
-        };
-        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end; `timestamp` was read after
-        // `head`.
-        if !stays && unsafe { switch(ring, record, head, timestamp) } {
-            return Ok(());
-        }
-        let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
-        // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        unsafe { write_fully(rings, &record, Counting, &attempt, if_full) }?;
-        thread::set_base(cpu().min(cpus() - 1) as usize);
-        Ok(())
+        unsafe { write(ring, tag, staged, Writer { rings, wait }) };
     }
 }
 

@@ -2,9 +2,11 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use proptest::prelude::*;
+use sordino_analyze::Interval;
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, LossCause, Step, Tid, Time, Value};
 use sordino_query::{Measure, Query, StatisticsTable};
 use sordino_timeline::SuperTrace;
+use std::collections::BTreeSet;
 use std::io;
 
 pub(crate) const CPUS: usize = 2;
@@ -171,6 +173,24 @@ pub(crate) fn measured(
     measure: Measure,
     lost: Option<(usize, i64, i64)>,
 ) -> StatisticsTable {
+    query(history, measure, lost).finish()
+}
+
+/// A span in ticks: the thread's index, the begin and the end.
+pub(crate) type ThreadSpan = (usize, i64, i64);
+
+/// Returns the spans of a measure in the order of time.
+pub(crate) fn spans(
+    history: &History,
+    measure: Measure,
+    lost: Option<(usize, i64, i64)>,
+) -> BTreeSet<ThreadSpan> {
+    let survey = query(history, measure, lost).finish_with_survey().1.expect("spans are collected");
+    let span = |found: &Interval| (found.tid.0 as usize - 1, found.begin.0 / TICK, found.end.0 / TICK);
+    survey.longest.iter().map(span).collect()
+}
+
+fn query(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>) -> Query {
     let mut classes = Classes::default();
     let mut class =
         |name: &str, fields: &[&str]| classes.add(Class::new(Domain::Kernel, name, fields.iter().copied()));
@@ -222,11 +242,12 @@ pub(crate) fn measured(
         }
     });
     let mut trace = SuperTrace::new(&classes, streams);
-    let mut query = Query::new(&classes, trace.recorded(), measure, &[]).expect("all events are there");
+    let query = Query::new(&classes, trace.recorded(), measure, &[]).expect("all events are there");
+    let mut query = query.surveying();
     while let Some(item) = trace.next().expect("no source fails") {
         query.take(&item);
     }
-    query.finish()
+    query
 }
 
 pub(crate) fn actions() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {

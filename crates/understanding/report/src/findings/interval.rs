@@ -15,9 +15,16 @@ const INDENT: &str = "    ";
 /// The maximum number of parts that have a line of their own.
 const PARTS_MAX: usize = 16;
 
-/// Writes the causes of the interval with this rank by length.
-pub(super) fn write(number: usize, explanation: &Explanation, time: TimeFormat, page: &mut Page) {
-    let headline = format!("{}: {}", span(explanation.length), tied_headline(explanation));
+/// Writes the causes of the interval with this rank by length. The headline names the thread if `is_of_several`.
+pub(super) fn write(
+    number: usize,
+    explanation: &Explanation,
+    is_of_several: bool,
+    time: TimeFormat,
+    page: &mut Page,
+) {
+    let of = if is_of_several { format!(" of {}", thread(&explanation.thread)) } else { String::new() };
+    let headline = format!("{}{of}: {}", span(explanation.length), tied_headline(explanation));
     page.prose(Style::Headline, &format!("#{number}  "), &headline);
     page.prose(Style::Plain, INDENT, &place(explanation, time));
     stages(explanation, page);

@@ -1,0 +1,52 @@
+//! A picture that a command writes to a file.
+
+use crate::Failure;
+use crate::failure::UNUSABLE;
+use crate::output::Output;
+use sordino_draw::{flat, standalone};
+use sordino_raster::png;
+use std::path::PathBuf;
+
+/// A file for a picture, whose format its ending says.
+pub(crate) struct PictureFile {
+    output: Output,
+    format: PictureFormat,
+}
+
+/// A format of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PictureFormat {
+    Svg,
+    Png,
+}
+
+impl PictureFile {
+    /// Opens the file that `option` names, if it does. Refuses one that can't be written, and one whose ending names no
+    /// format.
+    pub(crate) fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+        let format = match ending.as_deref() {
+            // A device such as /dev/stdout has no ending.
+            None | Some("svg") => PictureFormat::Svg,
+            Some("png") => PictureFormat::Png,
+            Some(_) => {
+                let text = format!("{option} {}: a picture's file ends with .svg or .png", path.display());
+                return Err(Failure::new(UNUSABLE, text));
+            }
+        };
+        let output = Output::of(option, Some(path))?;
+        Ok(output.map(|output| Self { output, format }))
+    }
+
+    /// Writes the picture, an SVG element, as a whole. A file of that name is replaced.
+    pub(crate) fn write(&mut self, picture: &str) -> Result<(), Failure> {
+        let bytes = match self.format {
+            PictureFormat::Svg => standalone(picture).into_bytes(),
+            PictureFormat::Png => {
+                png(&flat(picture)).map_err(|error| Failure::new(UNUSABLE, error.to_string()))?
+            }
+        };
+        self.output.write(&bytes)
+    }
+}

@@ -1,0 +1,270 @@
+//! The settings of the machine that decide how late a thread runs, for the summary of a recording.
+//!
+//! Only files of the kernel's in `/proc` and `/sys` are read, each up to a limit. `/proc/cpuinfo` is not among them: some
+//! kernels interrupt each CPU to fill it in.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The names of all settings, in the order in which people read them.
+pub const SETTINGS: [&str; 17] = [
+    "kernel",
+    "preemption",
+    "command line",
+    "CPUs online",
+    "isolated CPUs",
+    "CPUs without a tick",
+    "SMT",
+    "frequency governor",
+    "turbo",
+    "C-states",
+    "microcode",
+    "clock source",
+    "limit on real-time threads",
+    "transparent huge pages",
+    "NMI watchdog",
+    "timer migration",
+    "memory",
+];
+
+/// Maximum number of bytes that are read of a file.
+const MOST_BYTES: u64 = 4096;
+/// Maximum number of CPUs whose files are read.
+const MOST_CPUS: usize = 256;
+/// Maximum number of idle states of a CPU.
+const MOST_STATES: usize = 16;
+
+/// Returns the settings of this machine by name, those of [`SETTINGS`] that could be read.
+pub fn machine_settings() -> BTreeMap<String, String> {
+    settings(Path::new("/"))
+}
+
+/// Returns the settings by the files below `root`.
+fn settings(root: &Path) -> BTreeMap<String, String> {
+    let files = Files(root.to_owned());
+    let cpu = |name: &str| files.text(&format!("sys/devices/system/cpu/{name}"));
+    let sysctl = |name: &str| files.text(&format!("proc/sys/kernel/{name}"));
+    let version = files.text("proc/version").unwrap_or_default();
+    let values = [
+        ("kernel", short(&version)),
+        ("preemption", preemption(&files, &version)),
+        ("command line", files.text("proc/cmdline")),
+        ("CPUs online", cpu("online")),
+        ("isolated CPUs", cpu("isolated").map(or_none)),
+        ("CPUs without a tick", cpu("nohz_full").map(|cpus| or_none(cpus.replace("(null)", "")))),
+        ("SMT", cpu("smt/control")),
+        ("frequency governor", files.by_cpu("cpufreq/scaling_governor")),
+        ("turbo", turbo(&files)),
+        ("C-states", idle_states(&files)),
+        ("microcode", cpu("cpu0/microcode/version")),
+        ("clock source", files.text("sys/devices/system/clocksource/clocksource0/current_clocksource")),
+        (
+            "limit on real-time threads",
+            sysctl("sched_rt_runtime_us").map(|time| limit(&time, sysctl("sched_rt_period_us"))),
+        ),
+        ("transparent huge pages", files.text("sys/kernel/mm/transparent_hugepage/enabled").map(chosen)),
+        ("NMI watchdog", sysctl("nmi_watchdog").map(on_or_off)),
+        ("timer migration", sysctl("timer_migration").map(on_or_off)),
+        ("memory", files.text("proc/meminfo").and_then(memory)),
+    ];
+    values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// Files of the kernel's below a directory.
+struct Files(PathBuf);
+
+impl Files {
+    /// Returns a file's text without white space around it; `None` if it can't be read, or is no text.
+    fn text(&self, path: &str) -> Option<String> {
+        let mut bytes = Vec::new();
+        File::open(self.0.join(path)).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// Returns the names in a directory that begin so and end with a number, with the number, in its order.
+    fn numbered(&self, path: &str, begin: &str, most: usize) -> Vec<(usize, String)> {
+        let entries = fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut numbered: Vec<(usize, String)> =
+            names.filter_map(|name| Some((name.strip_prefix(begin)?.parse().ok()?, name))).collect();
+        numbered.sort_unstable();
+        numbered.truncate(most);
+        numbered
+    }
+
+    fn cpus(&self) -> Vec<(usize, String)> {
+        self.numbered("sys/devices/system/cpu", "cpu", MOST_CPUS)
+    }
+
+    /// Returns the values of a file of each CPU: the value, or each with the CPUs that have it.
+    fn by_cpu(&self, file: &str) -> Option<String> {
+        let mut by_value: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (number, cpu) in self.cpus() {
+            if let Some(value) = self.text(&format!("sys/devices/system/cpu/{cpu}/{file}")) {
+                by_value.entry(value).or_default().push(number.to_string());
+            }
+        }
+        match by_value.len() {
+            0 => None,
+            1 => by_value.into_keys().next(),
+            _ => {
+                let each =
+                    by_value.into_iter().map(|(value, cpus)| format!("{value} (CPU {})", cpus.join(",")));
+                Some(each.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+}
+
+/// Shortens `Linux version 6.1.0 (builder) (compiler) #1 SMP ...` to release and build.
+fn short(version: &str) -> Option<String> {
+    let release = version.split_whitespace().nth(2)?;
+    let build = version.find(" #").map_or("", |at| &version[at..]);
+    Some(format!("{release}{build}"))
+}
+
+/// Returns the kernel's model of preemption, and the mode that is chosen, if it can be chosen and read.
+fn preemption(files: &Files, version: &str) -> Option<String> {
+    let is_real_time = files.text("sys/kernel/realtime").as_deref() == Some("1");
+    let named = version.split_whitespace().find(|word| word.starts_with("PREEMPT"));
+    let model = match named {
+        Some(name) => name,
+        None if is_real_time => "PREEMPT_RT",
+        None if version.is_empty() => return None,
+        None => "none",
+    };
+    // `none voluntary (full)`
+    let modes = files.text("sys/kernel/debug/sched/preempt");
+    let mode = modes.as_deref().and_then(|modes| Some(modes.split_once('(')?.1.split_once(')')?.0));
+    Some(mode.map_or(model.to_owned(), |mode| format!("{model}, {mode}")))
+}
+
+fn turbo(files: &Files) -> Option<String> {
+    let boost = files.text("sys/devices/system/cpu/cpufreq/boost").map(on_or_off);
+    let no_turbo = || files.text("sys/devices/system/cpu/intel_pstate/no_turbo");
+    boost.or_else(|| no_turbo().map(|off| if off == "0" { "on" } else { "off" }.to_owned()))
+}
+
+/// Returns the deepest idle state of all CPUs that is enabled, with its time to wake up, and the kernel's choosers.
+fn idle_states(files: &Files) -> Option<String> {
+    let mut deepest: Option<(u64, String)> = None;
+    for (_, cpu) in files.cpus() {
+        let directory = format!("sys/devices/system/cpu/{cpu}/cpuidle");
+        for (_, state) in files.numbered(&directory, "state", MOST_STATES) {
+            let file = |file: &str| files.text(&format!("{directory}/{state}/{file}"));
+            if file("disable").as_deref() == Some("1") {
+                continue;
+            }
+            let latency = file("latency").and_then(|latency| latency.parse::<u64>().ok());
+            let name = || file("name").unwrap_or_else(|| state.clone());
+            match latency {
+                Some(latency) if deepest.as_ref().is_none_or(|(most, _)| latency > *most) => {
+                    deepest = Some((latency, name()));
+                }
+                _ => {}
+            }
+        }
+    }
+    let chooser = |name: &str| files.text(&format!("sys/devices/system/cpu/cpuidle/{name}"));
+    let choosers: Vec<String> =
+        ["current_driver", "current_governor"].into_iter().filter_map(chooser).collect();
+    let by = if choosers.is_empty() { String::new() } else { format!(" ({})", choosers.join(", ")) };
+    match deepest {
+        Some((latency, name)) => Some(format!("down to {name}, {latency} us to wake{by}")),
+        None if choosers.is_empty() => None,
+        None => Some(format!("no states of the kernel's{by}")),
+    }
+}
+
+fn limit(time: &str, period: Option<String>) -> String {
+    match time {
+        "-1" => "none".to_owned(),
+        time => format!("{time} us of {} us", period.as_deref().unwrap_or("?")),
+    }
+}
+
+/// Returns the value in brackets: `always [madvise] never`.
+fn chosen(values: String) -> String {
+    let bracketed = values.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    bracketed.map(|(chosen, _)| chosen.to_owned()).unwrap_or(values)
+}
+
+fn on_or_off(number: String) -> String {
+    match number.as_str() {
+        "0" => "off".to_owned(),
+        "1" => "on".to_owned(),
+        _ => number,
+    }
+}
+
+fn or_none(cpus: String) -> String {
+    if cpus.is_empty() { "none".to_owned() } else { cpus }
+}
+
+fn memory(text: String) -> Option<String> {
+    let kib: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(format!("{} MiB", kib / 1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        settings(root.path())
+    }
+
+    #[test]
+    fn values_are_those_of_the_kernels_files_in_words() {
+        let cpu = "sys/devices/system/cpu";
+        let found = tree(&[
+            ("proc/version", "Linux version 6.1.0-rt (x@y) (gcc (Debian) 12) #1 SMP PREEMPT_RT Debian\n"),
+            (&format!("{cpu}/isolated"), "\n"),
+            (&format!("{cpu}/cpu0/cpufreq/scaling_governor"), "performance\n"),
+            (&format!("{cpu}/cpu1/cpufreq/scaling_governor"), "powersave\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state0/latency"), "2\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state1/latency"), "80\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state1/name"), "C6\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state2/latency"), "500\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state2/disable"), "1\n"),
+            ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+            ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            ("proc/meminfo", "MemTotal: 2048 kB\n"),
+        ]);
+        let expected = [
+            ("C-states", "down to C6, 80 us to wake"),
+            ("frequency governor", "performance (CPU 0); powersave (CPU 1)"),
+            ("isolated CPUs", "none"),
+            ("kernel", "6.1.0-rt #1 SMP PREEMPT_RT Debian"),
+            ("limit on real-time threads", "950000 us of 1000000 us"),
+            ("memory", "2 MiB"),
+            ("preemption", "PREEMPT_RT"),
+            ("transparent huge pages", "madvise"),
+        ];
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_machine_without_these_files_has_no_settings_and_a_long_file_is_cut() {
+        assert!(tree(&[]).is_empty());
+        let found = tree(&[("proc/cmdline", &"x".repeat(100_000))]);
+        assert_eq!(found["command line"].len() as u64, MOST_BYTES);
+    }
+
+    #[test]
+    fn this_machine_has_settings_with_known_names() {
+        let found = machine_settings();
+        assert!(found.contains_key("kernel") && found.contains_key("CPUs online"), "{found:?}");
+        assert!(found.keys().all(|name| SETTINGS.contains(&name.as_str())), "{found:?}");
+    }
+}

@@ -1,0 +1,188 @@
+//! The slow path of a record: all that the fast path leaves out.
+
+use super::payload::{PayloadSource, Record};
+use super::room::{Full, IfFull, until_done};
+use super::shared::try_shared;
+use super::wake::wake;
+use super::{ReadClock, Rings, TimestampClock, TracedThread, destination};
+use crate::layout::RingHeader;
+use crate::position::{Head, Placement, plan};
+use crate::view::{NoSwitch, Ring};
+use sordino_percpu::primitive::{Acquire, Relaxed};
+use sordino_percpu::{Commit, Outcome, cpu, publish, publish_switching};
+
+/// Number of tries in this CPU's ring before a writer uses the shared ring. A try fails if the thread is preempted,
+/// migrated or interrupted within some 20 instructions; only a debugger that steps through them achieves that again and
+/// again.
+const TRIES: u32 = 16;
+
+/// An unfinished try: the head that it saw, and the timestamp that the record has already.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// The header of the ring that was tried.
+    pub ring: *const RingHeader,
+    /// The head that the try read.
+    head: u64,
+    /// The record's timestamp, by `clock`.
+    timestamp: u64,
+    /// The clock that the timestamp was read from.
+    clock: TimestampClock,
+}
+
+/// Writes one record on the slow path, since the sub-buffer switch failed, too, or the thread was interrupted.
+///
+/// # Safety
+/// The requirements of [`write()`](super::write()) hold; `timestamp` is the cycle counter, read after `head`.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
+    tag: u64,
+    ring: *const RingHeader,
+    payload: P,
+    head: u64,
+    timestamp: u64,
+    thread: T,
+) {
+    let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
+    // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
+    // call.
+    payload.in_memory(|staged| unsafe { thread.write_again(&staged.record(tag & !0xffff), &attempt) });
+}
+
+/// Writes `record` after `attempt`, which failed on the fast path, to the ring of this CPU or to the shared ring of
+/// `rings`, or counts it as lost. The record keeps its timestamp unless others were published since.
+///
+/// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; bounded by the
+/// number of tries, 16, and the record's length. Waits only if [`TracedThread::wait`] does.
+///
+/// # Safety
+/// The requirements of [`write()`](super::write()) hold for all of `rings`, one of which `attempt` has.
+#[inline(always)]
+pub unsafe fn retry<T: TracedThread>(rings: Rings, record: &Record, attempt: &Attempt, thread: T) {
+    // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
+    until_done(rings, thread, |if_full| unsafe { write_fully(rings, record, thread, attempt, if_full) });
+}
+
+/// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost.
+///
+/// # Errors
+/// [`Full`] if there is no room, only with [`IfFull::Tell`].
+///
+/// # Safety
+/// The requirements of [`write()`](super::write()) hold for all of `rings`.
+#[inline(never)]
+unsafe fn write_fully<S: ReadClock>(
+    rings: Rings,
+    record: &Record,
+    clocks: S,
+    attempt: &Attempt,
+    if_full: IfFull,
+) -> Result<(), Full> {
+    let mut attempt = *attempt;
+    for _ in 0..TRIES {
+        let cpu = cpu();
+        if cpu >= rings.cpus {
+            break;
+        }
+        // SAFETY: `cpu < cpus`, and the caller guarantees mapped headers for all of `rings`.
+        let ring = unsafe { rings.get(cpu) };
+        // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
+        // # Safety); `ring` is that of `cpu`.
+        match unsafe { try_write(ring, cpu, record, clocks, &mut attempt, if_full) }? {
+            Done::Yes => return Ok(()),
+            Done::NotYet => {}
+            Done::NoRing => break,
+        }
+    }
+    // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
+    unsafe { try_shared(rings, record, clocks, if_full) }
+}
+
+/// The outcome of one try.
+enum Done {
+    /// The record is in the ring, counted as lost, or left out on this CPU.
+    Yes,
+    /// The thread was interrupted or the head has changed: the caller tries again.
+    NotYet,
+    /// This CPU has no ring, because it came online after the session began.
+    NoRing,
+}
+
+/// Tries once to write `record`; `attempt` is the try before, and becomes this one if it fails.
+///
+/// # Errors
+/// [`Full`] if there is no room, only with [`IfFull::Tell`].
+///
+/// # Safety
+/// The requirements of [`write()`](super::write()) hold; `ring` is that of `cpu`.
+#[inline(always)]
+unsafe fn try_write<S: ReadClock>(
+    ring: &RingHeader,
+    cpu: u32,
+    record: &Record,
+    clocks: S,
+    attempt: &mut Attempt,
+    if_full: IfFull,
+) -> Result<Done, Full> {
+    // ORDER(write:C) pairs with control:E: if the load sees an opened ring's head, then it sees where the ring lies. It
+    // precedes the other loads: if another session opens the ring meanwhile, the section refuses this head, whatever
+    // else they see.
+    let head = Head(ring.head.load(Acquire));
+    let Some(view) = Ring::of(ring) else {
+        return Ok(if ring.is_left_out() { Done::Yes } else { Done::NoRing });
+    };
+    if head.is_closed() {
+        return Ok(Done::NoRing);
+    }
+    let record_size = record.encoded_length.record_size();
+    let start = match plan(head, record_size, view.other_bits) {
+        Placement::Fit => head,
+        // SAFETY: the collector mapped the table before it enabled the event.
+        Placement::Switch => match unsafe { view.enter(head, |_| true) } {
+            Ok((seqno, offset)) => Head::entering(seqno, offset),
+            Err(NoSwitch::Stale) => return Ok(Done::NotYet),
+            Err(NoSwitch::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
+        },
+        Placement::TooLarge => {
+            ring.lose_too_large();
+            return Ok(Done::Yes);
+        }
+    };
+    let lost = ring.lost.load(Relaxed);
+    let at = match view.clock {
+        clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head.0 && attempt.clock == clock => {
+            attempt.timestamp
+        }
+        TimestampClock::Cycles => clocks.cycles(),
+        TimestampClock::Monotonic => clocks.monotonic(),
+    };
+    let commit = Commit {
+        cpu,
+        head: &ring.head,
+        expected: head.0,
+        new: start.behind(record_size).0,
+        destination: destination(ring, start.start()),
+        timestamp: at,
+        tag: record.tag | lost & 0xffff,
+        payload: record.payload,
+    };
+    let left = start.seqno() != head.seqno();
+    let outcome = if left {
+        // SAFETY: the record fits into an empty sub-buffer (`plan`). The next sub-buffer is free: the reader put it or
+        // a writer claimed it (view:B, view:C). The three words go to the packet header of the sub-buffer that the head
+        // is in, which is the writers' until the head leaves it.
+        unsafe { publish_switching(&commit, view.switch(head, lost)) }
+    } else {
+        // SAFETY: the record fits behind the head (`Placement::Fit`) into its sub-buffer, which is the writers' until the
+        // head leaves it; the section refuses any other head.
+        unsafe { publish(&commit) }
+    };
+    if outcome == Outcome::Restart {
+        *attempt = Attempt { ring, head: head.0, timestamp: at, clock: view.clock };
+        return Ok(Done::NotYet);
+    }
+    if left {
+        wake(ring);
+    }
+    Ok(Done::Yes)
+}
