@@ -11,6 +11,7 @@
 //! | [`disk`] | a small file system in memory, which is soon full |
 //! | [`recording`] | a finished recording, read by sordino's reader and by babeltrace2 |
 //! | [`terminal`] | a pseudo-terminal, and the text that is written to it |
+//! | [`active`] | the time for which fibers are active, replayed from a listing |
 //! | [`listing`] | a trace as `sordino events` and babeltrace2 list it |
 //! | [`browser`] | a headless Chromium |
 //! | [`perfetto`] | Perfetto's `trace_processor` |
@@ -25,6 +26,7 @@
 //! | [`verified`] | its records, which verify themselves |
 #![forbid(unsafe_code)]
 
+pub mod active;
 pub mod assembly;
 pub mod boot;
 pub mod browser;

@@ -1,46 +1,9 @@
 //! A program whose own scheduler runs fibers on two threads, recorded together with the kernel.
 
 use serde_json::Value;
+use sordino_tests::active::{Active, number};
 use sordino_tests::{Scene, listing};
-use std::collections::{BTreeMap, HashMap};
-
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-/// The time in which each fiber was on a thread that had a CPU, by the fields of the two kinds of switches alone.
-#[derive(Default)]
-struct Active {
-    running: HashMap<i64, i64>,
-    mounted: HashMap<i64, i64>,
-    time: BTreeMap<i64, i64>,
-    places: BTreeMap<i64, Vec<(i64, i64)>>,
-    now: i64,
-}
-
-impl Active {
-    fn take(&mut self, event: &Value) {
-        let time = number(&event["time_ns"]);
-        for (cpu, tid) in &self.running {
-            if let Some(fiber) = self.mounted.get(tid).filter(|fiber| **fiber != 0) {
-                *self.time.entry(*fiber).or_default() += time - self.now;
-                let places = self.places.entry(*fiber).or_default();
-                if places.last() != Some(&(*tid, *cpu)) && time > self.now {
-                    places.push((*tid, *cpu));
-                }
-            }
-        }
-        self.now = time;
-        let (fields, cpu) = (&event["fields"], &event["cpu"]);
-        match event["name"].as_str() {
-            Some("sched_switch") => _ = self.running.insert(number(cpu), number(&fields["next_tid"])),
-            Some("sordino_fiber:switch") => {
-                self.mounted.insert(number(&event["tid"]), number(&fields["to"]));
-            }
-            _ => {}
-        }
-    }
-}
+use std::collections::BTreeMap;
 
 #[test]
 fn fibers_are_followed_over_threads_and_cpus_and_their_waits_are_explained() {

@@ -1,7 +1,7 @@
 //! The names of addresses in processes, by the state dump and the files that are still there.
 
 use sordino_event::{Classes, Pid};
-use sordino_query::{Mapping, Mappings};
+use sordino_query::{Mappings, ProcessMapping};
 use sordino_symbols::{MappedFile, SymbolFiles};
 use sordino_timeline::Item;
 use std::ffi::OsStr;
@@ -29,7 +29,8 @@ impl AddressNames {
 
     /// Returns the name of the symbol at an address of a process.
     pub(crate) fn name(&mut self, pid: Pid, address: u64) -> Option<Arc<str>> {
-        let Mapping { addresses, offset, path, build_id } = self.mappings.before(pid, address)?.clone();
+        let ProcessMapping { addresses, offset, path, build_id } =
+            self.mappings.before(pid, address)?.clone();
         let (path, build_id) = (OsStr::from_bytes(&path).into(), build_id.into());
         let mapped = MappedFile { addresses, offset, path, build_id };
         self.files.name(&mapped, address).map(Arc::from)

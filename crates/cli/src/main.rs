@@ -6,19 +6,14 @@ extern crate sordino_terminal as terminal;
 mod addresses;
 mod arguments;
 mod commands;
-mod failure;
-mod output;
-mod picture;
-mod privilege;
-mod progress;
 mod record_options;
-mod signals;
 mod trace;
 mod words;
 
 use arguments::{Arguments, Command, Misunderstood};
 use clap::CommandFactory;
 use failure::Failure;
+use sordino_command::{failure, output, picture, privilege, progress, signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

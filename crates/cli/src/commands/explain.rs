@@ -20,7 +20,7 @@ use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_quantity::duration;
-use sordino_query::{Measure, Query, SpanCondition};
+use sordino_query::{FiberLives, Measure, Query, SpanCondition};
 use sordino_report::{FindingsFormat, nothing_to_choose, write_findings, write_findings_json};
 use sordino_selection::TimeOptions;
 use sordino_timeline::Moment;
@@ -188,11 +188,14 @@ impl Intervals {
     }
 
     fn try_to_explain(&self, recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
+        let fibers = self.fiber.as_deref().map(|name| lives(recording, name)).transpose()?;
         recording.limit(&self.within)?;
         let condition = self.condition(recording)?;
         let only = condition.clone().map(wanted_by);
         let explained = match (self.measure(), self.rule()) {
-            (Some(measure), _) => self.explain_measured(recording, measure, extent, condition.as_ref()),
+            (Some(measure), _) => {
+                self.explain_measured(recording, (measure, fibers), extent, condition.as_ref())
+            }
             (None, Some(rule)) => pass_twice(recording, rule, extent, only),
             (None, None) => explain_chosen(recording, extent, condition.as_ref()),
         }?;
@@ -236,17 +239,17 @@ impl Intervals {
     fn explain_measured(
         &self,
         recording: &mut Recording,
-        measure: Measure,
+        (measure, fibers): (Measure, Option<FiberLives>),
         extent: Extent,
         condition: Option<&Rc<SpanCondition>>,
     ) -> Result<Explained, Failure> {
-        let (thread, fiber, condition) = (self.thread.clone(), self.fiber.clone(), condition.cloned());
+        let (thread, condition) = (self.thread.clone(), condition.cloned());
         let all_threads = matches!(thread, Some(None)).then(|| Rc::new(AllThreads::default()));
         let all = all_threads.clone();
         let is_wanted = move |moment: &Moment<'_>, tid: Option<Tid>| {
             let is_thread = |wanted: &String| tid.is_some_and(|tid| is_named(wanted, tid, moment));
             thread.iter().flatten().all(is_thread)
-                && fiber.as_ref().is_none_or(|wanted| has_fiber(wanted, moment))
+                && fibers.as_ref().is_none_or(|fibers| fibers.have_thread(moment))
                 && condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
                 && all.as_ref().is_none_or(|all| all.takes(moment, tid))
         };
@@ -285,13 +288,14 @@ fn is_named(wanted: &str, tid: Tid, moment: &Moment<'_>) -> bool {
     wanted.parse() == Ok(tid.0) || moment.system.comm(tid).is_some_and(|comm| **comm == *wanted)
 }
 
-/// Returns true if the event's thread executes the fiber of this name or number after it.
-fn has_fiber(wanted: &str, moment: &Moment<'_>) -> bool {
-    let fibers = moment.system.fibers();
-    let mounted = moment.pid().zip(moment.tid).and_then(|(pid, tid)| fibers.mounted(pid, tid).fiber());
-    mounted.is_some_and(|fiber| {
-        wanted.parse() == Ok(fiber.number) || fibers.name(fiber).is_some_and(|name| **name == *wanted)
-    })
+/// Finds the fibers of a name. A library may name a fiber after its first wait.
+fn lives(recording: &mut Recording, name: &str) -> Result<FiberLives, Failure> {
+    let mut lives = FiberLives::of(name);
+    recording.pass(Some("looking for the fiber"), |item| {
+        lives.take(item);
+        Ok(true)
+    })?;
+    Ok(lives.finish())
 }
 
 /// Parses a deadline, `EVENT=TIME`.

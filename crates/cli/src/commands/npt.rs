@@ -225,18 +225,22 @@ fn measure(options: &Options, cpus: &CpuList, plan: &Plan) -> Result<NptReport, 
     if options.verbose {
         trial.settings(held.is_some()).iter().for_each(|line| remark(line));
     }
-    let report = trial.run(stop.as_fd(), &mut Progress::new(!has_terminal_for_errors()))?;
+    let progress = Progress::new(!has_terminal_for_errors());
+    let report = trial.run(stop.as_fd(), &mut LoopProgress(progress))?;
     drop(held);
     Ok(report)
 }
 
-impl LoopObserver for Progress {
+/// The progress of a measurement, as the loop reports it.
+struct LoopProgress(Progress);
+
+impl LoopObserver for LoopProgress {
     fn doing(&mut self, what: String) {
-        Self::doing(self, what);
+        self.0.doing(what);
     }
 
     fn clear(&mut self) {
-        Self::clear(self);
+        self.0.clear();
     }
 
     fn remark(&self, text: &str) {

@@ -5,6 +5,7 @@ use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
 use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
 use crate::entry_cost::{Entered, TypicalCost};
+use crate::fibers::before_name;
 use crate::files::Awaited;
 use crate::findings::{
     Behind, Explanation, Inside, Inversion, Inverted, Link, LossSum, Migration, Part, ReadFile, Sender, Woken,
@@ -281,7 +282,9 @@ impl Account {
 
     fn part(&mut self, cause: &Cause) -> &mut Sum {
         if !self.parts.contains_key(cause) {
-            self.parts.insert(cause.clone(), Sum::default());
+            // A fiber may get its name in the middle.
+            let until_named = before_name(cause).and_then(|unnamed| self.parts.remove(&unnamed));
+            self.parts.insert(cause.clone(), until_named.unwrap_or_default());
         }
         self.parts.get_mut(cause).expect("just inserted")
     }

@@ -61,6 +61,17 @@ impl Position {
         }
     }
 
+    /// Returns true if it is the other position, apart from the name of the fiber that is ahead.
+    fn is_renamed(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Ready { thread, behind: Ahead::Fiber(fiber) },
+                Self::Ready { thread: of_other, behind: Ahead::Fiber(other) },
+            ) => (thread, fiber.number) == (of_other, other.number),
+            _ => false,
+        }
+    }
+
     /// Returns the cause of the time of a fiber without a thread.
     fn cause(&self) -> Option<Cause> {
         match self {
@@ -131,6 +142,10 @@ impl Followed {
         let mut happenings = Vec::new();
         let of_story = self.fibers.iter_mut().find(|fiber| fiber.story == story);
         let Some(fiber) = of_story else { return happenings };
+        if position.is_renamed(&fiber.position) {
+            fiber.position = position;
+            return happenings;
+        }
         happenings.extend(fiber.woken(&position, moment, now.0));
         happenings.extend(fiber.left(now.0));
         if matches!(position, Position::Mounted(_))
@@ -254,6 +269,13 @@ impl Fiber {
         let wake_up = WakeUp { sleeper: thread, since, cause, waker, lock: None, chain: Vec::new() };
         Some(Happening::Woken { thread: self.story, at, wake_up })
     }
+}
+
+/// Returns the cause that a wait was while the fiber ahead had no name; `None` if it is no wait behind a named fiber.
+pub(crate) fn before_name(cause: &Cause) -> Option<Cause> {
+    let Cause::FiberWait { behind: Some(fiber) } = cause else { return None };
+    fiber.name.as_ref()?;
+    Some(Cause::FiberWait { behind: Some(FiberName { name: None, ..fiber.clone() }) })
 }
 
 /// Returns the position of a fiber after an event.

@@ -291,6 +291,23 @@ fn the_fiber_that_wakes_another_is_named() {
     assert_eq!(fiber.name.as_deref(), Some("two"));
 }
 
+/// Boost's fibers get their names from their own code.
+#[test]
+fn a_fiber_that_is_named_while_another_waits_for_it_is_one_cause() {
+    let mut script = Script::new();
+    script.of(PID).at(0).cpu(0).switch(IDLE, 0, A).fiber_enter(A);
+    script.fiber_new(A, 1, "one").fiber_new(A, 2, "").fiber_switch(A, 0, 1, 5);
+    script.at(10).user("app:begin", A, &[]).at(20).fiber_switch(A, 1, 2, 1);
+    script.at(50).fiber_rename(A, 2, "two").at(80).fiber_switch(A, 2, 1, 1).at(90).user("app:end", A, &[]);
+    let (longest, _) = explain_longest(&script, "app:begin..app:end");
+    let waits: Vec<_> =
+        longest.parts.iter().filter(|part| matches!(part.cause, Cause::FiberWait { .. })).collect();
+    let [wait] = waits[..] else { panic!("{waits:?}") };
+    assert_eq!((wait.time, wait.count, wait.longest), (Nanos(60), 1, Nanos(60)));
+    let two = FiberName { number: 2, name: Some("two".into()), is_doubtful: false };
+    assert_eq!(wait.cause, Cause::FiberWait { behind: Some(two) });
+}
+
 #[test]
 fn where_a_programs_records_are_missing_its_fiber_is_unknown() {
     let mut script = Script::new();

@@ -1,5 +1,6 @@
 //! The keys by which spans are put into rows.
 
+use crate::fiber_names::{named, unnamed};
 use crate::span::Span;
 use sordino_event::{ClassId, Classes, Pid, Tid, View};
 use sordino_timeline::{FiberId, Moment};
@@ -185,20 +186,22 @@ impl Key {
         moment: &Moment<'_>,
         classes: &[Arc<str>],
     ) -> Arc<str> {
-        let named = |name: Option<Arc<str>>, id: i32| match name {
+        let with_id = |name: Option<Arc<str>>, id: i32| match name {
             Some(name) => format!("{name}/{id}").into(),
             None => id.to_string().into(),
         };
         match value {
             Value::Unknown => "?".into(),
-            Value::Thread(tid) if self.per == Per::Holder => named(moment.system.comm(*tid).cloned(), tid.0),
-            Value::Thread(tid) => named(comm(span, moment), tid.0),
+            Value::Thread(tid) if self.per == Per::Holder => {
+                with_id(moment.system.comm(*tid).cloned(), tid.0)
+            }
+            Value::Thread(tid) => with_id(comm(span, moment), tid.0),
             Value::Fiber(fiber) => {
                 let fibers = moment.system.fibers();
                 let name = fibers.name(*fiber).filter(|_| fibers.is_name_certain(*fiber));
-                name.map_or_else(|| format!("fiber {fiber}"), |name| format!("{name}/{fiber}")).into()
+                name.map_or_else(|| unnamed(*fiber), |name| named(name, *fiber))
             }
-            Value::Process(pid) => named(moment.system.program(*pid).cloned(), pid.0),
+            Value::Process(pid) => with_id(moment.system.program(*pid).cloned(), pid.0),
             Value::Address(_, address) => format!("{address:#x}").into(),
             Value::Number(number) => match self.per {
                 Per::Cpu => format!("cpu{number}").into(),

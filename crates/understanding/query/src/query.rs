@@ -1,24 +1,15 @@
 //! One pass over a trace.
 
-use crate::calls::Calls;
 use crate::durations::Durations;
-use crate::fiber_waits::FiberWaits;
-use crate::finder::{OfRule, Points, SpanFinder};
-use crate::followed::Followed;
-use crate::interrupts::Interrupts;
-use crate::jitter::Jitter;
-use crate::jobs::Jobs;
+use crate::fiber_names::FiberNames;
+use crate::finder::{SpanFinder, finder};
 use crate::key::{Key, Per, Value};
-use crate::locks::Locks;
 use crate::measure::{Measure, PathOf};
-use crate::path::{Paths, PathsOf};
-use crate::reactivity::Reactions;
-use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
 use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
-use sordino_analyze::{Finder, Interval, IntervalRule, Survey, SurveyBuilder};
+use sordino_analyze::{Interval, Survey, SurveyBuilder};
 use sordino_event::{Classes, Nanos, Pid, Tid, Time};
-use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
+use sordino_timeline::{FiberEvent, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
@@ -63,6 +54,8 @@ pub struct Query {
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
     rows: HashMap<Vec<Value>, Sums>,
+    /// The names of fibers, if rows are distinguished by them.
+    fiber_names: Option<FiberNames>,
     /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
     running: HashMap<Tid, (Vec<Value>, Vec<Arc<str>>)>,
     all: Durations,
@@ -112,7 +105,8 @@ impl Query {
         if let Some((per, _)) = pers.iter().zip(&keys).find(|(_, key)| key.lacks_field()) {
             return Err(Error::Field(per.to_string()));
         }
-        let finder = finder(classes, &measure)?;
+        let finder = finder(classes, &measure, &pers)?;
+        let fiber_names = pers.contains(&Per::Fiber).then(FiberNames::default);
         Ok(Self {
             class_names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
             measure,
@@ -123,6 +117,7 @@ impl Query {
             finder,
             survey: None,
             rows: HashMap::new(),
+            fiber_names,
             running: HashMap::new(),
             all: Durations::default(),
             found: Vec::new(),
@@ -172,6 +167,9 @@ impl Query {
                     self.lost += loss.count.unwrap_or(0);
                 }
                 self.finder.lose(loss, &mut self.found);
+                if let Some((names, pid)) = self.fiber_names.as_mut().zip(loss.pid) {
+                    names.lose(pid);
+                }
                 let broken = self.found.drain(..).count() as u64;
                 if loss.to >= self.begin {
                     (0..broken).for_each(|_| self.breaks());
@@ -188,6 +186,7 @@ impl Query {
     }
 
     fn event(&mut self, moment: &Moment<'_>) {
+        self.fiber_names.iter_mut().for_each(|names| names.take(moment));
         self.finder.take(moment, &mut self.found);
         if !self.found.is_empty() {
             let mut found = std::mem::take(&mut self.found);
@@ -210,15 +209,37 @@ impl Query {
             });
             self.found = found;
         }
-        if let (Measure::Active, Some(Kernel::Switch { prev, next, .. })) = (&self.measure, moment.kernel) {
-            self.running.remove(&prev.tid);
-            let at = moment.event.time;
-            let span = Span { tid: Some(next.tid), cpu: moment.cpu, ..Span::between(at, at) };
-            if next.tid != Tid(0) && self.wants(&span, moment) {
-                let values = self.values(&span, moment);
-                let labels = self.labels(&values, &span, moment);
-                self.running.insert(next.tid, (values, labels));
+        if self.measure == Measure::Active {
+            self.follow(moment);
+        }
+    }
+
+    /// Notes the keys of a thread that gets a CPU, or another fiber.
+    fn follow(&mut self, moment: &Moment<'_>) {
+        let comes = match (moment.kernel, moment.about_fibers()) {
+            (Some(Kernel::Switch { prev, next, .. }), _) => {
+                self.running.remove(&prev.tid);
+                Some(next.tid)
             }
+            (_, Some(FiberEvent::Switch { .. })) => moment.tid,
+            _ => None,
+        };
+        let Some(tid) = comes.filter(|tid| *tid != Tid(0)) else { return };
+        let system = moment.system;
+        let fiber = system.pid(tid).and_then(|pid| system.fibers().mounted(pid, tid).fiber());
+        let at = moment.event.time;
+        let span = Span { tid: Some(tid), cpu: moment.cpu, fiber, ..Span::between(at, at) };
+        if self.wants(&span, moment) {
+            let mut values = self.values(&span, moment);
+            if fiber.is_none() {
+                // The event's fiber is the one that leaves.
+                values
+                    .iter_mut()
+                    .filter(|value| matches!(value, Value::Fiber(_)))
+                    .for_each(|value| *value = Value::Unknown);
+            }
+            let labels = self.labels(&values, &span, moment);
+            self.running.insert(tid, (values, labels));
         }
     }
 
@@ -301,8 +322,12 @@ impl Query {
             }
         }
         let names = self.measure.parts();
-        let mut rows: Vec<StatisticsRow> =
-            self.rows.into_values().filter_map(|sums| sums.close(names)).collect();
+        let fiber_names = self.fiber_names.unwrap_or_default();
+        let close = |(values, mut sums): (Vec<Value>, Sums)| {
+            sums.rename(&values, &fiber_names);
+            sums.close(names)
+        };
+        let mut rows: Vec<StatisticsRow> = self.rows.into_iter().filter_map(close).collect();
         rows.sort_by(|a, b| a.labels.cmp(&b.labels));
         match self.measure {
             Measure::Count => rows.sort_by_key(|row| Reverse(row.summary.count)),
@@ -348,65 +373,23 @@ impl Sums {
         }
     }
 
+    /// Replaces the labels of fibers that were named, or whose number was used again, behind their first span.
+    fn rename(&mut self, values: &[Value], names: &FiberNames) {
+        for (label, value) in self.labels.iter_mut().zip(values) {
+            if let Value::Fiber(fiber) = value
+                && let Some(name) = names.label(*fiber)
+            {
+                *label = name;
+            }
+        }
+    }
+
     fn close(mut self, names: &'static [&'static str]) -> Option<StatisticsRow> {
         let parts = names.iter().zip(self.parts).map(|(name, time)| WaitPart { name, time }).collect();
         let numbers = self.regularity.map(|[missed, late]| [("missed", missed), ("late in a row", late)]);
         let counts = numbers.into_iter().flatten().map(|(name, count)| RowCount { name, count }).collect();
         let summary = self.distribution.summary()?;
         Some(StatisticsRow { labels: self.labels, summary, parts, counts, distribution: self.distribution })
-    }
-}
-
-/// Returns the finder of a measure's spans.
-fn finder(classes: &Classes, measure: &Measure) -> Result<Box<dyn SpanFinder>, Error> {
-    let of_rule = |rule: IntervalRule| -> Result<OfRule, Error> {
-        Ok(OfRule(Some(Box::new(Finder::new(classes, rule)?))))
-    };
-    Ok(match measure {
-        Measure::Count => {
-            Box::new(Points { is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect() })
-        }
-        Measure::Active | Measure::Slices => Box::new(Schedule::new(Wanted::Runs)),
-        Measure::Latency => Box::new(Schedule::new(Wanted::Latencies)),
-        Measure::Preemption => Box::new(Schedule::new(Wanted::Preemptions)),
-        Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
-        Measure::Syscalls => Box::new(Calls::default()),
-        Measure::Irqs => Box::new(Interrupts::new(false)),
-        Measure::Softirqs => Box::new(Interrupts::new(true)),
-        Measure::Locks => Box::new(Followed::new(Locks::default())),
-        Measure::Reactivity => Box::new(Followed::new(Reactions::default())),
-        Measure::Path(of) => {
-            let of = match of {
-                PathOf::Threads => PathsOf::Threads,
-                PathOf::Fibers => {
-                    needs_fibers(classes)?;
-                    PathsOf::Fibers
-                }
-                PathOf::Intervals(rule) => PathsOf::Intervals(of_rule(rule.clone())?),
-            };
-            Box::new(Followed::new(Paths::new(of)))
-        }
-        Measure::FiberWaits => {
-            needs_fibers(classes)?;
-            Box::new(FiberWaits::default())
-        }
-        Measure::Jobs(event) => {
-            let missing = || sordino_analyze::Error::Event { event: event.clone() };
-            Box::new(Followed::new(Jobs::new(event, classes).ok_or_else(missing)?))
-        }
-        Measure::Duration(rule) => Box::new(of_rule(rule.clone())?),
-        Measure::Jitter(event, periods) => {
-            Box::new(Jitter::new(periods.clone(), of_rule(IntervalRule::between(event))?))
-        }
-    })
-}
-
-/// Fails if the trace has no events about fibers.
-fn needs_fibers(classes: &Classes) -> Result<(), Error> {
-    let event = "sordino_fiber:switch";
-    match classes.iter().any(|(_, class)| class.name == event) {
-        true => Ok(()),
-        false => Err(sordino_analyze::Error::Event { event: event.to_owned() }.into()),
     }
 }
 

@@ -143,6 +143,25 @@ impl Schedule {
         }
     }
 
+    /// Ends the run of a thread that has the CPU, and begins another one. Returns the first; `None` if its begin is not
+    /// known.
+    pub(crate) fn cut(&mut self, tid: Tid, cpu: Cpu, now: Time) -> Option<Found> {
+        if self.lost_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let before = self.threads.insert(tid, State::Running { since: now });
+        // Until the CPU's first switch, the thread has had it since before the recording began.
+        let first = match self.turns.get(&cpu) {
+            Some(turn) => turn.first.filter(|_| turn.running.is_none()),
+            None => self.begin,
+        };
+        match (before, first) {
+            (Some(State::Running { since }), _) => Some(Found::Whole(span(tid, Some(cpu), since, now))),
+            (_, Some(first)) => Some(Found::Cut(span(tid, Some(cpu), first, now))),
+            _ => None,
+        }
+    }
+
     fn come(&mut self, tid: Tid, cpu: Cpu, now: Time, found: &mut Vec<Found>) {
         if tid == Tid(0) {
             return;

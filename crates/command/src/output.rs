@@ -1,6 +1,6 @@
 //! A file that a command writes for its user.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
 use sordino_dirfd::{ReportFile, remedy};
@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A file that an option names.
-pub(crate) struct Output {
+pub struct Output {
     option: &'static str,
     path: PathBuf,
     file: ReportFile,
@@ -16,7 +16,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Opens the file that `option` names, if it does. Refuses one that can't be written.
-    pub(crate) fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
+    pub fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let file = ReportFile::open(path)
             .map_err(|error| failed(option, path, format!("{error}{}", remedy(&error))))?;
@@ -25,13 +25,13 @@ impl Output {
 
     /// Writes the whole file or, on a full disk, nothing: the previous file stays then. It belongs to the user who called
     /// sudo.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let owner = target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw()));
         self.file.write(bytes, owner).map_err(|error| failed(self.option, &self.path, error))
     }
 
     /// Writes the whole file as [`write`](Self::write) does; the text is on standard output already.
-    pub(crate) fn write_copy(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn write_copy(&mut self, text: &str) -> Result<(), Failure> {
         self.write(text.as_bytes()).map_err(|failure| {
             Failure::new(UNUSABLE, format!("{}; the report is on standard output", failure.text()))
         })

@@ -1,45 +1,45 @@
 //! Failures of commands: exit status and message.
 
-use crate::terminal::messages;
 use sordino_event::text::with_causes;
+use sordino_terminal::messages;
 use std::error::Error;
 use std::process::ExitCode;
 
 /// Exit status of a command whose answer is "no".
-pub(crate) const NO: u8 = 1;
+pub const NO: u8 = 1;
 /// Exit status for bad usage, or for an environment that lacks something.
-pub(crate) const UNUSABLE: u8 = 2;
+pub const UNUSABLE: u8 = 2;
 /// Exit status after Ctrl-C, as in shells.
-pub(crate) const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 /// Exit status if a command to be started was not found, as in shells.
-pub(crate) const NOT_FOUND: u8 = 127;
+pub const NOT_FOUND: u8 = 127;
 
 /// The reason why a command failed, and its exit status.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     code: u8,
     text: String,
 }
 
 impl Failure {
     /// A failure with this exit status.
-    pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
+    pub fn new(code: u8, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 
     /// Returns the failure's message.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Returns the messages of an error and its causes.
-    pub(crate) fn text_of(error: &dyn Error) -> String {
+    pub fn text_of(error: &dyn Error) -> String {
         with_causes(error)
     }
 
     /// Prints the message, and returns the exit status. Lines after the first begin with a mark, so that a newline in
     /// quoted text can't begin a line of ours.
-    pub(crate) fn report(self) -> ExitCode {
+    pub fn report(self) -> ExitCode {
         let mut lines = self.text.lines();
         let first = lines.next().unwrap_or_default();
         let others: String = lines.map(|line| format!("  | {line}\n")).collect();

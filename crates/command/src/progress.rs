@@ -1,14 +1,14 @@
 //! A command's progress, on a terminal.
 
-use crate::terminal::{has_terminal_for_errors, is_utf8};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sordino_collect::Watch;
 use sordino_event::text::{count, printable};
+use sordino_terminal::{has_terminal_for_errors, is_utf8};
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// Shows progress on standard error, if that is a terminal.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     what: &'static str,
     /// True if nothing is shown while recording, because a command writes to the same terminal.
@@ -16,7 +16,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(quiet_while_recording: bool) -> Self {
+    /// Creates the progress of a command, hidden until there is something to show.
+    pub fn new(quiet_while_recording: bool) -> Self {
         let bar = ProgressBar::hidden();
         if has_terminal_for_errors() {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
@@ -25,7 +26,7 @@ impl Progress {
     }
 
     /// Shows an activity of unknown length, with a spinner.
-    pub(crate) fn doing(&mut self, what: impl Into<Cow<'static, str>>) {
+    pub fn doing(&mut self, what: impl Into<Cow<'static, str>>) {
         if self.what.is_empty() && !self.bar.is_hidden() {
             self.bar.enable_steady_tick(Duration::from_millis(200));
         }
@@ -34,7 +35,7 @@ impl Progress {
     }
 
     /// Removes the progress from the terminal, for other output.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 

@@ -1,6 +1,6 @@
 //! The user of this process, and the user for whom it works.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::failure::UNUSABLE;
 use nix::unistd::{Gid, Uid, User, geteuid};
 use sordino_sched::is_root;
@@ -8,15 +8,17 @@ use std::ffi::OsString;
 
 /// A user as whom a command runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) uid: Uid,
-    pub(crate) gid: Gid,
+pub struct Target {
+    /// The user's id.
+    pub uid: Uid,
+    /// The id of the user's main group.
+    pub gid: Gid,
     name: String,
 }
 
 /// Returns the user as whom to run a command: the named one, or else the user who called sudo; `None` for the current
 /// user.
-pub(crate) fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
+pub fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
     if let Some(name) = named {
         let user = match name.parse() {
             Ok(uid) => User::from_uid(Uid::from_raw(uid)),
@@ -39,7 +41,7 @@ pub(crate) fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
 
 impl Target {
     /// Returns the words to put in front of a command that is to run as this user.
-    pub(crate) fn prefix(&self) -> Vec<OsString> {
+    pub fn prefix(&self) -> Vec<OsString> {
         let words = [
             "/proc/self/exe".to_owned(),
             "become".to_owned(),

@@ -1,6 +1,6 @@
 //! A picture that a command writes to a file.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::failure::UNUSABLE;
 use crate::output::Output;
 use sordino_draw::{flat, standalone};
@@ -8,7 +8,7 @@ use sordino_raster::png;
 use std::path::PathBuf;
 
 /// A file for a picture, whose format its ending says.
-pub(crate) struct PictureFile {
+pub struct PictureFile {
     output: Output,
     format: PictureFormat,
 }
@@ -23,7 +23,7 @@ enum PictureFormat {
 impl PictureFile {
     /// Opens the file that `option` names, if it does. Refuses one that can't be written, and one whose ending names no
     /// format.
-    pub(crate) fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
+    pub fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let format = match ending.as_deref() {
@@ -40,7 +40,7 @@ impl PictureFile {
     }
 
     /// Writes the picture, an SVG element, as a whole. A file of that name is replaced.
-    pub(crate) fn write(&mut self, picture: &str) -> Result<(), Failure> {
+    pub fn write(&mut self, picture: &str) -> Result<(), Failure> {
         let bytes = match self.format {
             PictureFormat::Svg => standalone(picture).into_bytes(),
             PictureFormat::Png => {

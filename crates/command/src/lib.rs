@@ -1,0 +1,18 @@
+//! What the commands of `sordino` share: how they fail, and what they do for their user besides their task.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `failure` | failures: exit status and message |
+//! | `output` | a file that a command writes for its user |
+//! | `picture` | a picture that a command writes to a file |
+//! | `privilege` | the user of the process, and the user for whom it works |
+//! | `progress` | a command's progress, on a terminal |
+//! | `signals` | signals as descriptors that become readable |
+#![forbid(unsafe_code)]
+
+pub mod failure;
+pub mod output;
+pub mod picture;
+pub mod privilege;
+pub mod progress;
+pub mod signals;
