@@ -156,8 +156,10 @@ impl Schedule {
             None => self.begin,
         };
         match (before, first) {
-            (Some(State::Running { since }), _) => Some(Found::Whole(span(tid, Some(cpu), since, now))),
-            (_, Some(first)) => Some(Found::Cut(span(tid, Some(cpu), first, now))),
+            (Some(State::Running { since }), _) => {
+                Some(Found::Whole(span(SpanState::Running, tid, Some(cpu), since, now)))
+            }
+            (_, Some(first)) => Some(Found::Cut(span(SpanState::Running, tid, Some(cpu), first, now))),
             _ => None,
         }
     }
