@@ -10,13 +10,17 @@ LIBRARY := libsordino.so.$(shell sed -n 's/^.define SORDINO_LAYOUT_VERSION //p' 
 # Cargo puts it where CARGO_TARGET_DIR says.
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: all build demo test test-quick test-attacks test-long test-vm bench install uninstall clean setup
+.PHONY: all build build-tables demo test test-quick test-export test-attacks test-long test-vm bench install uninstall clean setup
 
 all: build
 
 ## build: the program and libsordino, in target/release
 build: setup-build
 	cargo build --release --locked -p sordino-cli -p sordino-c
+
+## build-tables: sordino-sql, for 'sordino sql' and exports to Parquet; takes longer than everything else together
+build-tables: setup-build
+	cargo build --release --locked --manifest-path tables/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)
 
 ## demo: record a real-time loop while it is disturbed, and explain its longest gaps
 demo: setup-demo build
@@ -29,6 +33,10 @@ test: setup-test
 ## test-quick: after an edit, what three minutes allow: form, every crate's own tests, some whole programs
 test-quick: setup-test
 	scripts/test quick
+
+## test-export: what needs DataFusion, pyarrow and DuckDB, which are fetched
+test-export: setup-test-export build build-tables
+	scripts/test-export
 
 ## test-attacks: attacks on a recorder with all rights, as root
 test-attacks: setup-test
@@ -58,6 +66,7 @@ install:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
 	install -d $(DESTDIR)$(PREFIX)/include/sordino $(SHARE)/man/man1 $(UNITS)
 	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino
+	test ! -e $(RELEASE)/sordino-sql || install -m 755 $(RELEASE)/sordino-sql $(DESTDIR)$(PREFIX)/bin/sordino-sql
 	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	ln -sf $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libsordino.so
@@ -87,7 +96,7 @@ ifeq ($(DESTDIR)$(filter /usr /usr/local,$(PREFIX)),)
 endif
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/libsordino.* \
+	rm -f $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/bin/sordino-sql $(DESTDIR)$(PREFIX)/lib/libsordino.* \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc $(UNITS)/sordino@.service $(UNITS)/sordino-grant@.service \
 		$(SHARE)/man/man1/sordino.1 $(SHARE)/man/man1/sordino-*.1 \
 		$(foreach completion,$(COMPLETIONS),$(SHARE)/$(lastword $(subst :, ,$(completion))))

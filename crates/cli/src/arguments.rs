@@ -14,6 +14,7 @@ use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use sordino_event::text::printable;
+use sordino_selection::SqlOptions;
 use std::ffi::{OsStr, OsString};
 
 /// Most columns of help, however wide the terminal is.
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Peak(peak::Options),
     View(view::Options),
     Query(query::Options),
+    Sql(SqlOptions),
     Export(export::Options),
     Npt(npt::Options),
     Shield(shield::Options),

@@ -19,6 +19,7 @@ pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod session;
 pub(crate) mod shield;
+pub(crate) mod sql;
 pub(crate) mod view;
 pub(crate) mod watch;
 

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::SessionRecorder(options) => commands::session::run_recorder(options),
         Command::List(options) => commands::list::run(options),
         Command::Events(options) => commands::events::run(options),
+        Command::Sql(_) => commands::sql::run(),
         Command::Export(options) => commands::export::run(options),
         Command::Explain(options) => commands::explain::run(options),
         Command::Report(options) => commands::report::run(options),

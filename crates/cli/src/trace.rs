@@ -2,7 +2,7 @@
 
 mod part;
 
-pub(crate) use part::{TimeOptions, report_misfits};
+pub(crate) use part::report_misfits;
 pub(crate) use sordino_reading::describes_state;
 
 use crate::Failure;
@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::terminal::remark;
 use sordino_collect::Watch;
 use sordino_reading::OpenRecording;
+use sordino_selection::TimeOptions;
 use sordino_timeline::Item;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -70,9 +71,9 @@ impl Recording {
     }
 
     /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.
-    pub(crate) fn failing(&self, failure: Failure) -> Failure {
+    pub(crate) fn failing(&self, failure: impl Into<Failure>) -> Failure {
         self.problems().iter().for_each(|problem| remark(problem));
-        failure
+        failure.into()
     }
 
     /// Prints the problems of reading.

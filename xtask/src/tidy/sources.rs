@@ -94,7 +94,9 @@ pub(super) fn check(tree: &Tree) -> Findings {
             continue;
         }
         let code = without_tests(&text);
-        let in_crate = file.starts_with("crates/") && file.contains("/src/") && !file.ends_with("/tests.rs");
+        let in_crate = (file.starts_with("crates/") || file.starts_with("tables/"))
+            && file.contains("/src/")
+            && !file.ends_with("/tests.rs");
         if in_crate && !text.trim_start().starts_with("//!") {
             findings.push(format!("{file} does not say what it is for"));
         }

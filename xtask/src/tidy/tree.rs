@@ -25,13 +25,14 @@ impl Tree {
     /// # Errors
     /// If one of them fails, with its own message.
     pub fn here() -> Result<Self, String> {
-        let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
-        let metadata = output(Command::new(env!("CARGO")).args(arguments))?;
-        let metadata: Value =
-            serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+        let metadata = metadata(&[])?;
         let root = metadata["workspace_root"].as_str().map(PathBuf::from);
         let root = root.ok_or("cargo metadata names no workspace_root")?;
-        let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+        let tables = metadata_of_tables(&root)?;
+        let packages = [metadata, tables]
+            .into_iter()
+            .flat_map(|metadata| metadata["packages"].as_array().cloned().unwrap_or_default());
+        let packages = packages.collect();
         let mut files = listed(&root, &["--cached"])?;
         files.retain(|file| root.join(file).is_file());
         let untracked = listed(&root, &["--others", "--exclude-standard"])?;
@@ -58,6 +59,19 @@ impl Tree {
         let below = self.files.iter().filter_map(|file| file.strip_prefix("crates/"));
         below.map(crate_folder).collect()
     }
+}
+
+/// The packages of a workspace, with these additional arguments of `cargo metadata`.
+fn metadata(arguments: &[&str]) -> Result<Value, String> {
+    let always = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+    let metadata = output(Command::new(env!("CARGO")).args(always).args(arguments))?;
+    serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The packages of the workspace `tables`, which uses this one's.
+fn metadata_of_tables(root: &Path) -> Result<Value, String> {
+    let manifest = root.join("tables/Cargo.toml");
+    metadata(&["--manifest-path", &manifest.to_string_lossy()])
 }
 
 /// The files that `git ls-files` lists below `root`.

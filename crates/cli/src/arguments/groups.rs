@@ -15,7 +15,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 4] = [
             "destroy", "recover",
         ],
     ),
-    ("Understand", &["events", "watch", "explain", "query", "report", "peak", "view", "export"]),
+    ("Understand", &["events", "watch", "explain", "query", "sql", "report", "peak", "view", "export"]),
     ("Verify", &["demo", "disturb", "npt", "check", "compare"]),
     ("Machine", &["shield", "grant", "revoke", "completion", "help"]),
 ];

@@ -1,21 +1,18 @@
 //! The command `sordino events`.
 
-mod wanted;
-
 use crate::Failure;
 use crate::commands::session;
 use crate::terminal::{ListingOutput, has_colors, is_read, is_terminal};
-use crate::trace::{Recording, TimeOptions};
+use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
 use sordino_live::hand_on_in;
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
+use sordino_selection::{EventFilter, EventOptions, EventRules, TimeOptions};
 use sordino_timeline::Item;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-pub(crate) use wanted::{Selection, Sieve, Wanted, condition, fields};
 
 /// List the events of a recording, of programs and the kernel merged in order of time
 ///
@@ -41,7 +38,7 @@ pub(crate) struct Options {
     /// Directory of the recording [default: the newest in the current directory]
     directory: Option<PathBuf>,
     #[command(flatten)]
-    selection: Selection,
+    selection: EventOptions,
     #[command(flatten)]
     within: TimeOptions,
     /// List only the last N of the selected events, 1 to 1000000
@@ -89,7 +86,7 @@ fn local_offset(at: Time) -> i32 {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let wanted = options.selection.wanted()?;
+    let wanted = options.selection.rules()?;
     if let Some(name) = &options.follow {
         return follow(name, options, &wanted);
     }
@@ -102,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
-    let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
+    let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone());
     if list(&mut recording, format, &mut sieve, options)? {
         sieve.report();
     }
@@ -114,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn list(
     recording: &mut Recording,
     format: ListingFormat,
-    sieve: &mut Sieve,
+    sieve: &mut EventFilter,
     options: &Options,
 ) -> Result<bool, Failure> {
     let what = (!is_terminal() || options.last.is_some()).then_some("listing");
@@ -141,7 +138,7 @@ fn list(
     Ok(read_on && is_read(out.flush())?)
 }
 
-fn follow(name: &str, options: &Options, wanted: &Wanted) -> Result<ExitCode, Failure> {
+fn follow(name: &str, options: &Options, wanted: &EventRules) -> Result<ExitCode, Failure> {
     let color = has_colors();
     let mut begin = None;
     // The format is chosen once for each piece, while that is there to be handed on.

@@ -5,7 +5,7 @@ use crate::commands::events::Times;
 use crate::commands::query::refused;
 use crate::failure::{NO, UNUSABLE};
 use crate::terminal::{has_colors, layout_columns, print, show};
-use crate::trace::{Recording, TimeOptions, report_misfits};
+use crate::trace::{Recording, report_misfits};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{
@@ -21,6 +21,7 @@ use sordino_query::{FiberLives, Measure, Query, SpanCondition};
 use sordino_report::{
     AllThreads, FindingsFormat, none_was_woken, nothing_to_choose, write_findings, write_findings_json,
 };
+use sordino_selection::TimeOptions;
 use sordino_timeline::Moment;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! The command `sordino export`.
 
 use crate::Failure;
-use crate::commands::events::{Selection, Sieve};
+use crate::commands::sql;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
 use crate::terminal::answer;
-use crate::trace::{Recording, TimeOptions};
+use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_event::text::count;
 use sordino_export::{
@@ -13,6 +13,7 @@ use sordino_export::{
 };
 use sordino_handover::{ExportParts, ExportStream, ExportedItems};
 use sordino_otf2::Otf2;
+use sordino_selection::{EventFilter, EventOptions, TimeOptions};
 use sordino_timeline::Item;
 use std::fs::File;
 use std::io::Write;
@@ -34,6 +35,7 @@ Examples:
   sordino export --to perfetto -o motor.pftrace     # open it at https://ui.perfetto.dev
   sordino export sordino-20260131-120000 --to perfetto -o motor.pftrace --event 'sched_*, motor:*'
   sordino export --to csv --event motor:period -o motor.csv
+  sordino export --to parquet -o motor.tables
   sordino export --to perfetto --around 14:03:27.512384±2ms -o peak.pftrace
   sordino export --to perfetto | gzip > motor.pftrace.gz")]
 pub(crate) struct Options {
@@ -49,7 +51,7 @@ pub(crate) struct Options {
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]
-    selection: Selection,
+    selection: EventOptions,
     #[command(flatten)]
     within: TimeOptions,
     /// Print the summary as JSON
@@ -77,14 +79,17 @@ pub(crate) enum Format {
     Csv,
     /// JSON lines, as 'sordino events --json' prints them
     Json,
+    /// Tables in Parquet files, a directory: for DuckDB, pandas, Spark and 'sordino sql'; needs the program sordino-sql
+    Parquet,
 }
 
-/// A writer of one file, of a directory, or of a file in parts.
+/// A writer of one file, of a directory, or of a file in parts; or another program.
 enum Writer {
     File(Box<dyn Exporter>),
     Directory(Box<dyn DirectoryExporter>),
     Parts(Box<dyn DirectoryExporter>),
     Otf2,
+    Program,
 }
 
 impl Format {
@@ -104,17 +109,18 @@ impl Format {
             Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
             Self::Json => Box::new(Json::new(classes)),
+            Self::Parquet => return Writer::Program,
         })
     }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let wanted = options.selection.wanted()?;
+    let wanted = options.selection.rules()?;
     let mut recording = Recording::open(options.directory.as_deref())?;
     wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
-    let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone());
+    let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone());
     let mut exported = ExportedItems::default();
     let parts = |is_file| ExportParts::create(options.output.as_deref(), options.force, is_file);
     let written = match options.format.writer(&recording) {
@@ -125,6 +131,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Writer::Parts(exporter) => {
             Some(to_parts(parts(true)?, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
+        Writer::Program => return Err(sql::export()),
         Writer::Otf2 => Some(to_otf2(parts(false)?, &mut recording, &mut sieve, &mut exported)?),
     };
     recording.close()?;
@@ -139,7 +146,7 @@ fn to_file(
     options: &Options,
     mut exporter: Box<dyn Exporter>,
     recording: &mut Recording,
-    sieve: &mut Sieve,
+    sieve: &mut EventFilter,
     exported: &mut ExportedItems,
 ) -> Result<Option<(PathBuf, u64)>, Failure> {
     let is_text = options.format != Format::Perfetto;
@@ -215,7 +222,7 @@ pub(crate) fn write_parts(path: &Path, format: Format, recording: &mut Recording
     let Writer::Parts(exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format is not written in parts"));
     };
-    let mut sieve = Selection::default().wanted()?.sieve(&recording.classes, recording.facts.clone());
+    let mut sieve = EventOptions::default().rules()?.filter_of(&recording.classes, recording.facts.clone());
     let out = ExportParts::create(Some(path), false, true)?;
     to_parts(out, exporter, recording, &mut sieve, &mut ExportedItems::default())?;
     Ok(())
@@ -226,7 +233,7 @@ fn to_parts(
     mut out: ExportParts,
     mut exporter: Box<dyn DirectoryExporter>,
     recording: &mut Recording,
-    sieve: &mut Sieve,
+    sieve: &mut EventFilter,
     exported: &mut ExportedItems,
 ) -> Result<(PathBuf, u64), Failure> {
     let (mut files, mut left_out) = (Files::default(), 0_u64);
@@ -258,7 +265,7 @@ fn to_parts(
 fn to_otf2(
     out: ExportParts,
     recording: &mut Recording,
-    sieve: &mut Sieve,
+    sieve: &mut EventFilter,
     exported: &mut ExportedItems,
 ) -> Result<(PathBuf, u64), Failure> {
     let failed = |error: sordino_otf2::Error| match error {

@@ -5,7 +5,7 @@ use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
 use crate::terminal::{is_terminal, layout_columns, print, show};
-use crate::trace::{Recording, TimeOptions, report_misfits};
+use crate::trace::{Recording, report_misfits};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
@@ -21,6 +21,7 @@ use sordino_reading::AddressNames;
 use sordino_report::{
     TableFormat, write_findings, write_findings_json, write_statistics, write_statistics_json,
 };
+use sordino_selection::TimeOptions;
 use sordino_timeline::{Moment, Priority};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! The command `sordino watch`.
 
 use crate::Failure;
-use crate::commands::events::condition;
 use crate::failure::INTERRUPTED;
 use crate::signals::{self, is_readable};
 use crate::terminal::{Input, Screen, answer, columns};
@@ -10,6 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sordino_filter::condition::Expression;
 use sordino_live::{Aside, Beside, Costs, GrowingRecording, ReadingProgress, RecorderId, WantedWait};
+use sordino_selection::parse_condition;
 use sordino_watch::{Action, Figures, PressedKey, Tally, WatchView, draw, text_of};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let condition = options.condition.as_deref().map(condition).transpose()?;
+    let condition = options.condition.as_deref().map(parse_condition).transpose()?;
     let stop = signals::stop()?;
     if options.once || options.json {
         return once(options, condition, stop.as_fd());
@@ -234,7 +234,7 @@ impl Watched {
     fn filter(&mut self, text: String) {
         let parsed = match text.trim() {
             "" => Ok(None),
-            text => condition(text).map(Some),
+            text => parse_condition(text).map(Some).map_err(Failure::from),
         };
         match parsed {
             Ok(condition) => {

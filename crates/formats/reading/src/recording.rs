@@ -17,7 +17,8 @@ const EACH: u64 = 1 << 16;
 /// Time before the first wanted event from which on events are read, so that it is known who runs where.
 const LEAD: Nanos = Nanos(10_000_000);
 
-/// A recording: all of its traces, read as one.
+/// A recording: all of its traces, read as one. A clone can be limited to another time.
+#[derive(Clone)]
 pub struct OpenRecording {
     /// The directory of the recording.
     pub path: PathBuf,
@@ -42,6 +43,7 @@ pub struct OpenRecording {
 }
 
 /// A program, from its trace's environment.
+#[derive(Clone)]
 struct Program {
     pid: Pid,
     name: String,
@@ -241,6 +243,11 @@ impl OpenRecording {
         spans
             .reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
             .unwrap_or((Time(0), Time(0)))
+    }
+
+    /// Returns the first and the last time that passes show.
+    pub fn within(&self) -> (Time, Time) {
+        self.within
     }
 
     /// Returns the first time that passes show.

@@ -51,6 +51,15 @@ impl WholeDir {
         Ok(())
     }
 
+    /// Creates a file that a library writes; slashes in its name stand between directories.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if it was made before; otherwise the kernel's error.
+    pub fn create(&mut self, name: &str) -> io::Result<File> {
+        let (above, own) = name.rsplit_once('/').unwrap_or(("", name));
+        self.dir(above)?.create(own)
+    }
+
     /// Returns the directory itself, for libraries that write files in it.
     pub fn root(&self) -> &Dir {
         &self.root
@@ -145,8 +154,11 @@ mod tests {
             dir.append(&format!("a/b/{}", number % 100), b"x").unwrap();
         }
         assert_eq!((names().collect::<Vec<_>>(), dir.bytes()), (vec![dir.new.clone().into()], 200));
+        dir.create("a/c/new").unwrap().write_all(b"z").unwrap();
+        assert!(dir.create("a/c/new").is_err());
         let other = begin();
         dir.finish(None).unwrap();
+        assert_eq!(fs::read(place.path().join("out/a/c/new")).unwrap(), b"z");
         assert_eq!(fs::read(place.path().join("out/a/b/7")).unwrap(), b"xx");
         assert_eq!(other.finish(None).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         begin().append("c", b"y").unwrap();

@@ -1,7 +1,7 @@
 //! Facts about recorded events that conditions use besides the events' own fields.
 
 use sordino_event::Tid;
-use sordino_event::{Classes, Time};
+use sordino_event::{ClassId, Classes, Time};
 use sordino_filter::condition::Known;
 use sordino_timeline::Moment;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl Facts {
             comm: comm.map(|comm| &**comm),
             procname: pid.and_then(|pid| system.program(pid)).map(|name| &**name),
             priority: tid.and_then(|tid| system.priority(tid)).map(|priority| priority.0),
-            host: self.host(moment.event.class.index()),
+            host: self.host(moment.event.class),
             domain: Some(moment.domain),
             time: self.begin.map(|begin| moment.event.time - begin),
             fiber: fiber.map(|fiber| (fiber.number, name(fiber))),
@@ -59,7 +59,8 @@ impl Facts {
         }
     }
 
-    fn host(&self, class: usize) -> Option<&str> {
-        self.hosts.iter().find(|(classes, _)| classes.contains(&class)).map(|(_, name)| &**name)
+    /// Returns the name of the machine on which events of this class were recorded.
+    pub fn host(&self, class: ClassId) -> Option<&str> {
+        self.hosts.iter().find(|(classes, _)| classes.contains(&class.index())).map(|(_, name)| &**name)
     }
 }

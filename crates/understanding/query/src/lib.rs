@@ -83,7 +83,7 @@ pub use measure::{Measure, MissingEvents, PathOf};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
 pub use query::{Error, IsSpanWanted, NameAddress, Query};
 pub use rank::RankTest;
-pub use span::{Regularity, Span};
+pub use span::{Regularity, Span, SpanState};
 pub use spans::Spans;
 pub use table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
 pub use when::{Around, TimePoint, Within};

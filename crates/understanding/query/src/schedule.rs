@@ -5,7 +5,7 @@
 //! and slept again.
 
 use crate::finder::SpanFinder;
-use crate::span::{Found, Span};
+use crate::span::{Found, Span, SpanState};
 use crate::turn::{Turn, Use, Uses};
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, UnrecordedSwitch};
@@ -22,6 +22,14 @@ pub(crate) enum Wanted {
     Preemptions,
     /// The sleeps until a wake-up.
     Sleeps,
+    /// All of these states of threads.
+    States,
+}
+
+impl Wanted {
+    fn includes(self, kind: Self) -> bool {
+        self == kind || self == Self::States
+    }
 }
 
 /// The threads and CPUs of a trace, so far.
@@ -77,7 +85,7 @@ impl Schedule {
             self.turns.get_mut(&cpu).into_iter().for_each(|turn| turn.lose(seen));
             if let Some(state @ State::Running { .. }) = self.threads.get_mut(&tid) {
                 *state = State::Unknown;
-                found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
+                found.extend(self.wanted.includes(Wanted::Runs).then_some(Found::Broken));
             }
         }
         if let (Some(_), Some(turn)) = (believed, self.turns.get_mut(&cpu)) {
@@ -86,7 +94,7 @@ impl Schedule {
         if let Some(state) = self.threads.get_mut(&tid) {
             let is_wanted = match state {
                 State::Waiting(wait) => wait.is_its(self.wanted),
-                State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+                State::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
                 State::Running { .. } | State::Unknown => false,
             };
             *state = State::Unknown;
@@ -121,10 +129,12 @@ impl Schedule {
         {
             found.push(Found::Broken);
         }
-        if self.wanted == Wanted::Runs {
+        if self.wanted.includes(Wanted::Runs) {
             found.push(match (before, cut) {
-                (Some(State::Running { since }), _) => Found::Whole(span(tid, Some(cpu), since, now)),
-                (_, Some(first)) => Found::Cut(span(tid, Some(cpu), first, now)),
+                (Some(State::Running { since }), _) => {
+                    Found::Whole(span(SpanState::Running, tid, Some(cpu), since, now))
+                }
+                (_, Some(first)) => Found::Cut(span(SpanState::Running, tid, Some(cpu), first, now)),
                 _ => Found::Broken,
             });
         }
@@ -146,8 +156,10 @@ impl Schedule {
             None => self.begin,
         };
         match (before, first) {
-            (Some(State::Running { since }), _) => Some(Found::Whole(span(tid, Some(cpu), since, now))),
-            (_, Some(first)) => Some(Found::Cut(span(tid, Some(cpu), first, now))),
+            (Some(State::Running { since }), _) => {
+                Some(Found::Whole(span(SpanState::Running, tid, Some(cpu), since, now)))
+            }
+            (_, Some(first)) => Some(Found::Cut(span(SpanState::Running, tid, Some(cpu), first, now))),
             _ => None,
         }
     }
@@ -159,13 +171,14 @@ impl Schedule {
         match self.threads.insert(tid, State::Running { since: now }) {
             Some(State::Waiting(wait)) if wait.is_its(self.wanted) => {
                 let parts = self.parts(&wait, cpu, now).to_vec();
-                found.push(Found::Whole(Span { parts, ..span(tid, Some(cpu), wait.since, now) }));
+                let state = if wait.is_wake_up { SpanState::Woken } else { SpanState::Preempted };
+                found.push(Found::Whole(Span { parts, ..span(state, tid, Some(cpu), wait.since, now) }));
             }
             // The wake-up was not recorded.
-            Some(State::Asleep { .. } | State::Unknown) | None if self.wanted == Wanted::Latencies => {
+            Some(State::Asleep { .. } | State::Unknown) | None if self.wanted.includes(Wanted::Latencies) => {
                 found.push(Found::Broken);
             }
-            Some(State::Asleep { .. }) if self.wanted == Wanted::Sleeps => found.push(Found::Broken),
+            Some(State::Asleep { .. }) if self.wanted.includes(Wanted::Sleeps) => found.push(Found::Broken),
             _ => {}
         }
     }
@@ -173,14 +186,14 @@ impl Schedule {
     fn wake(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time, found: &mut Vec<Found>) {
         match self.threads.get(&tid) {
             Some(State::Asleep { since }) if self.lost_until.is_none_or(|until| until <= *since) => {
-                if self.wanted == Wanted::Sleeps {
-                    found.push(Found::Whole(span(tid, cpu, *since, now)));
+                if self.wanted.includes(Wanted::Sleeps) {
+                    found.push(Found::Whole(span(SpanState::Sleeping, tid, cpu, *since, now)));
                 }
                 let wait = self.wait(true, cpu, now);
                 self.threads.insert(tid, State::Waiting(wait));
             }
             Some(State::Asleep { .. }) => {
-                found.extend((self.wanted == Wanted::Sleeps).then_some(Found::Broken));
+                found.extend(self.wanted.includes(Wanted::Sleeps).then_some(Found::Broken));
                 self.threads.insert(tid, State::Unknown);
             }
             // The first record may have the CPU on which it ran last, and the second that which was chosen.
@@ -280,7 +293,7 @@ impl SpanFinder for Schedule {
                 let state = running.and_then(|tid| self.threads.get_mut(&tid));
                 if let Some(state @ State::Running { .. }) = state {
                     *state = State::Unknown;
-                    found.extend((self.wanted == Wanted::Runs).then_some(Found::Broken));
+                    found.extend(self.wanted.includes(Wanted::Runs).then_some(Found::Broken));
                 }
             }
         }
@@ -296,15 +309,16 @@ impl SpanFinder for Schedule {
     /// Ends the trace. Threads that run are found until then.
     fn finish(&mut self, end: Time, found: &mut Vec<Found>) -> u64 {
         for (cpu, turn) in &self.turns {
-            if let (Some(tid), Wanted::Runs) = (turn.running.filter(|tid| *tid != Tid(0)), self.wanted)
+            if let (Some(tid), true) =
+                (turn.running.filter(|tid| *tid != Tid(0)), self.wanted.includes(Wanted::Runs))
                 && let Some(State::Running { since }) = self.threads.get(&tid)
             {
-                found.push(Found::Cut(span(tid, Some(*cpu), *since, end)));
+                found.push(Found::Cut(span(SpanState::Running, tid, Some(*cpu), *since, end)));
             }
         }
         let waits = self.threads.values().filter(|state| match state {
             State::Waiting(wait) => wait.is_its(self.wanted),
-            State::Asleep { .. } => self.wanted == Wanted::Sleeps,
+            State::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
             _ => false,
         });
         waits.count() as u64
@@ -317,10 +331,11 @@ impl Wait {
             Wanted::Latencies => self.is_wake_up,
             Wanted::Preemptions => !self.is_wake_up,
             Wanted::Runs | Wanted::Sleeps => false,
+            Wanted::States => true,
         }
     }
 }
 
-fn span(tid: Tid, cpu: Option<Cpu>, from: Time, to: Time) -> Span {
-    Span { tid: Some(tid), cpu, ..Span::between(from, to) }
+fn span(state: SpanState, tid: Tid, cpu: Option<Cpu>, from: Time, to: Time) -> Span {
+    Span { tid: Some(tid), state: Some(state), cpu, ..Span::between(from, to) }
 }

@@ -13,6 +13,8 @@ pub struct Span {
     pub to: Time,
     /// The thread whose time it is, or in whose time an interrupt came.
     pub tid: Option<Tid>,
+    /// The state in which the thread was, of measures that follow threads' states.
+    pub state: Option<SpanState>,
     /// The fiber whose time it is, if the measure knows it.
     pub fiber: Option<FiberId>,
     /// The CPU on which it ended.
@@ -28,6 +30,19 @@ pub struct Span {
     /// The parts of the time, which add up to it, as [`Measure::parts`](crate::Measure::parts) names them; empty if
     /// the measure has none.
     pub parts: Vec<Nanos>,
+}
+
+/// A state of a thread during a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SpanState {
+    /// The thread had a CPU.
+    Running,
+    /// The thread was woken, and waited for a CPU.
+    Woken,
+    /// The thread was preempted, and waited for a CPU.
+    Preempted,
+    /// The thread had left its CPU, and waited for a wake-up.
+    Sleeping,
 }
 
 /// The regularity of one period.

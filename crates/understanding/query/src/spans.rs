@@ -20,6 +20,11 @@ impl Spans {
         Self::new(Schedule::new(Wanted::Latencies))
     }
 
+    /// Finds the spans in which threads were in one state, as [`Span::state`] says: runs, waits and sleeps.
+    pub fn states() -> Self {
+        Self::new(Schedule::new(Wanted::States))
+    }
+
     /// Finds handlers of interrupts, nested ones included.
     pub fn interrupts() -> Self {
         Self::new(Interrupts::new(false))

@@ -1,7 +1,6 @@
 //! The live reader of a session, `sordino events --follow`.
 
 use crate::Failure;
-use crate::commands::events::{Sieve, Wanted};
 use crate::failure::UNUSABLE;
 use crate::terminal::is_read;
 use crate::trace::{Recording, describes_state};
@@ -11,6 +10,7 @@ use sordino_dirfd::Dir;
 use sordino_event::{Event, Nanos, Step, Time};
 use sordino_manager::{Life, SessionPlace};
 use sordino_report::{Listing, ListingFormat};
+use sordino_selection::{EventFilter, EventRules};
 use sordino_session::{LIVE_PATIENCE, Reply, Request};
 use sordino_timeline::Item;
 use std::cell::Cell;
@@ -33,7 +33,7 @@ type Shown = Rc<Cell<(Time, usize)>>;
 pub(crate) fn follow(
     name: &str,
     mut format: impl FnMut(Time) -> ListingFormat,
-    wanted: &Wanted,
+    wanted: &EventRules,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let place = SessionPlace::of(name)?;
@@ -62,7 +62,7 @@ pub(crate) fn follow(
         std::thread::sleep(EACH);
     }
     if is_read(follower.print(Time(i64::MAX), out))? {
-        follower.sieve.iter().for_each(Sieve::report);
+        follower.sieve.iter().for_each(EventFilter::report);
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ struct Follower {
     held: Vec<(Time, Vec<u8>)>,
     begun: bool,
     /// The filter of the previous directory, with its counts.
-    sieve: Option<Sieve>,
+    sieve: Option<EventFilter>,
 }
 
 impl Follower {
@@ -131,14 +131,14 @@ impl Follower {
         &mut self,
         path: &Path,
         format: &mut impl FnMut(Time) -> ListingFormat,
-        wanted: &Wanted,
+        wanted: &EventRules,
     ) -> Result<(), Failure> {
         let recording = Recording::open(Some(path))?;
         // Programs with such events may still start.
         if let (None, Err(failure)) = (&self.sieve, wanted.check(&recording.classes)) {
-            message!("sordino: nothing to list so far: {}", failure.text());
+            message!("sordino: nothing to list so far: {failure}");
         }
-        let mut sieve = wanted.sieve(&recording.classes, recording.facts.clone().without_begin());
+        let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone().without_begin());
         self.sieve.iter().for_each(|before| sieve.continues(before));
         let listing = Listing::new(&recording.classes, format(recording.span().0));
         let mut listing = if self.begun { listing.continued() } else { listing };

@@ -1,7 +1,6 @@
 //! The selection of events to list, and its check against a recording.
 
-use crate::Failure;
-use crate::failure::UNUSABLE;
+use crate::SelectionError;
 use clap::Args;
 use sordino_collect::names::meant;
 use sordino_event::text::printable;
@@ -10,11 +9,12 @@ use sordino_filter::Invalid;
 use sordino_filter::condition::Expression;
 use sordino_filter::rule::{Filter, Rule, Rules};
 use sordino_query::Facts;
+use sordino_terminal::message;
 use sordino_timeline::{Item, is_statedump};
 
 /// The options that select events.
 #[derive(Args, Debug, Default)]
-pub(crate) struct Selection {
+pub struct EventOptions {
     /// Select only events that match these rules, as for --user of 'sordino record': 'motor:*, !motor:noise*,
     /// sched_switch if next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
     #[arg(short, long, value_name = "RULES")]
@@ -30,7 +30,7 @@ pub(crate) struct Selection {
 
 /// The selected events, parsed.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub struct EventRules {
     rules: Rules,
     condition: Option<Expression>,
     statedump: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
 
 /// A filter for the events of a recording, which counts what it passes.
 #[derive(Debug)]
-pub(crate) struct Sieve {
+pub struct EventFilter {
     filter: Filter,
     facts: Facts,
     /// The selection, for the message that no event passes it; `None` if everything but the state dump is selected.
@@ -47,17 +47,21 @@ pub(crate) struct Sieve {
     left_out: u64,
     misfits: u64,
     /// The first reason why a condition can't be applied to an event.
-    misfit: Option<sordino_filter::Invalid>,
+    misfit: Option<Invalid>,
 }
 
-impl Selection {
-    pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
+impl EventOptions {
+    /// Parses the options.
+    ///
+    /// # Errors
+    /// The fault in the text, with a picture of its place.
+    pub fn rules(&self) -> Result<EventRules, SelectionError> {
         let mut rules = Rules::default();
         for text in &self.event {
             rules.0.extend(Rule::list(text).map_err(|invalid| bad("--event", text, invalid))?);
         }
-        let condition = self.condition.as_deref().map(condition).transpose()?;
-        Ok(Wanted { rules, condition, statedump: self.statedump })
+        let condition = self.condition.as_deref().map(parse_condition).transpose()?;
+        Ok(EventRules { rules, condition, statedump: self.statedump })
     }
 }
 
@@ -65,22 +69,32 @@ impl Selection {
 ///
 /// # Errors
 /// The fault in the text, with a picture of its place.
-pub(crate) fn condition(text: &str) -> Result<Expression, Failure> {
+pub fn parse_condition(text: &str) -> Result<Expression, SelectionError> {
     Expression::parse(text).map_err(|invalid| bad("--where", text, invalid))
 }
 
-fn bad(option: &str, text: &str, invalid: Invalid) -> Failure {
-    Failure::new(UNUSABLE, format!("{option} {invalid}\n{}", invalid.picture(text)))
+fn bad(option: &str, text: &str, invalid: Invalid) -> SelectionError {
+    SelectionError(format!("{option} {invalid}\n{}", invalid.picture(text)))
 }
 
-impl Wanted {
+impl EventRules {
     /// Returns the condition that all listed events meet, if there is one.
-    pub(crate) fn condition(&self) -> Option<&Expression> {
+    pub fn condition(&self) -> Option<&Expression> {
         self.condition.as_ref()
     }
 
+    /// Returns true if all events are selected, but for the state dump.
+    pub fn selects_all(&self) -> bool {
+        self.rules.0.is_empty() && self.condition.is_none()
+    }
+
+    /// Returns true if the state dump is selected.
+    pub fn has_statedump(&self) -> bool {
+        self.statedump
+    }
+
     /// Returns the filter for a recording with these classes and facts.
-    pub(crate) fn sieve(&self, classes: &Classes, facts: Facts) -> Sieve {
+    pub fn filter_of(&self, classes: &Classes, facts: Facts) -> EventFilter {
         let filter = self.filter(self.condition.as_ref(), classes);
         let limit = match (self.rules.0.is_empty(), self.condition.is_none()) {
             (true, true) => None,
@@ -88,7 +102,7 @@ impl Wanted {
             (true, false) => Some("none meets --where"),
             (false, false) => Some("none passes --event and meets --where"),
         };
-        Sieve { filter, facts, limit, passed: 0, left_out: 0, misfits: 0, misfit: None }
+        EventFilter { filter, facts, limit, passed: 0, left_out: 0, misfits: 0, misfit: None }
     }
 
     fn filter(&self, condition: Option<&Expression>, classes: &Classes) -> Filter {
@@ -99,7 +113,7 @@ impl Wanted {
     ///
     /// # Errors
     /// A rule that is about none of the recording's events, and a field that none of those has.
-    pub(crate) fn check(&self, classes: &Classes) -> Result<(), Failure> {
+    pub fn check(&self, classes: &Classes) -> Result<(), SelectionError> {
         for rule in self.rules.0.iter().filter(|rule| !rule.excludes()) {
             let of_rule: Vec<&Class> =
                 classes.iter().map(|(_, class)| class).filter(|class| rule.matches_class(class)).collect();
@@ -109,19 +123,19 @@ impl Wanted {
                 return Err(nothing(&format!("--event '{rule}'"), "event of that name", wanted, names));
             }
             if let Some(condition) = rule.condition() {
-                fields(&format!("--event '{rule}'"), condition, &of_rule)?;
+                check_fields(&format!("--event '{rule}'"), condition, &of_rule)?;
             }
         }
         let Some(condition) = &self.condition else { return Ok(()) };
         let filter = self.filter(None, classes);
         let chosen: Vec<&Class> =
             classes.iter().filter(|(id, _)| filter.chooses(*id)).map(|(_, class)| class).collect();
-        fields("--where", condition, &chosen)
+        check_fields("--where", condition, &chosen)
     }
 }
 
 /// Returns an error unless one of `classes` has all fields of `condition`.
-pub(crate) fn fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), Failure> {
+pub fn check_fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), SelectionError> {
     if classes.is_empty() || classes.iter().any(|class| condition.lacking_in(class).is_none()) {
         return Ok(());
     }
@@ -134,19 +148,24 @@ pub(crate) fn fields(what: &str, condition: &Expression, classes: &[&Class]) -> 
         }
         None => {
             let text = format!("{what}: no event has all of the fields {}", asked.join(", "));
-            Failure::new(UNUSABLE, text)
+            SelectionError(text)
         }
     })
 }
 
-fn nothing<'a>(what: &str, lacking: &str, wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
+fn nothing<'a>(
+    what: &str,
+    lacking: &str,
+    wanted: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> SelectionError {
     let remedy = meant(wanted, known).map_or(String::new(), |remedy| format!("; {remedy}"));
-    Failure::new(UNUSABLE, format!("{what}: the recording has no {lacking}{remedy}"))
+    SelectionError(format!("{what}: the recording has no {lacking}{remedy}"))
 }
 
-impl Sieve {
+impl EventFilter {
     /// Returns true if `item` is selected. Losses always are.
-    pub(crate) fn passes(&mut self, item: &Item<'_>) -> bool {
+    pub fn passes(&mut self, item: &Item<'_>) -> bool {
         let Item::Event(moment) = item else { return true };
         match self.filter.passes(moment.event, || self.facts.known(moment, moment.tid)) {
             Ok(passes) => {
@@ -163,7 +182,7 @@ impl Sieve {
     }
 
     /// Continues the counts of `before`, which filtered earlier events.
-    pub(crate) fn continues(&mut self, before: &Self) {
+    pub fn continues(&mut self, before: &Self) {
         self.passed += before.passed;
         self.left_out += before.left_out;
         self.misfits += before.misfits;
@@ -173,7 +192,7 @@ impl Sieve {
     }
 
     /// Prints a message if a condition could not be applied to events, or if no event was listed.
-    pub(crate) fn report(&self) {
+    pub fn report(&self) {
         if let Some(misfit) = &self.misfit {
             let events = if self.misfits == 1 { "event does" } else { "events do" };
             let misfit = misfit.to_string();

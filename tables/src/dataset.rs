@@ -1,0 +1,236 @@
+//! The Parquet files of an export: one directory for each table, partitioned by host and hour.
+
+use crate::failure::Failure;
+use crate::names::{hour_name, hour_of};
+use crate::schema::{PARTITIONS, Table};
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{Int64Type, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::Compression;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use sordino_dirfd::{Dir, WholeDir};
+use sordino_event::Time;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Most rows of a row group: a reader skips those whose times it does not want.
+const GROUP_ROWS: usize = 1 << 18;
+/// Most bytes of a row group that are kept in memory.
+const GROUP_BYTES: usize = 32 << 20;
+/// Most files that are written at the same time.
+const OPEN_MAX: usize = 8;
+/// Most bytes of a directory's name.
+const NAME_MAX: usize = 250;
+
+/// A directory of Parquet files that is being written.
+pub(crate) struct Dataset {
+    path: PathBuf,
+    dir: WholeDir,
+    /// The open files, by table and host.
+    open: BTreeMap<(Table, String), Part>,
+    /// The number of files in each directory so far.
+    parts: BTreeMap<String, u32>,
+    bytes: u64,
+}
+
+/// A file that is being written.
+struct Part {
+    hour: i64,
+    writer: ArrowWriter<File>,
+    /// The number of the last use.
+    used: u64,
+}
+
+impl Dataset {
+    /// Creates the directory, with an empty directory for each table.
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        if path.symlink_metadata().is_ok() {
+            let reason = "it exists, and this format is a directory: name one that does not exist";
+            return Err(Failure::new(format!("{shown}: {reason}")));
+        }
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Failure::new(format!("{shown}: its name is no text: use another")))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = Dir::open(parent).and_then(|parent| WholeDir::begin(parent, name));
+        let dir = dir.map_err(|error| unwritten(path, &error))?;
+        Ok(Self { path: path.to_owned(), dir, open: BTreeMap::new(), parts: BTreeMap::new(), bytes: 0 })
+    }
+
+    /// Writes the rows of a batch to their files.
+    pub(crate) fn write(&mut self, table: Table, batch: &RecordBatch) -> Result<(), Failure> {
+        for (host, hour, rows) in partitions(table, batch)? {
+            self.write_part(table, host, hour, &rows)?;
+        }
+        Ok(())
+    }
+
+    fn write_part(
+        &mut self,
+        table: Table,
+        host: String,
+        hour: i64,
+        rows: &RecordBatch,
+    ) -> Result<(), Failure> {
+        let used = self.open.values().map(|part| part.used).max().unwrap_or(0) + 1;
+        let key = (table, host);
+        if self.open.get(&key).is_none_or(|part| part.hour != hour) {
+            if let Some(part) = self.open.remove(&key) {
+                self.close_part(part)?;
+            }
+            if self.open.len() >= OPEN_MAX {
+                let oldest = self.open.iter().min_by_key(|(_, part)| part.used).map(|(key, _)| key.clone());
+                if let Some(part) = oldest.and_then(|oldest| self.open.remove(&oldest)) {
+                    self.close_part(part)?;
+                }
+            }
+            let writer = self.begin_part(table, &key.1, hour, &rows.schema())?;
+            self.open.insert(key.clone(), Part { hour, writer, used });
+        }
+        let Some(part) = self.open.get_mut(&key) else { return Ok(()) };
+        part.used = used;
+        let mut written = part.writer.write(rows);
+        if written.is_ok() && part.writer.in_progress_size() > GROUP_BYTES {
+            written = part.writer.flush();
+        }
+        written.map_err(|error| unwritten(&self.path, &std::io::Error::other(error)))
+    }
+
+    /// Creates the next file of a partition.
+    fn begin_part(
+        &mut self,
+        table: Table,
+        host: &str,
+        hour: i64,
+        schema: &SchemaRef,
+    ) -> Result<ArrowWriter<File>, Failure> {
+        let hour = hour_name(hour.saturating_mul(3_600_000_000_000));
+        let [host_name, hour_column] = PARTITIONS;
+        let directory = format!("{}/{host_name}={}/{hour_column}={hour}", table.name(), escaped(host));
+        let number = self.parts.entry(directory.clone()).or_default();
+        *number += 1;
+        let name = format!("{directory}/part-{number:04}.parquet");
+        let file = self.dir.create(&name).map_err(|error| unwritten(&self.path, &error))?;
+        let options = ArrowWriterOptions::new().with_properties(properties(table, schema));
+        // Readers have the types of Parquet; those of Arrow are this program's own choice.
+        let options = options.with_skip_arrow_metadata(true);
+        Ok(ArrowWriter::try_new_with_options(file, Arc::clone(schema), options)?)
+    }
+
+    fn close_part(&mut self, part: Part) -> Result<(), Failure> {
+        let mut writer = part.writer;
+        writer.finish().map_err(|error| unwritten(&self.path, &std::io::Error::other(error)))?;
+        self.bytes += writer.bytes_written() as u64;
+        Ok(())
+    }
+
+    /// Completes the directory, which belongs to the user and the group `owner` then, if given. A table without rows gets
+    /// an empty file in the partition of `host` and the time `begin`. Returns the bytes.
+    pub(crate) fn close(
+        mut self,
+        host: &str,
+        begin: Time,
+        owner: Option<(u32, u32)>,
+    ) -> Result<u64, Failure> {
+        for part in std::mem::take(&mut self.open).into_values() {
+            self.close_part(part)?;
+        }
+        for table in Table::ALL {
+            let made = format!("{}/", table.name());
+            if self.parts.keys().all(|name| !name.starts_with(&made)) {
+                let schema = Arc::new(without_partitions(&table.schema()));
+                self.begin_part(table, host, hour_of(begin.0), &schema)?.close()?;
+            }
+        }
+        self.dir.finish(owner).map_err(|error| unwritten(&self.path, &error))?;
+        Ok(self.bytes)
+    }
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("can't write {}: {error}{}", path.display(), sordino_dirfd::remedy(error)))
+}
+
+fn properties(table: Table, schema: &SchemaRef) -> WriterProperties {
+    let order = schema.index_of(table.time()).ok().map(|column| {
+        vec![SortingColumn { column_idx: column as i32, descending: false, nulls_first: false }]
+    });
+    WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_sorting_columns(order)
+        .set_created_by("sordino".to_owned())
+        .build()
+}
+
+/// Returns the columns that are in the files.
+fn without_partitions(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().filter(|field| !PARTITIONS.contains(&field.name().as_str()));
+    Schema::new(fields.cloned().collect::<Vec<_>>())
+}
+
+/// Divides a batch into runs of rows of one host and one hour, without the columns of both.
+fn partitions(table: Table, batch: &RecordBatch) -> Result<Vec<(String, i64, RecordBatch)>, Failure> {
+    let schema = batch.schema();
+    let times = batch.column(schema.index_of(table.time())?).as_primitive::<Int64Type>();
+    let hosts = batch.column(schema.index_of(PARTITIONS[0])?).as_string_view();
+    let columns = schema.fields().len() - PARTITIONS.len();
+    let rows = batch.project(&(0..columns).collect::<Vec<_>>())?;
+    let key = |row: usize| (hosts.value(row), hour_of(times.value(row)));
+    let (mut parts, mut begin) = (Vec::new(), 0);
+    for row in 1..=batch.num_rows() {
+        if row == batch.num_rows() || key(row) != key(begin) {
+            let (host, hour) = key(begin);
+            parts.push((host.to_owned(), hour, rows.slice(begin, row - begin)));
+            begin = row;
+        }
+    }
+    Ok(parts)
+}
+
+/// Returns the text as Hive writes it into the name of a directory.
+fn escaped(text: &str) -> String {
+    if text.is_empty() {
+        return "__HIVE_DEFAULT_PARTITION__".to_owned();
+    }
+    let mut escaped = String::new();
+    for character in text.chars() {
+        let mut next = String::new();
+        match character {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => next.push(character),
+            other => other.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| {
+                // Writing to a string does not fail.
+                let _ = write!(next, "%{byte:02X}");
+            }),
+        }
+        if escaped.len() + next.len() > NAME_MAX - PARTITIONS[0].len() {
+            break;
+        }
+        escaped += &next;
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_name_is_the_name_of_one_directory() {
+        for (text, name) in [
+            ("motor-1.lab", "motor-1.lab"),
+            ("", "__HIVE_DEFAULT_PARTITION__"),
+            ("a/b=c%", "a%2Fb%3Dc%25"),
+            ("\u{fc}\n", "%C3%BC%0A"),
+        ] {
+            assert_eq!(escaped(text), name, "{text}");
+        }
+        assert!(escaped(&"/".repeat(300)).len() <= NAME_MAX);
+    }
+}

@@ -1,0 +1,282 @@
+//! The columns of the table `events`, filled event by event.
+
+use crate::names::{Hours, Names};
+use crate::schema::Table;
+use datafusion::arrow::array::{
+    ArrayRef, Float64Builder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, RecordBatch,
+    RecordBatchOptions, StringBuilder, StringViewArray, UInt32Array, UInt64Builder,
+};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
+use sordino_event::{Class, Classes, Domain, Event, View};
+use sordino_query::Facts;
+use sordino_report::json_value;
+use sordino_timeline::Moment;
+use std::sync::Arc;
+
+/// The name of a machine that the trace does not name.
+pub(crate) const UNKNOWN_HOST: &str = "unknown";
+
+/// The columns that are the same for all events of a class.
+#[derive(Debug)]
+pub(crate) struct ClassColumns {
+    classes: Classes,
+    host: ArrayRef,
+    domain: ArrayRef,
+    name: ArrayRef,
+    level: ArrayRef,
+}
+
+impl ClassColumns {
+    /// Collects the columns of all classes.
+    pub(crate) fn new(classes: &Classes, facts: &Facts) -> Self {
+        let of = |text: &dyn Fn(sordino_event::ClassId, &Class) -> Option<String>| -> ArrayRef {
+            Arc::new(classes.iter().map(|(id, class)| text(id, class)).collect::<StringViewArray>())
+        };
+        Self {
+            classes: classes.clone(),
+            host: of(&|id, _| Some(facts.host(id).unwrap_or(UNKNOWN_HOST).to_owned())),
+            domain: of(&|_, class| Some(domain(class.domain).to_owned())),
+            name: of(&|_, class| Some(class.name.clone())),
+            level: of(&|_, class| class.level.map(|level| level.name().to_owned())),
+        }
+    }
+}
+
+fn domain(domain: Domain) -> &'static str {
+    match domain {
+        Domain::User => "user",
+        Domain::Kernel => "kernel",
+    }
+}
+
+/// The rows of a batch.
+pub(crate) struct EventColumns {
+    schema: SchemaRef,
+    shared: Arc<ClassColumns>,
+    columns: Vec<Column>,
+    /// The class of each row.
+    rows: Vec<u32>,
+    /// The values of fields; `None` if no column has any.
+    fields: Option<Box<FieldColumns>>,
+}
+
+enum Column {
+    Time(Int64Builder),
+    Cpu(Int32Builder),
+    Pid(Int32Builder),
+    Tid(Int32Builder),
+    Comm(Names),
+    Priority(Int32Builder),
+    Fiber(UInt64Builder),
+    FiberName(Names),
+    Hour(Hours),
+    /// The index, in [`FieldColumns`], of the fields' values of one type.
+    Fields(usize),
+    /// The same for all events of a class.
+    OfClass(ArrayRef),
+}
+
+/// Returns true if the column needs nothing but the event itself: neither the state of the machine nor its fields.
+pub(crate) fn is_plain(column: &str) -> bool {
+    matches!(column, "time_ns" | "domain" | "name" | "level" | "host" | "hour")
+}
+
+impl EventColumns {
+    /// Creates a batch with the columns of the table that `projection` has the indexes of.
+    pub(crate) fn new(shared: &Arc<ClassColumns>, projection: &[usize]) -> Result<Self, ArrowError> {
+        let schema = Arc::new(Table::Events.schema().project(projection)?);
+        let column = |name: &str| match name {
+            "time_ns" => Column::Time(Int64Builder::new()),
+            "cpu" => Column::Cpu(Int32Builder::new()),
+            "pid" => Column::Pid(Int32Builder::new()),
+            "tid" => Column::Tid(Int32Builder::new()),
+            "comm" => Column::Comm(Names::default()),
+            "priority" => Column::Priority(Int32Builder::new()),
+            "fiber" => Column::Fiber(UInt64Builder::new()),
+            "fiber_name" => Column::FiberName(Names::default()),
+            "integers" => Column::Fields(0),
+            "reals" => Column::Fields(1),
+            "texts" => Column::Fields(2),
+            "domain" => Column::OfClass(Arc::clone(&shared.domain)),
+            "name" => Column::OfClass(Arc::clone(&shared.name)),
+            "level" => Column::OfClass(Arc::clone(&shared.level)),
+            "host" => Column::OfClass(Arc::clone(&shared.host)),
+            _ => Column::Hour(Hours::default()),
+        };
+        let columns: Vec<Column> = schema.fields().iter().map(|field| column(field.name())).collect();
+        let has_fields = columns.iter().any(|column| matches!(column, Column::Fields(_)));
+        let fields = has_fields.then(Box::default);
+        Ok(Self { schema, shared: Arc::clone(shared), columns, rows: Vec::new(), fields })
+    }
+
+    /// Returns the number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Appends an event. Columns that need the state of the machine are empty without `moment`.
+    pub(crate) fn push(&mut self, event: &Event, moment: Option<&Moment<'_>>) -> Result<(), ArrowError> {
+        self.rows.push(event.class.index() as u32);
+        for column in &mut self.columns {
+            column.push(event, moment);
+        }
+        if let Some(fields) = &mut self.fields {
+            fields.push(event, &self.shared.classes[event.class], moment)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the batch, and begins the next.
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let rows = UInt32Array::from(std::mem::take(&mut self.rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let mut fields = self.fields.as_mut().map(|fields| fields.finish());
+        let columns = self.columns.iter_mut().map(|column| match column {
+            Column::Fields(index) => {
+                let column = fields.as_mut().and_then(|fields| fields[*index].take());
+                column.ok_or_else(|| ArrowError::ComputeError("a column of fields twice".to_owned()))
+            }
+            column => column.finish(&rows),
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+}
+
+impl Column {
+    fn push(&mut self, event: &Event, moment: Option<&Moment<'_>>) {
+        let fiber = || moment.and_then(Moment::fiber_id);
+        match self {
+            Self::Time(times) => times.append_value(event.time.0),
+            Self::Cpu(cpus) => {
+                let cpu = moment.map_or(event.cpu, |moment| moment.cpu);
+                cpus.append_option(cpu.and_then(|cpu| i32::try_from(cpu.0).ok()));
+            }
+            Self::Pid(pids) => {
+                pids.append_option(moment.map_or(event.pid, Moment::pid).map(|pid| pid.0));
+            }
+            Self::Tid(tids) => {
+                tids.append_option(moment.map_or(event.tid, |moment| moment.tid).map(|tid| tid.0));
+            }
+            Self::Comm(names) => names.push(moment.and_then(Moment::comm)),
+            Self::Priority(priorities) => {
+                let priority = moment.and_then(Moment::priority);
+                priorities.append_option(priority.map(|priority| priority.0));
+            }
+            Self::Fiber(fibers) => fibers.append_option(fiber().map(|fiber| fiber.number)),
+            Self::FiberName(names) => names.push(fiber().zip(moment).and_then(|(fiber, moment)| {
+                let fibers = moment.system.fibers();
+                fibers.name(fiber).filter(|_| fibers.is_name_certain(fiber))
+            })),
+            Self::Hour(hours) => hours.push(event.time.0),
+            Self::Fields(_) | Self::OfClass(_) => {}
+        }
+    }
+
+    fn finish(&mut self, rows: &UInt32Array) -> Result<ArrayRef, ArrowError> {
+        Ok(match self {
+            Self::Time(times) => Arc::new(times.finish()),
+            Self::Cpu(numbers) | Self::Pid(numbers) | Self::Tid(numbers) | Self::Priority(numbers) => {
+                Arc::new(numbers.finish())
+            }
+            Self::Comm(names) | Self::FiberName(names) => names.finish()?,
+            Self::Fiber(fibers) => Arc::new(fibers.finish()),
+            Self::Hour(hours) => hours.finish()?,
+            Self::OfClass(texts) => take(texts, rows, None)?,
+            Self::Fields(_) => {
+                return Err(ArrowError::ComputeError("fields are finished together".to_owned()));
+            }
+        })
+    }
+}
+
+/// The values of fields, by type: each event has a map of each.
+struct FieldColumns {
+    integers: MapBuilder<StringBuilder, Int64Builder>,
+    reals: MapBuilder<StringBuilder, Float64Builder>,
+    texts: MapBuilder<StringBuilder, StringBuilder>,
+    /// The name or the JSON that is being made.
+    buffer: Vec<u8>,
+}
+
+impl Default for FieldColumns {
+    fn default() -> Self {
+        let names = || {
+            let [entry, key, value] = ["key_value", "key", "value"].map(ToOwned::to_owned);
+            Some(MapFieldNames { entry, key, value })
+        };
+        Self {
+            integers: MapBuilder::new(names(), StringBuilder::new(), Int64Builder::new()),
+            reals: MapBuilder::new(names(), StringBuilder::new(), Float64Builder::new()),
+            texts: MapBuilder::new(names(), StringBuilder::new(), StringBuilder::new()),
+            buffer: Vec::new(),
+        }
+    }
+}
+
+impl FieldColumns {
+    fn push(&mut self, event: &Event, class: &Class, moment: Option<&Moment<'_>>) -> Result<(), ArrowError> {
+        for (name, value) in event.fields(class) {
+            self.field(name, value);
+        }
+        if let Some(context) = moment.and_then(Moment::context) {
+            for (name, value) in &context.values {
+                self.text(&format!("$annotation.{name}"), value.as_bytes());
+            }
+            for (name, count) in &context.counters {
+                self.unsigned(&format!("$counter.{name}"), *count);
+            }
+        }
+        self.integers.append(true)?;
+        self.reals.append(true)?;
+        self.texts.append(true)
+    }
+
+    fn field(&mut self, name: &str, value: View<'_>) {
+        match value {
+            View::Unsigned(value, _) => self.unsigned(name, value),
+            View::Signed(value, _) => self.integer(name, value),
+            View::Float(value) => {
+                self.reals.keys().append_value(name);
+                self.reals.values().append_value(value);
+            }
+            View::Text(text) => self.text(name, text),
+            View::Label(value, label) => {
+                self.integer(name, value);
+                label.into_iter().for_each(|label| self.text(name, label));
+            }
+            View::List(_) | View::Group(_) => {
+                let mut json = std::mem::take(&mut self.buffer);
+                json.clear();
+                json_value(value, &mut json);
+                self.text(name, &json);
+                self.buffer = json;
+            }
+        }
+    }
+
+    /// Adds an integer, or a text of one that is too large.
+    fn unsigned(&mut self, name: &str, value: u64) {
+        match i64::try_from(value) {
+            Ok(value) => self.integer(name, value),
+            Err(_) => self.text(name, value.to_string().as_bytes()),
+        }
+    }
+
+    fn integer(&mut self, name: &str, value: i64) {
+        self.integers.keys().append_value(name);
+        self.integers.values().append_value(value);
+    }
+
+    fn text(&mut self, name: &str, text: &[u8]) {
+        self.texts.keys().append_value(name);
+        self.texts.values().append_value(String::from_utf8_lossy(text));
+    }
+
+    fn finish(&mut self) -> [Option<ArrayRef>; 3] {
+        let (integers, reals, texts) = (self.integers.finish(), self.reals.finish(), self.texts.finish());
+        [Some(Arc::new(integers)), Some(Arc::new(reals)), Some(Arc::new(texts))]
+    }
+}

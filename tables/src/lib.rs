@@ -1,0 +1,172 @@
+//! `sordino-sql`: recordings as tables, for SQL and as Parquet files.
+//!
+//! `sordino sql` and `sordino export --to parquet` start this program, which is one of its own because building
+//! DataFusion takes longer than building everything else.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `schema` | the tables and their columns |
+//! | `source` | a recording as batches of rows |
+//! | `events`, `rows`, `names` | columns that are filled row by row |
+//! | `intervals` | the spans of states |
+//! | `provider` | a recording's tables for DataFusion |
+//! | `functions` | functions for durations and times |
+//! | `query`, `output`, `prompt` | queries, their results, and where they are typed |
+//! | `export`, `dataset` | the export, and its files |
+//! | `failure` | exit status and message |
+
+mod dataset;
+mod events;
+mod export;
+mod failure;
+mod functions;
+mod intervals;
+mod names;
+mod output;
+mod prompt;
+mod provider;
+mod query;
+mod rows;
+mod schema;
+mod source;
+
+use clap::{ColorChoice, Parser, Subcommand};
+use failure::{Failure, UNUSABLE};
+use query::{Destination, Tables, is_dataset};
+use sordino_event::text::count;
+use sordino_selection::SqlOptions;
+use sordino_terminal::{choose_color, remark, show_usage};
+use source::Source;
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+// The description is that of the options.
+#[derive(Debug, Parser)]
+#[command(name = "sordino sql", version, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    query: SqlOptions,
+    /// Use colours: always, never, or automatically (auto): on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Export(export::Options),
+}
+
+/// Runs the program with the arguments of its command line.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            show_usage(&error);
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    choose_color(arguments.color);
+    // A write beyond the limit of a file's size fails as on a full disk then, and does not end the process. If this
+    // fails, the limit ends it, which is no reason not to begin.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    let result = match &arguments.command {
+        Some(Command::Export(options)) => export::run(options),
+        None => query(&arguments.query),
+    };
+    result.unwrap_or_else(|failure| failure.report())
+}
+
+fn query(options: &SqlOptions) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let dataset = options.directory.as_deref().filter(|path| is_dataset(path));
+    let tables = match dataset {
+        Some(path) => {
+            refuse_limits(options)?;
+            runtime.block_on(Tables::of_dataset(path))?
+        }
+        None => {
+            let rules = options.selection.rules()?;
+            let within = |span| options.within.resolve(span);
+            Tables::of_recording(Source::open(options.directory.as_deref(), rules, within)?)?
+        }
+    };
+    let destination = Destination {
+        format: options.format,
+        file: options.output.clone(),
+        may_replace: options.force,
+        owner: owner(),
+    };
+    let run = |sql: &str| runtime.block_on(tables.run(sql, &destination));
+    match &options.query {
+        Some(sql) => run(sql)?,
+        None if std::io::stdin().is_terminal() => ask(run)?,
+        None => {
+            let mut sql = String::new();
+            std::io::stdin().read_to_string(&mut sql)?;
+            run(&sql)?;
+        }
+    }
+    let findings = tables.findings();
+    // A pass whose rows nobody wants any more, as behind LIMIT, is not waited for.
+    runtime.shutdown_background();
+    Ok(report(findings))
+}
+
+/// Refuses options that limit what is read of a recording.
+fn refuse_limits(options: &SqlOptions) -> Result<(), Failure> {
+    let rules = options.selection.rules()?;
+    if options.within.is_given() || rules.has_statedump() || !rules.selects_all() {
+        let remedy = "these options are for recordings: put the condition into the query, after WHERE";
+        return Err(Failure::new(format!(
+            "--event, --where, --statedump, --from, --until, --around: {remedy}"
+        )));
+    }
+    Ok(())
+}
+
+/// Runs the statements that are typed at the prompt.
+fn ask(run: impl Fn(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut prompt = prompt::Prompt::open()?;
+    while let Some(statement) = prompt.statement()? {
+        if let Err(failure) = run(&statement) {
+            failure.report();
+        }
+    }
+    prompt.close();
+    Ok(())
+}
+
+/// Prints the losses and the problems of reading. Returns the exit status.
+fn report((problems, losses): (Vec<String>, Option<(u64, u64)>)) -> ExitCode {
+    if let Some((places, records)) = losses {
+        let places = count(places, "place");
+        remark(&format!("records are missing in {places}, {records} at least: see the table losses"));
+    }
+    problems.iter().for_each(|problem| remark(problem));
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) }
+}
+
+/// Returns the user and the group of the user who called sudo, to whom the output belongs.
+fn owner() -> Option<(u32, u32)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let owner = (number("SUDO_UID")?, number("SUDO_GID")?);
+    (rustix::process::geteuid().is_root() && owner.0 != 0).then_some(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+        let words = ["sordino sql", "export", "trace", "--to", "parquet", "-o", "out", "--until", "1s"];
+        assert!(matches!(Arguments::parse_from(words).command, Some(Command::Export(_))));
+        let query = Arguments::parse_from(["sordino sql", "trace", "SELECT 1", "--to", "1s"]).query;
+        assert!(query.within.is_given() && query.query.as_deref() == Some("SELECT 1"));
+    }
+}

@@ -1,0 +1,316 @@
+//! A recording as the source of tables: its rows, batch by batch.
+
+use crate::events::{ClassColumns, EventColumns, UNKNOWN_HOST};
+use crate::failure::Failure;
+use crate::intervals::{Interval, Intervals, WOKEN};
+use crate::rows::{IntervalColumns, LossColumns};
+use crate::schema::Table;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::error::ArrowError;
+use sordino_ctf::read::Stream;
+use sordino_event::text::with_causes;
+use sordino_event::{Event, Loss, Step, Time};
+use sordino_reading::{OpenRecording, describes_state};
+use sordino_selection::{EventFilter, EventRules, SelectionError};
+use sordino_timeline::{Item, is_statedump};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Number of rows in a batch.
+const ROWS: usize = 8192;
+
+/// The part of a recording that a query reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// The first and the last time.
+    pub(crate) within: (Time, Time),
+    /// The names of the wanted events; `None` for all.
+    pub(crate) names: Option<BTreeSet<String>>,
+}
+
+impl Limits {
+    /// The limits of a query that reads everything.
+    pub(crate) const NONE: Self = Self { within: (Time::MIN, Time::MAX), names: None };
+}
+
+/// An open recording, with the selection of its events.
+pub(crate) struct Source {
+    recording: OpenRecording,
+    rules: EventRules,
+    /// The columns that depend on an event's class only.
+    classes: Arc<ClassColumns>,
+    host: Arc<str>,
+    findings: Mutex<Findings>,
+}
+
+/// What passes over a recording have found besides its rows.
+#[derive(Debug, Default)]
+struct Findings {
+    problems: BTreeSet<String>,
+    /// The number of places where records are missing, and of the records as far as it is known, in the pass that found
+    /// most.
+    losses: (u64, u64),
+}
+
+impl Source {
+    /// Opens a recording, limited to the selected time.
+    pub(crate) fn open(
+        path: Option<&Path>,
+        rules: EventRules,
+        within: impl FnOnce((Time, Time)) -> Result<(Time, Time), SelectionError>,
+    ) -> Result<Self, Failure> {
+        let mut recording = OpenRecording::open(path)?;
+        rules.check(&recording.classes)?;
+        let (from, to) = within(recording.span())?;
+        recording.narrow(from, to);
+        rules.condition().into_iter().for_each(|condition| recording.limit_to(condition));
+        let classes = Arc::new(ClassColumns::new(&recording.classes, &recording.facts));
+        let host = recording.host.as_deref().unwrap_or(UNKNOWN_HOST).into();
+        Ok(Self { recording, rules, classes, host, findings: Mutex::default() })
+    }
+
+    /// Returns the times of the recording's first and last event.
+    pub(crate) fn span(&self) -> (Time, Time) {
+        self.recording.span()
+    }
+
+    /// Returns the name of the machine that the rows without an event of their own belong to.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the problems of reading, and the losses as a message if there are any.
+    pub(crate) fn findings(&self) -> (Vec<String>, Option<(u64, u64)>) {
+        let findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.recording.problems().iter().cloned();
+        let problems = known.chain(findings.problems.iter().cloned()).collect::<BTreeSet<_>>();
+        (problems.into_iter().collect(), Some(findings.losses).filter(|(places, _)| *places > 0))
+    }
+
+    fn find(&self, problems: &[String], losses: (u64, u64)) {
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        findings.problems.extend(problems.iter().cloned());
+        findings.losses = findings.losses.max(losses);
+    }
+
+    /// Returns true if events that no rule chooses are in the table.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.rules.selects_all()
+    }
+
+    /// Returns the classes whose events are wanted.
+    fn wanted(&self, limits: &Limits) -> Vec<bool> {
+        let names = limits.names.as_ref();
+        let is_named = |name: &str| names.is_none_or(|names| names.contains(name));
+        let is_shown = |class: &sordino_event::Class| self.rules.has_statedump() || !is_statedump(class);
+        self.recording.classes.iter().map(|(_, class)| is_named(&class.name) && is_shown(class)).collect()
+    }
+
+    /// Passes over the recording in order of time, and passes the rows of the tables to `sink` until that returns false.
+    /// `projection` has the indexes of the columns of `events`.
+    pub(crate) fn pass(
+        &self,
+        tables: &[Table],
+        projection: &[usize],
+        limits: &Limits,
+        sink: impl FnMut(Table, RecordBatch) -> bool,
+    ) -> Result<EventFilter, ArrowError> {
+        let mut recording = self.recording.clone();
+        recording.narrow(limits.within.0, limits.within.1);
+        let filter = self.rules.filter_of(&recording.classes, recording.facts.clone());
+        let mut pass = Pass::new(self, tables, projection, limits, filter, sink)?;
+        let has_lead = tables.iter().any(|table| matches!(table, Table::Intervals | Table::Latencies));
+        let begin = recording.begin();
+        match has_lead {
+            true => recording.pass_with_lead(None, |item| pass.take(item, begin))?,
+            false => recording.pass(None, |item| pass.take(item, begin))?,
+        }
+        self.find(recording.problems(), pass.lost);
+        pass.end()
+    }
+
+    /// Returns the streams in groups of nearly the same size, for [`pass_plainly`](Self::pass_plainly) of each.
+    pub(crate) fn groups(&self, number: usize) -> Vec<Vec<Stream>> {
+        let size = |stream: &Stream| stream.packets().iter().map(|packet| packet.content_bits).sum::<u64>();
+        let mut streams: Vec<(u64, &Stream)> =
+            self.recording.streams().iter().map(|s| (size(s), s)).collect();
+        streams.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+        let mut groups = vec![(0, Vec::new()); number.max(1)];
+        for (size, stream) in streams {
+            if let Some(smallest) = groups.iter_mut().min_by_key(|(size, _)| *size) {
+                smallest.0 += size;
+                smallest.1.push(stream.clone());
+            }
+        }
+        groups.into_iter().map(|(_, streams)| streams).collect()
+    }
+
+    /// Passes the events of some streams to `sink`, one stream after the other, until that returns false. Columns that
+    /// need the state of the machine are empty.
+    pub(crate) fn pass_plainly(
+        &self,
+        streams: &[Stream],
+        projection: &[usize],
+        limits: &Limits,
+        mut sink: impl FnMut(Table, RecordBatch) -> bool,
+    ) -> Result<(), ArrowError> {
+        let wanted = self.wanted(limits);
+        let within = self.recording.within();
+        let (from, to) = (within.0.max(limits.within.0), within.1.min(limits.within.1));
+        let mut columns = EventColumns::new(&self.classes, projection)?;
+        let (mut event, mut problems, mut lost) = (Event::default(), Vec::new(), (0, 0));
+        for stream in streams {
+            let mut events = stream.events();
+            if from > Time::MIN && !describes_state(stream) {
+                events.skip_to(from);
+            }
+            loop {
+                match events.next(&mut event) {
+                    Ok(Step::Event) if event.time > to => break,
+                    Ok(Step::Event) if event.time < from || !wanted[event.class.index()] => {}
+                    Ok(Step::Event) => {
+                        columns.push(&event, None)?;
+                        if columns.len() == ROWS && !sink(Table::Events, columns.finish()?) {
+                            return Ok(());
+                        }
+                    }
+                    Ok(Step::Loss(loss)) => count(&mut lost, &loss),
+                    Ok(Step::End) => break,
+                    Err(error) => problems.push(with_causes(&error)),
+                }
+            }
+        }
+        if columns.len() > 0 {
+            sink(Table::Events, columns.finish()?);
+        }
+        self.find(&problems, lost);
+        Ok(())
+    }
+}
+
+fn count(lost: &mut (u64, u64), loss: &Loss) {
+    lost.0 += 1;
+    lost.1 = lost.1.saturating_add(loss.count.unwrap_or(0));
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("path", &self.recording.path).finish_non_exhaustive()
+    }
+}
+
+/// A pass over a recording, and the batches that it fills.
+struct Pass<S> {
+    /// The receiver of batches, which returns false if it takes no more.
+    sink: S,
+    wanted: Vec<bool>,
+    filter: EventFilter,
+    host: Arc<str>,
+    events: Option<EventColumns>,
+    intervals: Option<IntervalColumns>,
+    latencies: Option<IntervalColumns>,
+    losses: Option<LossColumns>,
+    finder: Option<Intervals>,
+    /// The spans that the last item ended.
+    found: Vec<Interval>,
+    lost: (u64, u64),
+}
+
+impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
+    fn new(
+        source: &Source,
+        tables: &[Table],
+        projection: &[usize],
+        limits: &Limits,
+        filter: EventFilter,
+        sink: S,
+    ) -> Result<Self, ArrowError> {
+        let has = |table| tables.contains(&table);
+        let columns = |table| has(table).then(|| IntervalColumns::new(table));
+        let finder = match (has(Table::Intervals), has(Table::Latencies)) {
+            (true, _) => Some(Intervals::all()),
+            (false, true) => Some(Intervals::latencies()),
+            (false, false) => None,
+        };
+        let events =
+            has(Table::Events).then(|| EventColumns::new(&source.classes, projection)).transpose()?;
+        Ok(Self {
+            sink,
+            wanted: source.wanted(limits),
+            filter,
+            host: Arc::clone(&source.host),
+            events,
+            intervals: columns(Table::Intervals),
+            latencies: columns(Table::Latencies),
+            losses: has(Table::Losses).then(LossColumns::default),
+            finder,
+            found: Vec::new(),
+            lost: (0, 0),
+        })
+    }
+
+    /// Adds the rows of an item. Returns false if the receiver takes no more.
+    fn take(&mut self, item: &Item<'_>, begin: Time) -> Result<bool, ArrowError> {
+        let mut goes_on = true;
+        match item {
+            Item::Event(moment) if moment.event.time >= begin => {
+                if let Some(events) = &mut self.events
+                    && self.wanted[moment.event.class.index()]
+                    && self.filter.passes(item)
+                {
+                    events.push(moment.event, Some(moment))?;
+                    if events.len() >= ROWS {
+                        goes_on = (self.sink)(Table::Events, events.finish()?);
+                    }
+                }
+            }
+            Item::Loss(loss) if loss.to >= begin => {
+                count(&mut self.lost, loss);
+                if let Some(losses) = &mut self.losses {
+                    losses.push(loss, &self.host);
+                    if losses.len() >= ROWS {
+                        goes_on &= (self.sink)(Table::Losses, losses.finish()?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        if let Some(finder) = &mut self.finder {
+            finder.take(item, |interval| self.found.push(interval));
+            goes_on &= self.add_found(begin)?;
+        }
+        Ok(goes_on)
+    }
+
+    fn add_found(&mut self, begin: Time) -> Result<bool, ArrowError> {
+        let mut goes_on = true;
+        for interval in self.found.drain(..).filter(|interval| interval.to >= begin) {
+            let is_latency = interval.state == WOKEN;
+            for columns in [self.intervals.as_mut(), self.latencies.as_mut().filter(|_| is_latency)] {
+                let Some(columns) = columns else { continue };
+                columns.push(&interval, &self.host);
+                if columns.len() >= ROWS {
+                    goes_on &= (self.sink)(columns.table(), columns.finish()?);
+                }
+            }
+        }
+        Ok(goes_on)
+    }
+
+    /// Passes on the rows that are left.
+    fn end(mut self) -> Result<EventFilter, ArrowError> {
+        if let Some(events) = self.events.as_mut().filter(|events| events.len() > 0) {
+            (self.sink)(Table::Events, events.finish()?);
+        }
+        for columns in [&mut self.intervals, &mut self.latencies].into_iter().flatten() {
+            if columns.len() > 0 {
+                (self.sink)(columns.table(), columns.finish()?);
+            }
+        }
+        if let Some(losses) = self.losses.as_mut().filter(|losses| losses.len() > 0) {
+            (self.sink)(Table::Losses, losses.finish()?);
+        }
+        Ok(self.filter)
+    }
+}

@@ -1,0 +1,370 @@
+//! Tables of recordings: read by pyarrow and DuckDB, and by SQL, they agree with sordino's own listing.
+//!
+//! `SORDINO` is the path of `sordino`; `PYTHONPATH` has pyarrow and DuckDB. `make test-export` sets both.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sordino-sql");
+
+/// A directory with `sordino` and `sordino-sql` side by side, in which commands run.
+struct Place {
+    dir: TempDir,
+}
+
+/// The end of a command.
+struct Ended {
+    status: i32,
+    output: String,
+    errors: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self::without_program();
+        std::os::unix::fs::symlink(PROGRAM, place.dir.path().join("sordino-sql")).unwrap();
+        place
+    }
+
+    fn without_program() -> Self {
+        let dir = TempDir::new().unwrap();
+        let sordino = std::env::var_os("SORDINO").expect("SORDINO names the program; run 'make test-export'");
+        fs::copy(sordino, dir.path().join("sordino")).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.path("sordino"));
+        command.args(words).current_dir(self.dir.path()).env("TZ", "UTC").env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ended {
+        Ended::of(self.command(words).output().unwrap())
+    }
+
+    /// Records a program with the kernel's scheduler, if this user may; otherwise the program alone.
+    fn record(&self) -> Recorded<'_> {
+        let npt = ["--", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "3000"];
+        let kernel = [&["record", "-o", "trace", "--kernel", "sched,irq"][..], &npt].concat();
+        let mut ended = self.run(&kernel);
+        if ended.status != 0 {
+            fs::remove_dir_all(self.path("trace")).ok();
+            ended = self.run(&[&["record", "-o", "trace"][..], &npt].concat());
+        }
+        ended.succeeded();
+        Recorded { place: self, name: "trace" }
+    }
+
+    fn sql(&self, directory: &str, query: &str) -> Vec<Value> {
+        let ended = self.run(&["sql", directory, query, "--format", "json"]);
+        ended.succeeded().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Ended {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Self {
+            status: output.status.code().unwrap_or(-1),
+            output: text(output.stdout),
+            errors: text(output.stderr),
+        }
+    }
+
+    fn succeeded(&self) -> &str {
+        assert_eq!(self.status, 0, "{}", self.errors);
+        &self.output
+    }
+
+    /// Returns the message of a command that refused.
+    fn refused(&self) -> &str {
+        assert_eq!((self.status, self.output.as_str()), (2, ""), "{}", self.errors);
+        &self.errors
+    }
+}
+
+/// A recording, as sordino's own listing has it.
+struct Recorded<'a> {
+    place: &'a Place,
+    name: &'static str,
+}
+
+impl Recorded<'_> {
+    fn listed(&self) -> Vec<Value> {
+        let ended = self.place.run(&["events", "--json", self.name]);
+        let items = ended.succeeded().lines().map(|line| serde_json::from_str(line).unwrap());
+        items.filter(|item: &Value| item["type"] == "event").collect()
+    }
+
+    fn export(&self, words: &[&str]) -> Value {
+        let all = [&["export", self.name, "--to", "parquet", "-o", "out", "--json"], words].concat();
+        serde_json::from_str(self.place.run(&all).succeeded()).unwrap()
+    }
+
+    /// Returns the count and the sum of the times of a measure's rows, by thread.
+    fn query(&self, measure: &str) -> BTreeMap<String, (i64, i64)> {
+        let ended = self.place.run(&["query", self.name, measure, "--per", "thread", "--json"]);
+        let found: Value = serde_json::from_str(ended.succeeded()).unwrap();
+        let rows = found["tables"][0]["rows"].as_array().cloned().unwrap_or_default();
+        let row = |row: &Value| {
+            let (_, tid) = row["labels"][0].as_str().unwrap().rsplit_once('/').unwrap();
+            let number = |name: &str| row["summary"][name].as_i64().unwrap();
+            (tid.to_owned(), (number("count"), number("total_ns")))
+        };
+        rows.iter().map(row).collect()
+    }
+}
+
+fn counts<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, i64> {
+    let mut counts = BTreeMap::new();
+    names.for_each(|name| *counts.entry(name.to_owned()).or_default() += 1);
+    counts
+}
+
+/// Reads an export with a Python library.
+fn read(library: &str, directory: &Path) -> Value {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/read.py");
+    let output = Command::new("python3").arg(script).arg(library).arg(directory).output().unwrap();
+    let ended = Ended::of(output);
+    serde_json::from_str(ended.succeeded()).unwrap()
+}
+
+/// Returns two times between which many events of the program lie, as options have them.
+fn middle(listed: &[Value]) -> (String, String) {
+    let loops: Vec<i64> = listed.iter().filter(|event| event["name"] == "npt:loop").map(time_of).collect();
+    let text = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
+    (text(loops[500]), text(loops[2500]))
+}
+
+fn time_of(event: &Value) -> i64 {
+    event["time_ns"].as_i64().unwrap()
+}
+
+fn by_name(table: &Value) -> BTreeMap<String, i64> {
+    let entries = table.as_object().unwrap().iter();
+    entries.map(|(name, count)| (name.clone(), count.as_i64().unwrap())).collect()
+}
+
+#[test]
+fn readers_of_parquet_find_the_events_and_the_durations_of_the_listing() {
+    let place = Place::new();
+    let recorded = place.record();
+    let listed = recorded.listed();
+    let summary = recorded.export(&[]);
+    assert_eq!(summary["events"], listed.len());
+    let names = counts(listed.iter().map(|event| event["name"].as_str().unwrap()));
+    let runs: BTreeMap<String, i64> =
+        recorded.query("slices").into_iter().map(|(tid, (_, sum))| (tid, sum)).collect();
+    let latencies = recorded.query("latency");
+    let sum = latencies.values().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+    for library in ["pyarrow", "duckdb"] {
+        let found = read(library, &place.path("out"));
+        assert_eq!(by_name(&found["names"]), names, "{library}");
+        assert_eq!(by_name(&found["running"]), runs, "{library}");
+        assert_eq!(found["latencies"], json!([sum.0, sum.1]), "{library}");
+        for (row, event) in found["events"].as_array().unwrap().iter().zip(&listed) {
+            assert_eq!([&row[0], &row[1]], [&event["time_ns"], &event["name"]], "{library}");
+            for (name, value) in event["fields"].as_object().unwrap() {
+                let kind = if value.is_number() { 2 } else { 3 };
+                if value.is_i64() || value.is_string() {
+                    assert_eq!(&row[kind][name], value, "{library}: {event}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_query_has_the_same_result_on_a_recording_and_on_its_export() {
+    let place = Place::new();
+    let recorded = place.record();
+    let listed = recorded.listed();
+    recorded.export(&[]);
+    for query in [
+        "SELECT name, count(*) AS n FROM events GROUP BY name ORDER BY name",
+        "SELECT * FROM events ORDER BY time_ns, name, tid LIMIT 50",
+        "SELECT count(*) AS n FROM events WHERE name = 'npt:loop'",
+        "SELECT count(*) AS n FROM events WHERE name IN ('npt:loop', 'sched_switch') AND cpu = 0",
+        "SELECT max(integers['gap']) AS gap FROM events",
+        "SELECT state, count(*) AS n, sum(length_ns) AS sum FROM intervals GROUP BY state ORDER BY state",
+        "SELECT tid, max(length_ns) AS max, sum(threads_ns) AS t FROM latencies GROUP BY tid ORDER BY tid",
+        "SELECT count(*) AS n FROM latencies WHERE interrupts_ns + threads_ns + idle_ns + unknown_ns <> length_ns",
+        "SELECT count(*) AS n FROM losses",
+        "SELECT duration(in_us(us(3))::BIGINT) AS d, ms(2) AS ms, clock(0) AS c",
+    ] {
+        let found = place.sql("trace", query);
+        assert_eq!(found, place.sql("out", query), "{query}");
+        assert!(!found.is_empty(), "{query}");
+    }
+    let number = |query: &str| place.sql("trace", query)[0]["n"].as_i64().unwrap();
+    assert_eq!(number("SELECT count(*) AS n FROM events"), listed.len() as i64);
+    assert_eq!(number("SELECT count(comm) AS n FROM events WHERE name = 'npt:loop'"), 3000);
+    let (from, until) = middle(&listed);
+    let within = format!(
+        "SELECT count(*) AS n FROM events WHERE time_ns >= at('{from}') AND time_ns <= at('{until}')"
+    );
+    let found = place.sql("trace", &within);
+    assert_eq!(found, place.sql("out", &within));
+    let listed = place.run(&["events", "trace", "--from", &from, "--until", &until, "--json"]);
+    let items = listed.succeeded().lines().filter(|line| line.contains("\"type\":\"event\"")).count();
+    assert_eq!((found[0]["n"].as_u64(), items > 1000), (Some(items as u64), true));
+}
+
+#[test]
+fn an_export_has_the_selected_events_and_the_intervals_of_the_selected_time() {
+    let place = Place::new();
+    let recorded = place.record();
+    let whole = recorded.export(&[]);
+    fs::rename(place.path("out"), place.path("whole")).unwrap();
+    let (from, until) = middle(&recorded.listed());
+    let some = recorded.export(&["--event", "npt:loop", "--from", &from, "--until", &until]);
+    let events = place.sql("out", "SELECT name, count(*) AS n FROM events GROUP BY name");
+    assert_eq!((events.len(), &events[0]["name"]), (1, &json!("npt:loop")));
+    assert_eq!(events[0]["n"], some["events"]);
+    let query = format!(
+        "SELECT count(*) AS n, sum(length_ns) AS sum FROM intervals \
+         WHERE state = 'running' AND to_ns >= at('{from}') AND to_ns <= at('{until}')"
+    );
+    assert_eq!(place.sql("out", &query), place.sql("whole", &query));
+    let ended = place.run(&["sql", "out", "SELECT 1", "--from", "10ms"]);
+    assert!(ended.refused().contains("after WHERE"), "{}", ended.errors);
+    assert!(some["intervals"].as_i64() <= whole["intervals"].as_i64());
+}
+
+#[test]
+fn no_file_of_an_export_has_its_name_before_all_are_whole() {
+    let place = Place::new();
+    place.record();
+    let ended = place.run(&["export", "trace", "--to", "parquet", "-o", "nowhere/out"]);
+    assert!(ended.refused().starts_with("sordino: can't write nowhere/out: "), "{}", ended.errors);
+    fs::create_dir(place.path("taken")).unwrap();
+    let ended = place.run(&["export", "trace", "--to", "parquet", "-o", "taken", "--force"]);
+    assert!(ended.refused().starts_with("sordino: taken: it exists"), "{}", ended.errors);
+    // A limit on the size of files is like a full disk.
+    let limited = "ulimit -f 8; exec ./sordino export trace --to parquet -o out";
+    let output = Command::new("sh").args(["-c", limited]).current_dir(place.dir.path()).output().unwrap();
+    let ended = Ended::of(output);
+    assert!(ended.refused().contains("can't write out: "), "{}", ended.errors);
+    let left = fs::read_dir(place.dir.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = left.filter(|name| name.as_bytes().windows(3).any(|part| part == b"out")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn mistakes_in_sql_are_refused_with_their_place_or_the_known_names() {
+    let place = Place::new();
+    place.record();
+    for (query, words) in [
+        ("SELEC 1", "Line: 1, Column: 1"),
+        ("SELECT count(* FROM events", "Line: 1, Column: "),
+        ("SELECT nme FROM events", "nme"),
+        ("SELECT name FROM event", "event"),
+        ("SELECT at('yesterday')", "'yesterday'"),
+        ("SELECT us('x')", "us"),
+        ("SELECT nothing(1)", "nothing"),
+        ("COPY (SELECT 1) TO 'out.csv'", "DML"),
+    ] {
+        let ended = place.run(&["sql", "trace", query]);
+        assert!(
+            ended.refused().starts_with("sordino: SQL: ") && ended.errors.contains(words),
+            "{}",
+            ended.errors
+        );
+        assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
+    }
+    let ended = place.run(&["sql", "nowhere", "SELECT 1"]);
+    assert!(ended.refused().contains("nowhere"), "{}", ended.errors);
+}
+
+#[test]
+fn hostile_names_stay_what_they_are_and_reach_no_terminal() {
+    let place = Place::new();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let sordino = PathBuf::from(std::env::var_os("SORDINO").unwrap());
+    let built = Command::new("cc")
+        .arg(format!("{root}/tests/programs/hostile.c"))
+        .arg(format!("-I{root}/crates/recording/probe-c/include"))
+        .arg(sordino.with_file_name("libsordino_c.so"))
+        .arg(format!("-Wl,-rpath,{}", place.dir.path().display()))
+        .args(["-o", "hostile"])
+        .current_dir(place.dir.path())
+        .status();
+    assert!(built.unwrap().success());
+    // Programs name the library by the version of its memory's layout.
+    let header =
+        fs::read_to_string(format!("{root}/crates/recording/probe-c/include/sordino/tracepoint.h")).unwrap();
+    let (_, version) = header.split_once("define SORDINO_LAYOUT_VERSION ").unwrap();
+    let name = format!("libsordino.so.{}", version.lines().next().unwrap());
+    std::os::unix::fs::symlink(sordino.with_file_name("libsordino_c.so"), place.path(&name)).unwrap();
+    place.run(&["record", "-o", "trace", "--", "./hostile"]).succeeded();
+    let recorded = Recorded { place: &place, name: "trace" };
+    recorded.export(&[]);
+    let listed = recorded.listed();
+    let wanted =
+        |key: &str| -> Vec<Value> { listed.iter().map(|event| event["fields"][key].clone()).collect() };
+    for directory in ["trace", "out"] {
+        let rows = place.sql(directory, "SELECT comm, integers, reals, texts FROM events ORDER BY time_ns");
+        let texts: Vec<Value> = rows.iter().map(|row| row["texts"]["text"].clone()).collect();
+        assert_eq!(texts, wanted("text"), "{directory}");
+        // Too large for an integer of SQL.
+        let large: Vec<String> = listed.iter().map(|event| event["fields"]["large"].to_string()).collect();
+        let found: Vec<&str> = rows.iter().map(|row| row["texts"]["large"].as_str().unwrap()).collect();
+        assert_eq!(found, large, "{directory}");
+        assert!(rows.iter().all(|row| row["integers"].get("large").is_none()));
+        for format in ["table", "csv"] {
+            let ended = place.run(&["sql", directory, "SELECT comm, texts FROM events", "--format", format]);
+            let text = ended.succeeded();
+            let is_raw = |c: char| c.is_control() && !(c == '\n' || format == "csv");
+            assert!(!text.chars().any(is_raw), "{directory} {format}: {text}");
+        }
+    }
+    for library in ["pyarrow", "duckdb"] {
+        let found = read(library, &place.path("out"));
+        let events = found["events"].as_array().unwrap();
+        let texts: Vec<Value> = events.iter().map(|event| event[3]["text"].clone()).collect();
+        assert_eq!(texts, wanted("text"), "{library}");
+    }
+}
+
+#[test]
+fn results_are_written_in_each_format_and_a_closed_pipe_is_no_failure() {
+    let place = Place::new();
+    place.record();
+    let query = "SELECT 'a,b' AS text, 7 AS number, NULL AS none";
+    let output = |format: &str| place.run(&["sql", "trace", query, "--format", format]);
+    assert_eq!(output("csv").succeeded(), "text,number,none\n\"a,b\",7,\n");
+    assert_eq!(output("json").succeeded(), "{\"text\":\"a,b\",\"number\":7,\"none\":null}\n");
+    let table = "text  number  none\n----  ------  ----\na,b        7\n(1 row)\n";
+    assert_eq!(output("table").succeeded(), table);
+    let words = ["sql", "trace", "SELECT name FROM events", "--format", "parquet", "-o", "names.parquet"];
+    assert_eq!(place.run(&words).succeeded(), "");
+    let ended = place.run(&words);
+    assert!(ended.refused().contains("names.parquet: it exists"), "{}", ended.errors);
+    let piped = "./sordino sql trace 'SELECT * FROM events' --format json | head -n 1 >one; exit \"${PIPESTATUS:-0}\"";
+    let status = Command::new("bash").args(["-c", piped]).current_dir(place.dir.path()).status().unwrap();
+    assert!(status.success());
+    let queried = "echo 'SELECT 7 AS number' | ./sordino sql trace --format csv";
+    let output = Command::new("sh").args(["-c", queried]).current_dir(place.dir.path()).output().unwrap();
+    assert_eq!(Ended::of(output).succeeded(), "number\n7\n");
+}
+
+#[test]
+fn without_the_program_the_message_says_how_to_get_it() {
+    let place = Place::without_program();
+    for words in [&["sql", "trace", "SELECT 1"][..], &["sql"]] {
+        let output = place.command(words).env("PATH", "/nonexistent").output().unwrap();
+        let ended = Ended::of(output);
+        assert!(ended.refused().contains("make build-tables"), "{}", ended.errors);
+    }
+}
