@@ -103,7 +103,7 @@ fn a_storm_of_signals_tears_nothing() {
     let scene = Scene::new();
     let program = scene.program("alarms.c");
     for way in WAYS {
-        let recording = record(&scene, way, &[program.to_str().unwrap(), "5000"]);
+        let recording = record(&scene, way, &[program.to_str().unwrap(), "1500"]);
         let events = recording.events();
         let said: Vec<usize> =
             recording.ended.output.lines().next().unwrap().split(' ').map(|n| n.parse().unwrap()).collect();

@@ -138,10 +138,15 @@ fn what_came_of_a_stream_is_recovered_and_the_rest_is_counted() {
         assert_eq!(events + missing, counts(&complete).0, "{summary}");
         assert_eq!(summary["lost"], missing);
         unreceived += missing;
-        let (_, warnings) = babeltrace(&last);
-        assert!(!warnings.contains("ERROR"), "{warnings}");
-        let listed = scene.listed(&last);
-        assert!(events == 0 || !listed.is_empty());
+        let programs = fs::read_dir(last.join("user")).into_iter().flatten().flatten();
+        let mut traces = programs.map(|program| program.path()).chain([last.join("kernel")]);
+        // The part may end before the chunk's first trace.
+        if events > 0 || traces.any(|trace| trace.join("metadata").exists()) {
+            let (_, warnings) = babeltrace(&last);
+            assert!(!warnings.contains("ERROR"), "{warnings}");
+            let listed = scene.listed(&last);
+            assert!(events == 0 || !listed.is_empty());
+        }
         // The same again finds nothing to do.
         scene.run(scene.command(&["recover"]).arg(&output)).succeeded();
     }

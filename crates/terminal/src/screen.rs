@@ -5,7 +5,9 @@ use super::{cells, has_colors, is_terminal, is_utf8};
 use crossterm::cursor::Show;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::execute;
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
@@ -65,9 +67,9 @@ impl Screen {
         }));
         enable_raw_mode()?;
         IS_TAKEN.store(true, Ordering::Relaxed);
-        let opened = execute!(cells(), EnterAlternateScreen)
-            .and_then(|()| Terminal::new(CrosstermBackend::new(cells())))
-            .and_then(|mut terminal| terminal.clear().map(|()| terminal));
+        // The library's own way to clear asks the terminal for the cursor's place, and fails where it does not answer.
+        let opened = execute!(cells(), EnterAlternateScreen, Clear(ClearType::All))
+            .and_then(|()| Terminal::new(CrosstermBackend::new(cells())));
         match opened {
             Ok(terminal) => Ok(Self { terminal }),
             Err(error) => {

@@ -19,7 +19,8 @@ use sordino_lanes::{Lanes, Painter, Window};
 use sordino_quantity::duration;
 use sordino_query::{FiberLives, Measure, Query, SpanCondition};
 use sordino_report::{
-    AllThreads, FindingsFormat, none_was_woken, nothing_to_choose, write_findings, write_findings_json,
+    AllThreads, FindingsFormat, misplaced_directory, none_was_woken, nothing_to_choose, write_findings,
+    write_findings_json,
 };
 use sordino_selection::TimeOptions;
 use sordino_timeline::Moment;
@@ -177,7 +178,24 @@ fn nanos(time: Duration) -> Nanos {
 impl Intervals {
     /// Opens the recording for a pass over it.
     pub(crate) fn open(&self) -> Result<Recording, Failure> {
-        Recording::open(self.directory.as_deref())
+        let opened = Recording::open(self.directory.as_deref());
+        opened.map_err(|failure| match self.name().filter(|(_, name)| self.is_misplaced(name)) {
+            Some((kind, name)) => {
+                Failure::new(UNUSABLE, format!("{}; {}", failure.text(), misplaced_directory(kind, name)))
+            }
+            None => failure,
+        })
+    }
+
+    /// Returns the name of the wanted thread or fiber, behind the word for which of both it is.
+    fn name(&self) -> Option<(&'static str, &str)> {
+        let thread = self.thread.iter().flatten().map(|name| ("thread", &**name));
+        thread.chain(self.fiber.iter().map(|name| ("fiber", &**name))).next()
+    }
+
+    /// Returns true if this name seems to be the directory that was to stand before its option.
+    fn is_misplaced(&self, name: &str) -> bool {
+        self.directory.is_none() && Path::new(name).is_dir()
     }
 
     /// Finds the intervals and explains the longest.
@@ -264,10 +282,9 @@ impl Intervals {
         let count = explained.findings.statistics.count;
         let notes = all_threads.iter().flat_map(|all| all.notes(count));
         notes.for_each(|note| message!("sordino: {note}"));
-        let thread = self.thread.iter().flatten().map(|name| ("thread", name));
-        match thread.chain(self.fiber.iter().map(|name| ("fiber", name))).next() {
+        match self.name() {
             Some((kind, name)) if count == 0 => {
-                let is_directory = self.directory.is_none() && Path::new(name).is_dir();
+                let is_directory = self.is_misplaced(name);
                 let path = recording.path.to_string_lossy();
                 Err(Failure::new(UNUSABLE, none_was_woken(&path, kind, name, is_directory)))
             }

@@ -10,7 +10,7 @@ use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_analyze::ExplainOptions as Wanted;
 use sordino_dirfd::Dir;
-use sordino_event::Domain;
+use sordino_event::{Class, Domain};
 use sordino_guard::temporary;
 use sordino_handover::{
     HandoverError, PUBLIC_PORT, Redirection, ServedFiles, Server, Shown, fetch_page, fetched_page,
@@ -107,7 +107,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Shows the kernel's events in KernelShark until it ends.
 fn in_kernelshark(mut recording: Recording) -> Result<(), Failure> {
-    if !recording.classes.iter().any(|(_, class)| class.domain == Domain::Kernel) {
+    // The recorder's own events, which each recording has: the state dump has some names of LTTng's.
+    let own = ["sordino_", "lttng_statedump_"];
+    let is_own = |class: &Class| own.iter().any(|prefix| class.name.starts_with(prefix));
+    let is_kernels = |class: &Class| class.domain == Domain::Kernel && !is_own(class);
+    if !recording.classes.iter().any(|(_, class)| is_kernels(class)) {
         let text = "KernelShark shows the kernel's events alone, and the recording has none: record with --kernel rt";
         return Err(recording.failing(Failure::new(UNUSABLE, text)));
     }

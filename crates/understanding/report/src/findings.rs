@@ -16,7 +16,7 @@ use sordino_event::text::count;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub use choice::{none_was_woken, nothing_to_choose, rule_arguments};
+pub use choice::{misplaced_directory, none_was_woken, nothing_to_choose, rule_arguments};
 pub use words::headline;
 
 /// The format of findings as text.

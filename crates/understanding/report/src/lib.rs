@@ -65,8 +65,8 @@ pub use all_threads::AllThreads;
 pub use color::COLORS;
 pub use comparison::{write_comparison, write_comparison_json};
 pub use findings::{
-    FindingsFormat, FindingsText, headline, none_was_woken, nothing_to_choose, rule_arguments,
-    write_findings, write_findings_json,
+    FindingsFormat, FindingsText, headline, misplaced_directory, none_was_woken, nothing_to_choose,
+    rule_arguments, write_findings, write_findings_json,
 };
 pub use last::LastLines;
 pub use layout::{columns, fit, fold, table, tied};

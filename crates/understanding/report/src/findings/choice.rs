@@ -75,10 +75,15 @@ fn name(text: &str) -> String {
 /// Returns the error that no thread or fiber of this name was woken, with the remedy.
 pub fn none_was_woken(path: &str, kind: &str, name: &str, is_directory: bool) -> String {
     let hint = match is_directory {
-        true => format!("'{name}' is a directory: write it before --{kind}"),
+        true => misplaced_directory(kind, name),
         false => format!("'sordino query {path} count --per {kind}' lists those that have events"),
     };
     format!("{path}: no {kind} '{name}' was woken and then ran; {hint}")
+}
+
+/// Returns the remedy where the name of a thread or fiber is a directory.
+pub fn misplaced_directory(kind: &str, name: &str) -> String {
+    format!("'{name}' is a directory: write it before --{kind}")
 }
 
 #[cfg(test)]
