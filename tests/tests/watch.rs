@@ -321,6 +321,35 @@ fn a_finished_recording_is_shown_whole_and_mistakes_are_named() {
     session.destroy();
 }
 
+/// Runs the view in a terminal that does not control it, and hangs the terminal up once it shows the session.
+const HANG_UP: &str = "
+import fcntl, os, pty, struct, subprocess, termios
+for _ in range(5):
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+    null = subprocess.DEVNULL
+    view = subprocess.Popen(['./sordino', 'watch', 'seen'], stdin=inside, stdout=inside, stderr=null, start_new_session=True)
+    os.close(inside)
+    shown = b''
+    # Drawn in one piece, as nothing of it was there before.
+    while b'seen:' not in shown:
+        shown += os.read(terminal, 65536)
+    os.close(terminal)
+    view.wait(60)
+";
+
+#[test]
+fn a_view_ends_when_its_terminal_is_hung_up_without_a_signal() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let (variable, path) = Session::environment(&scene);
+    let mut python = Command::new("python3");
+    python.args(["-c", HANG_UP]).env(variable, path).env("TERM", "xterm").current_dir(scene.path(""));
+    scene.run(&mut python).succeeded();
+    session.stop();
+    session.destroy();
+}
+
 #[test]
 fn reading_a_large_recording_ends_when_it_is_stopped() {
     let scene = Scene::new();
