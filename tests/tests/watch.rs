@@ -351,6 +351,35 @@ fn a_view_ends_when_its_terminal_is_hung_up_without_a_signal() {
 }
 
 #[test]
+fn a_recorder_that_is_stopped_does_not_stop_the_view_which_takes_the_time_for_a_gap() {
+    let scene = Scene::new();
+    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    // Some thousand hits a second.
+    let mut program = Session::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
+    program.says("recorded");
+    let tmux = Tmux::start(&scene);
+    tmux.types("./sordino watch seen");
+    tmux.sees("steady:step");
+    let recorder = Pid::from_raw(session.recorder()).expect("a process");
+    kill_process(recorder, Signal::STOP).unwrap();
+    tmux.sees("seen: no answer");
+    tmux.press("?");
+    tmux.sees("Waits of threads");
+    tmux.press("x");
+    // It keeps records for a reader that sends no request for ten seconds.
+    std::thread::sleep(std::time::Duration::from_secs(12));
+    kill_process(recorder, Signal::CONT).unwrap();
+    tmux.sees("seen: running");
+    tmux.sees("1 gap");
+    tmux.press("q");
+    tmux.sees("ready>");
+    program.signal(Signal::TERM);
+    program.end().succeeded();
+    session.stop();
+    session.destroy();
+}
+
+#[test]
 fn reading_a_large_recording_ends_when_it_is_stopped() {
     let scene = Scene::new();
     let npt = ["./sordino", "npt", "-p", "0", "-l", "100000", "--pace", "1us", "-a", &last_cpu()];

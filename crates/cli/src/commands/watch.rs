@@ -151,7 +151,8 @@ impl Watched {
         if (self.progress, self.source.session().is_some()) == (ReadingProgress::Growing, false) {
             figures.notes = vec!["the kernel's events are shown when it is complete".to_owned()];
         }
-        figures.notes.extend(self.source.notes());
+        // Before what is never recorded: a narrow terminal cuts the line.
+        figures.notes.splice(0..0, self.source.notes());
         figures.cost = cost;
         self.figures = figures;
     }
