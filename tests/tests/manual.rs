@@ -85,7 +85,7 @@ fn bash_completes_commands_options_and_values() {
 fn what_is_installed_has_no_debug_information_and_the_names_of_functions() {
     let _scene = Scene::new();
     let archive = installed().join("lib/libsordino.a");
-    for (file, most) in [(sordino(), 24 << 20), (library(), 2 << 20), (archive, 3 << 20)] {
+    for (file, most) in [(sordino(), 20 << 20), (library(), 2 << 20), (archive, 3 << 20)] {
         let size = fs::metadata(&file).unwrap().len();
         assert!(size < most, "{} has {size} bytes", file.display());
     }
