@@ -144,7 +144,8 @@ impl Traced {
         if pagers.is_empty() {
             return;
         }
-        match supply.add(self.trace.pid, &self.program, &self.claim, pagers) {
+        let hidden = std::mem::take(&mut self.attached.hidden);
+        match supply.add(self.trace.pid, &self.program, &self.claim, pagers, &hidden) {
             Ok(member) => self.supplied = Some(member),
             Err(note) => self.notes.push(note),
         }

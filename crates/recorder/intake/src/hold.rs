@@ -4,6 +4,7 @@ use super::accounts::is_trusted;
 use super::ledger::{Claim, Memory};
 use super::pages::Pages;
 use super::portion::portion;
+use super::prepared::PreparedStart;
 use crate::catalogue::{CatalogueReader, Learned};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
@@ -54,6 +55,8 @@ pub struct Candidate {
     /// The program's area, which was opened.
     pub program: Program,
     pub(super) claim: Claim,
+    /// The start of its rings, if the area was prepared for it.
+    pub(super) prepared: Option<PreparedStart>,
 }
 
 /// An attached area; no tracepoint is enabled yet.
@@ -111,8 +114,16 @@ impl Wishes {
             block: self.block,
             first_seqno: first_seqno(),
             portion: self.is_sparse.then(portion),
+            prepared: None,
             conditions: self.conditions,
         }
+    }
+
+    /// Returns the options for the rings of an area without a program.
+    pub(super) fn prepared_options(&self, start: PreparedStart) -> AttachOptions<'_> {
+        let PreparedStart { first_seqno, portion } = start;
+        let portion = Some(portion);
+        AttachOptions { portion, ..AttachOptions::new(&self.name, self.geometry, &self.cpus, first_seqno) }
     }
 
     /// Describes a refusal and its remedy.
@@ -156,7 +167,14 @@ impl Candidate {
     }
 
     fn request<'a>(&self, wishes: &'a Wishes) -> AttachOptions<'a> {
-        wishes.request(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable())
+        let request =
+            wishes.request(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable());
+        match self.prepared {
+            Some(PreparedStart { first_seqno, portion }) => {
+                AttachOptions { first_seqno, portion: Some(portion), prepared: request.portion, ..request }
+            }
+            None => request,
+        }
     }
 
     /// Attaches without waiting for a lock.
@@ -223,6 +241,7 @@ impl Candidate {
                 },
             };
             request.geometry = request.geometry.smaller().ok_or_else(|| reason.clone())?;
+            request.prepared = None;
             too_large.get_or_insert(reason);
         }
     }
@@ -259,7 +278,7 @@ impl Taken {
 
 /// Returns a different first sub-buffer sequence number each time, so that a writer that slept through a detach never
 /// finds the head that it saw before.
-fn first_seqno() -> Seqno {
+pub(crate) fn first_seqno() -> Seqno {
     let mut random = [0; 4];
     // Without random numbers: the clock also differs each time.
     match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {

@@ -13,6 +13,7 @@ use crate::hold::{Taken, Wishes};
 use crate::job::{Job, JobSource};
 use crate::lane::{Lane, Shared};
 use crate::ledger::{IntakeLimits, Ledger, Memory};
+use crate::prepared::PreparedAreas;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -43,7 +44,8 @@ impl Intake {
     pub fn new(wishes: Wishes, limits: IntakeLimits, ring: impl Fn() + Send + Sync + 'static) -> Self {
         let (done, finished) = channel();
         let ledger = Ledger::new(limits);
-        let shared = Shared { wishes, ledger, done, ring: Box::new(ring) };
+        let prepared = PreparedAreas::new(ledger.clone());
+        let shared = Shared { wishes, ledger, prepared, done, ring: Box::new(ring) };
         let (shared, accounts) = (Arc::new(shared), Accounts::of_this_machine());
         Self { shared, accounts, lanes: HashMap::new(), finished, outstanding: 0, tickets: 0 }
     }
@@ -51,6 +53,27 @@ impl Intake {
     /// Returns the memory of all rings.
     pub fn memory(&self) -> Memory {
         self.shared.ledger.memory()
+    }
+
+    /// Starts to prepare an area for the next program, if none is ready.
+    pub fn prepare_area(&self) {
+        self.shared.prepared.prepare(&self.shared.wishes);
+    }
+
+    /// Looks after prepared areas: one is ready while no program is recorded. To be called regularly, if programs are
+    /// awaited.
+    pub fn look_after_areas(&self, has_programs: bool) {
+        self.shared.prepared.look_after(&self.shared.wishes, has_programs);
+    }
+
+    /// Waits until the area is prepared, at most so long.
+    pub fn wait_for_area(&self, time: Duration) {
+        self.shared.prepared.wait(time);
+    }
+
+    /// Returns the prepared areas, for programs that request one.
+    pub fn prepared(&self) -> PreparedAreas {
+        self.shared.prepared.clone()
     }
 
     /// Submits a program. Returns the number of its job.

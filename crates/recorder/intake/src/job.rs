@@ -2,7 +2,7 @@
 
 use super::hold::{Candidate, Taken};
 use crate::detachment::Detachment;
-use crate::listen::Registration;
+use crate::registration::Registration;
 use sordino_inspect::discover::{Hidden, Incarnation};
 use sordino_ring::control::FileId;
 use std::collections::VecDeque;

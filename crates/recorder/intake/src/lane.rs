@@ -3,6 +3,7 @@
 use super::hold::{Taken, Wishes};
 use super::job::{Job, Progress};
 use super::ledger::Ledger;
+use super::prepared::PreparedAreas;
 use sordino_inspect::threads;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
@@ -21,6 +22,7 @@ const MOST_OPENED: usize = 256;
 pub(super) struct Shared {
     pub(super) wishes: Wishes,
     pub(super) ledger: Ledger,
+    pub(super) prepared: PreparedAreas,
     pub(super) done: Sender<Job>,
     pub(super) ring: Box<dyn Fn() + Send + Sync>,
 }

@@ -57,6 +57,8 @@ pub(crate) struct Ledger(Arc<Mutex<Inner>>);
 struct Inner {
     limits: IntakeLimits,
     short: u64,
+    /// Bytes of areas that are prepared for programs to come.
+    held: u64,
     areas: HashMap<FileId, Entry>,
     /// The times at which the latest areas were claimed, with their users.
     arrivals: VecDeque<(Instant, u32)>,
@@ -78,6 +80,13 @@ pub struct Claim {
     user: u32,
 }
 
+/// Memory of an area without a program, which counts against the budget until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldMemory {
+    ledger: Ledger,
+    bytes: u64,
+}
+
 /// The reason that an area can't be claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoClaim {
@@ -92,6 +101,7 @@ impl Ledger {
         Self(Arc::new(Mutex::new(Inner {
             limits,
             short: 0,
+            held: 0,
             areas: HashMap::new(),
             arrivals: VecDeque::new(),
         })))
@@ -131,6 +141,17 @@ impl Ledger {
         Memory { used: inner.used(), budget: inner.limits.budget, short: inner.short }
     }
 
+    /// Holds memory for an area without a program; `None` if the budget does not allow it.
+    pub(crate) fn hold(&self, bytes: u64) -> Option<HeldMemory> {
+        let mut inner = self.lock();
+        let fits = inner.used().saturating_add(bytes) <= inner.limits.budget / 8 * 7;
+        if !fits {
+            return None;
+        }
+        inner.held += bytes;
+        Some(HeldMemory { ledger: self.clone(), bytes })
+    }
+
     /// Returns the areas of a process.
     pub(crate) fn of_process(&self, pid: i32) -> Vec<FileId> {
         self.lock().areas.iter().filter(|(_, entry)| entry.pid == pid).map(|(id, _)| *id).collect()
@@ -147,7 +168,7 @@ impl Inner {
     }
 
     fn used(&self) -> u64 {
-        self.areas.values().map(|entry| entry.bytes).sum()
+        self.held + self.areas.values().map(|entry| entry.bytes).sum::<u64>()
     }
 
     /// Returns the reason that the rings exceed the session's or this user's limit, if they do.
@@ -247,6 +268,12 @@ impl Drop for Claim {
     }
 }
 
+impl Drop for HeldMemory {
+    fn drop(&mut self) {
+        self.ledger.lock().held -= self.bytes;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,6 +344,19 @@ mod tests {
         assert!(two.grow(500) && !two.grow(1));
         drop(one);
         assert_eq!(ledger.memory().used, 4500);
+    }
+
+    #[test]
+    fn memory_that_is_held_for_a_program_to_come_is_part_of_the_budget() {
+        let ledger = ledger();
+        let claim = ledger.claim(id(1), 20, 0, 3).unwrap();
+        claim.reserve(5000).unwrap();
+        assert!(ledger.hold(3751).is_none() && ledger.hold(u64::MAX).is_none());
+        let held = ledger.hold(3750).unwrap();
+        assert_eq!(ledger.memory().used, 8750);
+        assert!(!claim.grow(1));
+        drop(held);
+        assert!(claim.grow(3750) && ledger.memory().used == 8750);
     }
 
     #[test]

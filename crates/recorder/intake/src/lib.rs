@@ -14,11 +14,13 @@
 //! | `accounts` | the user whose limits apply to a user id |
 //! | `ledger` | the known areas, and each user's limits |
 //! | `pages`, `portion` | the pages of a program's rings, and the part of them with which rings begin |
+//! | `prepared` | areas that are prepared for programs to come |
 //! | `supply` | the threads that give rings their pages |
 //! | `detachment` | the end of a program's recording |
 //! | `catalogue` | a program's tracepoints, read in pieces |
 //! | `list` | the programs that could be recorded |
 //! | `listen`, `backlog` | programs that register; detects a full queue |
+//! | `registration` | a program's registration, by which its area is found |
 //! | `refused` | connections that were refused |
 //! | [`runtime`] | the directories in which programs register with sessions |
 //! | [`limits`] | the recorder's limits |
@@ -40,7 +42,9 @@ mod list;
 mod listen;
 mod pages;
 mod portion;
+mod prepared;
 mod refused;
+mod registration;
 pub mod runtime;
 mod supply;
 mod work;
@@ -54,6 +58,8 @@ pub use intake::Intake;
 pub use job::{Job, JobSource};
 pub use ledger::{Claim, IntakeLimits, Memory};
 pub use list::{Listed, ProgramList, list};
-pub use listen::{Listener, Registration};
+pub use listen::Listener;
+pub use prepared::PreparedAreas;
+pub use registration::Registration;
 pub use supply::{Supplied, Supply, SupplyWaker};
 pub use work::LOOKS_UNTIL_MADE;

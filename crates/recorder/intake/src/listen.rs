@@ -7,25 +7,26 @@
 
 use crate::backlog::{self, Backlog};
 use crate::error::Error;
+use crate::prepared::PreparedAreas;
 use crate::refused::{Offence, RefusedPrograms};
+use crate::registration::Registration;
 use crate::runtime;
 use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, listen, recv, recvmsg, send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
+    recv, recvmsg, sendmsg, socket_with,
 };
 use rustix::process::{Uid, geteuid};
-use sordino_inspect::discover::{Found, Hidden, area_at, areas_of_registered};
-use sordino_registration::trust::{is_token_right, may_register, takes_descriptors};
+use sordino_registration::trust::{is_token_right, may_register, offers_prepared_area, takes_descriptors};
 use sordino_registration::{
-    BUFFER_SIZE, PACKET_TIME, PacketError, RecorderAddress, RecorderReply, RegistrationPacket, SOCKET,
-    Socket, SocketPath, Token, WENT_ON, private_name,
+    AnyPacket, BUFFER_SIZE, NO_PREPARED_AREA, PACKET_TIME, PREPARED_AREA, PacketError, PreparedAreaRequest,
+    RecorderAddress, RegistrationPacket, SOCKET, Socket, SocketPath, Token, private_name,
 };
-use sordino_ring::control::FileId;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -54,6 +55,8 @@ pub struct Listener {
     /// Connections that have not sent anything yet, and the time of each.
     silent: Vec<(Peer, Instant)>,
     refused: RefusedPrograms,
+    /// The areas that programs may request.
+    prepared: Option<PreparedAreas>,
     /// The end of the time without accepting.
     paused: Option<Instant>,
     backlog: Backlog,
@@ -66,32 +69,6 @@ struct Peer {
     /// The process id; 0 if the process is in a pid namespace that is not visible here.
     pid: i32,
     user: Uid,
-}
-
-/// The registration of a program that waits for the reply. Dropping it sends the reply, so the program goes on.
-#[derive(Debug)]
-pub struct Registration {
-    /// The program's pid in the recorder's namespace; not positive if the program is not visible there.
-    pub pid: i32,
-    /// The user of the process, as the kernel reports it.
-    pub user: u32,
-    /// The area's inode number, as the program sent it.
-    pub inode: u64,
-    /// The number of the program's own descriptor for the area, as the program sent it.
-    descriptor: Option<u32>,
-    file: Option<Arc<OwnedFd>>,
-    connection: OwnedFd,
-    /// True if the recorder's answer is in the program's area.
-    pub is_answered: bool,
-}
-
-/// The facts by which a registered area is found.
-#[derive(Clone, Debug)]
-pub(crate) struct Whereabouts {
-    pid: i32,
-    inode: u64,
-    descriptor: Option<u32>,
-    file: Option<Arc<OwnedFd>>,
 }
 
 impl Listener {
@@ -114,7 +91,12 @@ impl Listener {
     fn of(socket: OwnedFd, environment: OsString, directory: Option<OwnedFd>, token: Option<Token>) -> Self {
         let (silent, refused, paused, backlog) =
             (Vec::new(), RefusedPrograms::default(), None, Backlog::new());
-        Self { socket, environment, directory, token, silent, refused, paused, backlog }
+        Self { socket, environment, directory, token, silent, refused, prepared: None, paused, backlog }
+    }
+
+    /// Offers these areas to programs that request one.
+    pub fn offer(&mut self, prepared: PreparedAreas) {
+        self.prepared = Some(prepared);
     }
 
     /// Returns the socket for every program that searches a [session's directory](crate::runtime::session_dir). A socket that
@@ -179,7 +161,8 @@ impl Listener {
         self.refused.notes()
     }
 
-    /// Returns the registrations that have arrived. Connections that break the protocol are refused.
+    /// Returns the registrations that have arrived, and answers requests for a prepared area. Connections that break the
+    /// protocol are refused.
     pub fn accept(&mut self) -> Vec<Registration> {
         let now = Instant::now();
         let waiting: Vec<_> = std::mem::take(&mut self.silent);
@@ -189,16 +172,30 @@ impl Listener {
             match self.receive(&peer) {
                 // The peer has closed the connection.
                 Ok(None) => {}
-                Ok(Some(Received { packet: RegistrationPacket { inode, descriptor, .. }, file })) => {
+                Ok(Some(Received {
+                    packet: AnyPacket::PreparedArea(PreparedAreaRequest { sizes, .. }),
+                    ..
+                })) => {
+                    let user = peer.user.as_raw();
+                    let offers = offers_prepared_area(user, geteuid().as_raw(), self.is_private());
+                    let prepared = self.prepared.as_ref().filter(|_| offers);
+                    peer.answer_request(prepared.and_then(|areas| areas.offer(sizes)).as_deref());
+                }
+                Ok(Some(Received {
+                    packet: AnyPacket::Registration(RegistrationPacket { inode, descriptor, .. }),
+                    file,
+                })) => {
                     let Peer { connection, pid, user } = peer;
+                    let user = user.as_raw();
+                    let (file, is_answered) = (file.map(Arc::new), false);
                     registrations.push(Registration {
                         pid,
-                        user: user.as_raw(),
+                        user,
                         inode,
                         descriptor,
-                        file: file.map(Arc::new),
+                        file,
                         connection,
-                        is_answered: false,
+                        is_answered,
                     });
                 }
                 Err(None) if since.elapsed() < PACKET_TIME => self.silent.push((peer, since)),
@@ -280,13 +277,12 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR) => return Err(None),
             Err(_) => return Ok(None),
         };
-        let packet = RegistrationPacket::decode(buffer.get(..length).unwrap_or_default()).map_err(
-            |error| match error {
+        let packet =
+            AnyPacket::decode(buffer.get(..length).unwrap_or_default()).map_err(|error| match error {
                 PacketError::Version => Offence::Version,
                 PacketError::Nonsense => Offence::Nonsense,
-            },
-        )?;
-        match is_token_right(self.token, packet.token) {
+            })?;
+        match is_token_right(self.token, packet.token()) {
             true => Ok(Some(Received { packet, file })),
             false if self.is_private() => Err(Some(Offence::Token)),
             false => Err(Some(Offence::Nonsense)),
@@ -296,7 +292,7 @@ impl Listener {
 
 /// A packet and the descriptor that came with it.
 struct Received {
-    packet: RegistrationPacket,
+    packet: AnyPacket,
     file: Option<OwnedFd>,
 }
 
@@ -307,37 +303,16 @@ impl Peer {
     }
 }
 
-impl Registration {
-    /// Returns the program's area: the descriptor that it sent, or the area that `/proc` shows to a recorder with the
-    /// right to trace the program.
-    ///
-    /// # Errors
-    /// [`Hidden`], if the area can't be reached or is not the registered one.
-    pub fn area(&self) -> Result<Found, Hidden> {
-        self.whereabouts().area()
-    }
-
-    pub(crate) fn whereabouts(&self) -> Whereabouts {
-        let Self { pid, inode, descriptor, ref file, .. } = *self;
-        Whereabouts { pid, inode, descriptor, file: file.clone() }
-    }
-}
-
-impl Whereabouts {
-    /// Returns the program's area, as [`Registration::area`] does. The inode number that the program sent only selects
-    /// one of the program's own areas; it is trusted for nothing else.
-    pub(crate) fn area(&self) -> Result<Found, Hidden> {
-        let pid = self.pid;
-        let found = match &self.file {
-            Some(file) => Some(Found { pid, id: FileId::of(file)?, file: file.try_clone()? }),
-            None => self.descriptor.and_then(|descriptor| area_at(pid, descriptor)),
-        };
-        if let Some(found) = found {
-            return if found.id.inode == self.inode { Ok(found) } else { Err(Hidden::NotItsOwn) };
-        }
-        let all = areas_of_registered(pid)?;
-        let missing = if all.is_empty() { Hidden::Closed } else { Hidden::NotItsOwn };
-        all.into_iter().find(|found| found.id.inode == self.inode).ok_or(missing)
+impl Peer {
+    /// Sends the descriptor of a prepared area, or that there is none. A program that has stopped waiting makes its own.
+    fn answer_request(&self, file: Option<&OwnedFd>) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let file = file.map(AsFd::as_fd);
+        let is_sent = ancillary.push(SendAncillaryMessage::ScmRights(file.as_slice()));
+        let byte = if file.is_some() && is_sent { PREPARED_AREA } else { NO_PREPARED_AREA };
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = sendmsg(&self.connection, &[IoSlice::new(&byte)], &mut ancillary, flags);
     }
 }
 
@@ -390,26 +365,12 @@ impl Drop for Listener {
     }
 }
 
-impl Registration {
-    /// Returns true if the program went on without an answer. A program that ended while it waited has hit nothing.
-    pub fn went_on(&self) -> bool {
-        let mut byte = [0];
-        let received = recv(&self.connection, &mut byte, RecvFlags::DONTWAIT);
-        received.is_ok_and(|(_, length)| length == 1) && byte == WENT_ON
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // A program that has stopped waiting does not matter.
-        let reply = if self.is_answered { RecorderReply::Answered } else { RecorderReply::GoOn };
-        let _ = send(&self.connection, &reply.encode(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::send;
+    use sordino_registration::{AreaSizes, RecorderReply};
+    use sordino_ring::control::FileId;
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
@@ -460,9 +421,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut listener = Listener::at(place.path()).unwrap();
         let address = SocketAddrUnix::new(place.path().join(SOCKET)).unwrap();
-        let later = [&b"sordino2"[..], &[0xa5; 4088]].concat();
+        let later = [&b"sordino3"[..], &[0xa5; 4088]].concat();
         let others: Vec<OwnedFd> =
-            [b"sordino2", b"sordino\0", &later[..]].map(|bytes| connected(&address, bytes)).into();
+            [b"sordino3", b"sordino\0", &later[..]].map(|bytes| connected(&address, bytes)).into();
         let ours = connected(&address, &packet(None));
         let registrations = listener.accept();
         assert_eq!(registrations.len(), 1);
@@ -505,5 +466,29 @@ mod tests {
         let notes: Vec<String> = listener.refused().collect();
         assert!(notes.len() == 1 && notes[0].starts_with("refused 2 connections of user "), "{notes:?}");
         assert!(notes[0].contains("without the token"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_request_for_a_prepared_area_is_answered_with_it_or_without() {
+        let mut listener = Listener::new().unwrap();
+        let value = listener.environment().as_encoded_bytes().to_owned();
+        let recorder = RecorderAddress::parse(&value).unwrap();
+        let Socket::Abstract(name) = recorder.socket else { panic!("{recorder:?}") };
+        let address = SocketAddrUnix::new_abstract_name(name).unwrap();
+        let sizes = AreaSizes { cpus: 1, points: 2, catalogue: 3, reserve: 4 };
+        let request = |token| PreparedAreaRequest { sizes, token }.encode().as_bytes().to_vec();
+        let [asked, stranger] = [recorder.token, None].map(|token| connected(&address, &request(token)));
+        assert!(listener.accept().is_empty());
+        assert_eq!(reply(&asked), NO_PREPARED_AREA);
+        assert!(reply(&stranger).is_empty());
+
+        let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
+        listener.offer(PreparedAreas::ready(&file, sizes));
+        let [first, second] = [(); 2].map(|()| connected(&address, &request(recorder.token)));
+        assert!(listener.accept().is_empty());
+        let mut byte = [0; 8];
+        let (1, Some(sent)) = receive_with_file(&first, &mut byte).unwrap() else { panic!("no descriptor") };
+        assert_eq!((byte[0], FileId::of(&sent).unwrap()), (PREPARED_AREA[0], FileId::of(&*file).unwrap()));
+        assert_eq!(reply(&second), NO_PREPARED_AREA);
     }
 }

@@ -15,6 +15,21 @@ const CROWD: usize = 4;
 /// A program begins with at most this fraction (1/64) of the rest of the session's budget.
 const PART: u64 = 64;
 
+/// Size of the rings of a program whose user has no other recorded program, in bytes; at most an eighth of the budget.
+/// Each CPU's ring gets the same part, though the program may use few of them and may give it back soon.
+pub(super) const ALONE: u64 = 64 << 20;
+
+/// Returns the size of each CPU's ring in bytes for a program that is alone and has `rings` of them.
+pub(super) fn bytes_alone(rings: usize, budget: u64) -> u64 {
+    ALONE.min(budget / 8) / rings.max(1) as u64
+}
+
+/// Returns the sub-buffers that have memory in an area that is prepared for a program that will be alone.
+pub(super) fn prepared_portion(geometry: Geometry, cpus: usize, budget: u64) -> Portion {
+    let cpu = (bytes_alone(cpus, budget) >> geometry.bits).clamp(1, geometry.count.into()) as u32;
+    Portion { cpu, shared: 1 }
+}
+
 /// Returns the initial portion of a program with rings for `cpus` CPUs, one of `arrivals` within a second. If its
 /// threads cannot use restartable sequences, most of it goes to the shared ring.
 pub(super) fn portion(
@@ -44,6 +59,14 @@ mod tests {
 
     fn of(cpus: usize, used: u64, is_restartable: bool) -> Portion {
         portion(RING, cpus, Memory { used, budget: 1 << 30, short: 0 }, 1, is_restartable)
+    }
+
+    #[test]
+    fn a_prepared_area_has_what_a_program_that_is_alone_gets() {
+        assert_eq!(prepared_portion(RING, 2, 4 << 30), Portion { cpu: 256, shared: 1 });
+        assert_eq!(prepared_portion(RING, 2, 128 << 20), Portion { cpu: 64, shared: 1 });
+        assert_eq!(prepared_portion(RING, 64, 4 << 30), Portion { cpu: 8, shared: 1 });
+        assert_eq!(prepared_portion(RING, 0, 0), Portion { cpu: 1, shared: 1 });
     }
 
     #[test]

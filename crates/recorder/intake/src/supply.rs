@@ -9,8 +9,10 @@
 //! |---|---|
 //! | `supplier`, `waker` | one user's thread, and its handle |
 //! | `supplied`, `recipient` | one program's rings, and that program |
+//! | `hidden` | parts of prepared rings that are not present yet |
 //! | `ring` | one ring: the times at which it gets pages and gives them back |
 
+mod hidden;
 mod recipient;
 mod ring;
 mod supplied;
@@ -55,7 +57,7 @@ impl Supply {
         !self.suppliers.contains_key(&Some(user)) && self.suppliers.len() > MOST_SUPPLIERS as usize
     }
 
-    /// Supplies a program's rings with pages from now on.
+    /// Supplies a program's rings with pages from now on, and makes `hidden` parts of its memory present.
     ///
     /// # Errors
     /// A description of the error, after which the rings get no pages beyond those that they have.
@@ -65,6 +67,7 @@ impl Supply {
         program: &Arc<Program>,
         claim: &Arc<Claim>,
         pagers: Vec<Pager>,
+        hidden: &[(u64, u64)],
     ) -> Result<Arc<Supplied>, String> {
         let account = Some(claim.user()).filter(|user| !is_trusted(*user));
         self.suppliers.retain(|account, supplier| account.is_none() || supplier.is_needed());
@@ -74,7 +77,7 @@ impl Supply {
             .suppliers
             .entry(account)
             .or_insert_with(|| Arc::new(Supplier::new(Arc::clone(&self.rings), false)));
-        let program = Supplied::new(pid, program, claim, pagers, &self.rings);
+        let program = Supplied::new(pid, program, claim, pagers, hidden, &self.rings);
         Supplier::add(supplier, program)
             .map_err(|error| format!("its rings get no more pages: no thread for it: {error}"))
     }

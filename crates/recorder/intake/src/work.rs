@@ -5,7 +5,7 @@ use super::hold::{Attach, Candidate, Taken};
 use super::job::{Job, JobSource, Progress};
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
-use crate::listen::Whereabouts;
+use crate::registration::Whereabouts;
 use sordino_inspect::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
 use sordino_inspect::proc;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
@@ -191,7 +191,8 @@ impl Search {
                 if !is_trusted(self.account) {
                     program.distrust();
                 }
-                findings.todo.push_back(Candidate { pid: self.pid, program, claim });
+                let prepared = shared.prepared.take(id);
+                findings.todo.push_back(Candidate { pid: self.pid, program, claim, prepared });
             }
             Ok(_) => {}
             Err(Refusal::Unsealed | Refusal::NoArea) if self.may_be_incomplete => {}

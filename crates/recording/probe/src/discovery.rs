@@ -5,7 +5,7 @@
 //! A directory is used only if nobody but root and the program's user can have written to it: else any user could make
 //! every program wait. All of this may run in a fork's child: no lock, no allocation.
 
-use crate::register::Address;
+use crate::connection::Address;
 use crate::system;
 use crate::text::Cursor;
 use sordino_registration::trust::vet_directory;

@@ -43,6 +43,7 @@
 //! space is small enough that `mlockall` still succeeds.
 
 mod condition;
+mod connection;
 mod context;
 mod counters;
 mod discovery;
@@ -52,6 +53,7 @@ mod long;
 mod macros;
 mod mark;
 mod point;
+mod prepared;
 mod program;
 mod register;
 mod stage;

@@ -145,13 +145,16 @@ fn start() -> Option<Program> {
     if !system::wipe_on_fork(process::page(), PAGE) {
         return None;
     }
-    let (area, file) = Area::create(&request).ok()?;
+    let recorders = Recorders::from_environment();
+    let prepared = recorders.prepared_area(&request);
+    // A prepared file that is no area's, or has no room, is not used.
+    let in_prepared = prepared.and_then(|file| Some((Area::create_in(&file, &request).ok()?, file)));
+    let (area, file) = in_prepared.or_else(|| Area::create(&request).ok())?;
     if !system::at_fork(after_fork) {
         return None;
     }
     FILE.keep(file);
     publish(&area);
-    let recorders = Recorders::from_environment();
     let (ids, text) = (HashMap::default(), Text::default());
     Some(Program {
         area,

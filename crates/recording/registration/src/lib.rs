@@ -7,6 +7,7 @@
 //! | file | content |
 //! |---|---|
 //! | `packet` | the packet of a registration, its version, and the recorder's reply |
+//! | `prepared` | the request for an area that the recorder has prepared; any packet |
 //! | `address` | the address of a recorder's socket, and the value of `SORDINO_SESSION` |
 //! | `directories` | the directories of sessions: where recorders make them and programs look for them |
 //! | `environment` | the names of the environment variables that both sides use |
@@ -28,6 +29,7 @@ mod address;
 mod directories;
 pub mod environment;
 mod packet;
+mod prepared;
 mod times;
 pub mod trust;
 
@@ -38,5 +40,8 @@ pub use directories::{
 };
 pub use packet::{
     BUFFER_SIZE, Encoded, MAX_PACKET, PacketError, RecorderReply, RegistrationPacket, VERSION, WENT_ON,
+};
+pub use prepared::{
+    AnyPacket, AreaSizes, NO_PREPARED_AREA, PREPARED_AREA, PREPARED_AREA_TIME, PreparedAreaRequest,
 };
 pub use times::{ANSWER_TIME, MAX_ENTRIES, MAX_RECORDERS, PACKET_TIME, Patience};

@@ -13,14 +13,14 @@
 use crate::address::Token;
 
 /// The version of the protocol, 1 to 9. A recorder refuses packets of other versions.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
-/// The length of the longest packet, in bytes.
-pub const MAX_PACKET: usize = 40;
+/// The length of the longest packet, in bytes: that of a [`PreparedAreaRequest`](crate::PreparedAreaRequest) with a token.
+pub const MAX_PACKET: usize = 48;
 
 /// The size of the buffer into which a packet is received, in bytes. The kernel cuts longer packets off there, and what
 /// is left of them is still too long for a packet.
-pub const BUFFER_SIZE: usize = 48;
+pub const BUFFER_SIZE: usize = 56;
 
 /// The byte that a program sends behind its packet when it goes on without an answer.
 pub const WENT_ON: [u8; 1] = *b"w";
@@ -46,7 +46,7 @@ pub struct RegistrationPacket {
 pub enum PacketError {
     /// A packet of another version; its other bytes were not decoded.
     Version,
-    /// No packet of any version, or a packet of this version that [`RegistrationPacket::encode`] does not make.
+    /// No packet of any version, or one of this version that is never encoded.
     Nonsense,
 }
 
@@ -63,6 +63,14 @@ impl Encoded {
         self.bytes.get(..self.length).unwrap_or(&self.bytes)
     }
 
+    /// Returns the start of each packet: the magic bytes and the version.
+    pub(crate) fn begin() -> Self {
+        let mut encoded = Self { bytes: [0; MAX_PACKET], length: 0 };
+        encoded.push(&MAGIC);
+        encoded.push(&[b'0' + VERSION]);
+        encoded
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         if let Some(to) = self.bytes.get_mut(self.length..).and_then(|rest| rest.get_mut(..bytes.len())) {
             to.copy_from_slice(bytes);
@@ -70,17 +78,26 @@ impl Encoded {
         }
     }
 
-    fn push_word(&mut self, word: u64) {
+    pub(crate) fn push_word(&mut self, word: u64) {
         self.push(&word.to_le_bytes());
     }
+}
+
+/// Returns the words behind the magic bytes of a packet of this version.
+pub(crate) fn words(bytes: &[u8]) -> Result<&[[u8; 8]], PacketError> {
+    let behind = bytes.strip_prefix(&MAGIC).and_then(|behind| behind.split_first());
+    let (version, rest) = behind.ok_or(PacketError::Nonsense)?;
+    if *version != b'0' + VERSION {
+        return Err(PacketError::Version);
+    }
+    let (words, []) = rest.as_chunks() else { return Err(PacketError::Nonsense) };
+    Ok(words)
 }
 
 impl RegistrationPacket {
     /// Returns the packet's bytes, of the current version.
     pub fn encode(&self) -> Encoded {
-        let mut encoded = Encoded { bytes: [0; MAX_PACKET], length: 0 };
-        encoded.push(&MAGIC);
-        encoded.push(&[b'0' + VERSION]);
+        let mut encoded = Encoded::begin();
         encoded.push_word(self.inode);
         match (self.descriptor, self.token) {
             (None, None) => {}
@@ -98,14 +115,7 @@ impl RegistrationPacket {
     /// # Errors
     /// [`PacketError`], if there is no such packet.
     pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
-        let (version, rest) = bytes
-            .strip_prefix(&MAGIC)
-            .and_then(|behind| behind.split_first())
-            .ok_or(PacketError::Nonsense)?;
-        if *version != b'0' + VERSION {
-            return Err(PacketError::Version);
-        }
-        let (words, []) = rest.as_chunks() else { return Err(PacketError::Nonsense) };
+        let words = words(bytes)?;
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         // A number of more than 32 bits is no descriptor's.
         let number = |bytes: &[u8; 8]| u32::try_from(word(bytes)).map_err(|_| PacketError::Nonsense);

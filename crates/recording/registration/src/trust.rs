@@ -51,6 +51,19 @@ pub const fn takes_descriptors(is_private: bool, recorder: u32) -> bool {
     is_private && recorder != 0
 }
 
+/// Returns true if a program of the user `program` uses an area that a recorder of the user `recorder` has prepared, whom
+/// the kernel reports for the connection. Whoever made a file can write to it for ever: only root, and the recorder that
+/// started the program, if they have the same user, could do so in any case.
+pub const fn uses_prepared_area(recorder: u32, program: u32, has_started_it: bool) -> bool {
+    recorder == 0 || has_started_it && recorder == program
+}
+
+/// Returns true if a recorder of the user `recorder` prepares areas for programs of the user `program`. The area's
+/// memory is the recorder's until the program registers, so strangers get none.
+pub const fn offers_prepared_area(program: u32, recorder: u32, is_private: bool) -> bool {
+    is_private || program == 0 || program == recorder
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +111,25 @@ mod tests {
         assert!(
             !takes_descriptors(true, 0) && !takes_descriptors(false, 1000) && !takes_descriptors(false, 0)
         );
+    }
+
+    #[test]
+    fn an_area_comes_from_root_or_the_recorder_that_started_the_program() {
+        for (recorder, program, started, used) in [
+            (0, 0, false, true),
+            (0, 1000, false, true),
+            (1000, 1000, true, true),
+            (1000, 1000, false, false),
+            (1000, 0, true, false),
+            (1001, 1000, true, false),
+        ] {
+            assert_eq!(
+                uses_prepared_area(recorder, program, started),
+                used,
+                "{recorder} {program} {started}"
+            );
+        }
+        assert!(offers_prepared_area(1000, 0, true) && offers_prepared_area(1000, 1000, false));
+        assert!(offers_prepared_area(0, 0, false) && !offers_prepared_area(1000, 0, false));
     }
 }

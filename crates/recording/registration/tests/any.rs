@@ -2,33 +2,51 @@
 
 use proptest::prelude::*;
 use sordino_registration::{
-    BUFFER_SIZE, MAX_PACKET, PacketError, RecorderAddress, RegistrationPacket, Socket, Token,
+    AnyPacket, AreaSizes, BUFFER_SIZE, Encoded, MAX_PACKET, PacketError, PreparedAreaRequest,
+    RecorderAddress, RegistrationPacket, Socket, Token,
 };
 
 /// Accepted bytes are those of the packet that they were decoded to.
 fn accepts_only_what_is_encoded(bytes: &[u8]) {
-    if let Ok(packet) = RegistrationPacket::decode(bytes) {
-        assert_eq!(packet.encode().as_bytes(), bytes);
+    if let Ok(packet) = AnyPacket::decode(bytes) {
+        assert_eq!(encoded(packet).as_bytes(), bytes);
     }
 }
 
-fn packet() -> impl Strategy<Value = RegistrationPacket> {
+fn encoded(packet: AnyPacket) -> Encoded {
+    match packet {
+        AnyPacket::Registration(packet) => packet.encode(),
+        AnyPacket::PreparedArea(packet) => packet.encode(),
+    }
+}
+
+fn packet() -> impl Strategy<Value = AnyPacket> {
     let token = proptest::option::of(any::<[u64; 2]>().prop_map(Token::new));
-    (any::<u64>(), any::<Option<u32>>(), token).prop_map(|(inode, descriptor, token)| RegistrationPacket {
-        inode,
-        descriptor,
-        token,
-    })
+    (any::<[u64; 2]>(), any::<[u32; 2]>(), any::<Option<u32>>(), token, any::<bool>()).prop_map(
+        |([inode, reserve], [cpus, points], descriptor, token, is_registration)| match is_registration {
+            true => AnyPacket::Registration(RegistrationPacket { inode, descriptor, token }),
+            false => AnyPacket::PreparedArea(PreparedAreaRequest {
+                sizes: AreaSizes { cpus, points, catalogue: inode, reserve },
+                token,
+            }),
+        },
+    )
 }
 
 /// Packets with numbers at their bounds, of each length.
-fn samples() -> Vec<RegistrationPacket> {
+fn samples() -> Vec<AnyPacket> {
     let mut packets = Vec::new();
     for inode in [0, 1, u64::MAX] {
         for descriptor in [None, Some(0), Some(3), Some(u32::MAX)] {
             for token in [None, Some(Token::new([0, u64::MAX]))] {
-                packets.push(RegistrationPacket { inode, descriptor, token });
+                packets.push(AnyPacket::Registration(RegistrationPacket { inode, descriptor, token }));
             }
+        }
+    }
+    for (number, word) in [(0, 0), (1, 1), (u32::MAX, u64::MAX)] {
+        for token in [None, Some(Token::new([0, u64::MAX]))] {
+            let sizes = AreaSizes { cpus: number, points: !number, catalogue: word, reserve: !word };
+            packets.push(AnyPacket::PreparedArea(PreparedAreaRequest { sizes, token }));
         }
     }
     packets
@@ -38,7 +56,7 @@ fn samples() -> Vec<RegistrationPacket> {
 #[test]
 fn what_is_close_to_a_packet_is_one_or_is_refused() {
     for packet in samples() {
-        let encoded = packet.encode();
+        let encoded = encoded(packet);
         let bytes = encoded.as_bytes();
         assert!(bytes.len() <= MAX_PACKET && MAX_PACKET < BUFFER_SIZE);
         for length in 0..bytes.len() {
@@ -49,6 +67,7 @@ fn what_is_close_to_a_packet_is_one_or_is_refused() {
         (0..longer.len()).for_each(|length| accepts_only_what_is_encoded(&longer[..length]));
         for length in MAX_PACKET + 1..longer.len() {
             assert_eq!(RegistrationPacket::decode(&longer[..length]), Err(PacketError::Nonsense));
+            assert_eq!(AnyPacket::decode(&longer[..length]), Err(PacketError::Nonsense));
         }
         for at in 0..bytes.len() {
             for byte in 0..=u8::MAX {
@@ -64,7 +83,7 @@ fn what_is_close_to_a_packet_is_one_or_is_refused() {
 #[test]
 fn each_packet_is_written_in_one_way() {
     let packet = |word: u64, token: &[u8]| {
-        [&b"sordino1"[..], &7u64.to_le_bytes(), &word.to_le_bytes(), token].concat()
+        [&b"sordino2"[..], &7u64.to_le_bytes(), &word.to_le_bytes(), token].concat()
     };
     for word in [1 << 32, u64::MAX - 1, u64::MAX] {
         assert_eq!(RegistrationPacket::decode(&packet(word, &[])), Err(PacketError::Nonsense));
@@ -78,7 +97,8 @@ fn each_packet_is_written_in_one_way() {
 proptest! {
     #[test]
     fn packets_are_decoded_as_they_were_encoded(packet in packet()) {
-        prop_assert_eq!(RegistrationPacket::decode(packet.encode().as_bytes()), Ok(packet));
+        prop_assert_eq!(AnyPacket::decode(encoded(packet).as_bytes()), Ok(packet));
+        prop_assert_eq!(packet.token(), AnyPacket::decode(encoded(packet).as_bytes()).unwrap().token());
     }
 
     #[test]
@@ -88,7 +108,7 @@ proptest! {
 
     #[test]
     fn random_words_behind_the_magic_are_refused_or_a_packet(words in proptest::collection::vec(any::<u64>(), 0..8)) {
-        let mut bytes = b"sordino1".to_vec();
+        let mut bytes = b"sordino2".to_vec();
         words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
         accepts_only_what_is_encoded(&bytes);
     }

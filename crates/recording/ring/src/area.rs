@@ -58,19 +58,34 @@ impl Area {
         // A program that has called `mlockall` for the future gets pages for all of a new mapping that the file has. So
         // the file is empty when it is mapped at first, and the parts that are used from the start are mapped again.
         let file = map::create_file(0)?;
+        let area = Self::create_in(&file, request)?;
+        Ok((area, file))
+    }
+
+    /// Makes an area in a file that a recorder has [prepared](crate::control::prepare), or in an empty one.
+    ///
+    /// # Errors
+    /// The kernel's error: no memory, too little address space. `InvalidInput` if it is no such file.
+    pub fn create_in(file: &OwnedFd, request: &AreaRequest) -> io::Result<Self> {
         let control = control_size(request);
+        let is_empty = map::size(file)? == 0;
+        if !is_empty {
+            vet_prepared(file, control as u64)?;
+        }
         let mapping = Mapping::new(file.as_fd(), 0, request.reserve.max(control))?;
         let area = Self::of(mapping.start(), request);
         let closed = area.closed(0, 0);
         closed.iter().try_for_each(|part| mapping.close(part.clone()))?;
-        map::set_size(&file, control as u64)?;
+        if is_empty {
+            map::set_size(file, control as u64)?;
+        }
         let [points, text] = closed;
         for part in [0..points.start, points.end..text.start] {
             mapping.map_again(file.as_fd(), part)?;
         }
         mapping.leak();
         area.begin(request);
-        Ok((area, file))
+        Ok(area)
     }
 
     /// Makes a new area in the child of a fork, in the place of the parent's, with the parent's tracepoints, none
@@ -223,6 +238,12 @@ impl Area {
         header.catalogue_length.store(end as u64, Release);
         true
     }
+}
+
+/// Returns no error if mapped pages of this file's first `size` bytes stay accessible, whatever its maker does.
+fn vet_prepared(file: &OwnedFd, size: u64) -> io::Result<()> {
+    let is_safe = map::is_in_memory(file.as_fd())? && map::is_sealed(file) && map::size(file)? >= size;
+    if is_safe { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 fn control_size(request: &AreaRequest) -> usize {

@@ -21,6 +21,7 @@ mod attach;
 mod conditions;
 mod pager;
 mod plan;
+mod prepare;
 mod refusal;
 mod sizes;
 mod vet;
@@ -31,6 +32,7 @@ pub use attach::{Attached, Hold, PATIENCE};
 pub use conditions::{Conditions, NoRoom};
 pub use pager::{Pager, Portion, Use};
 pub use plan::AttachOptions;
+pub use prepare::Preparation;
 pub use refusal::Refusal;
 pub use vet::FileId;
 

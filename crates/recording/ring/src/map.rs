@@ -1,9 +1,11 @@
 //! Shared memory: the system calls of this crate, except those that vet a program's file.
 
+mod kind;
 mod part;
 #[cfg(not(loom))]
 mod present;
 
+pub(crate) use kind::{is_in_memory, is_sealed};
 pub(crate) use part::{open, read_at};
 #[cfg(not(loom))]
 pub use present::populate;

@@ -2,12 +2,13 @@
 //!
 //! | a ring | has pages for |
 //! |---|---|
-//! | not used yet | the portion with which it began; if its program is alone, its part of [`ALONE`] |
+//! | not used yet | the portion with which it began; if its program is alone, its part of [`ALONE`](crate::portion::ALONE) |
 //! | in use | [`WINDOW`] ahead of the writers; pages behind them are given back |
 //! | in use so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
 //! | idle for [`IDLE_AFTER`] | the sub-buffers that [`kept`] returns |
 
 use super::recipient::Recipient;
+use crate::portion::bytes_alone;
 use sordino_ring::control::{Pager, Use};
 use sordino_ring::layout::Geometry;
 use sordino_ring::position::Head;
@@ -16,9 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Size of the pages ahead of the writers of a ring in use, in bytes.
 const WINDOW: u64 = 4 << 20;
-/// Size of the rings of a program whose user has no other recorded program, in bytes; at most an eighth of the budget.
-/// Each CPU's ring gets the same part, though the program may use few of them and may give it back soon.
-const ALONE: u64 = 64 << 20;
 /// Size that the idle rings of a session keep together, in bytes, unless there are too many of them.
 const IDLE: u64 = 32 << 20;
 /// Size of the pages that a ring gets in one step, in bytes: 0.1 ms, for which other rings wait.
@@ -41,11 +39,6 @@ const IDLE_SHORT: Duration = Duration::from_secs(1);
 pub(super) fn kept(geometry: Geometry, rings: usize) -> u32 {
     let each = (IDLE / rings.max(1) as u64).min(WINDOW);
     ((each >> geometry.bits) as u32).clamp(2, geometry.count)
-}
-
-/// Returns the size of each CPU's ring in bytes for a program that is alone and has `rings` of them.
-fn bytes_alone(rings: usize, budget: u64) -> u64 {
-    ALONE.min(budget / 8) / rings.max(1) as u64
 }
 
 /// A ring of a program, with its pages.
@@ -76,6 +69,9 @@ pub(super) struct Ring {
 /// The urgency of a ring's next step; the least is most urgent. Rings in use come first, and among those the ones with
 /// the fewest sub-buffers ahead.
 pub(super) type Urgency = (Reverse<bool>, u32);
+
+/// The urgency of what comes before all else.
+pub(super) const FIRST: Urgency = (Reverse(true), 0);
 
 impl Ring {
     pub(super) fn new(pager: Pager) -> Self {
@@ -269,6 +265,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::portion::ALONE;
 
     #[test]
     fn a_program_on_two_of_64_cpus_has_less_than_48_mib_once_the_others_are_idle() {

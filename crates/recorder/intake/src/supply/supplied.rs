@@ -1,7 +1,8 @@
 //! The supply of one program's rings with pages.
 
+use super::hidden::HiddenParts;
 use super::recipient::Recipient;
-use super::ring::{Ring, Urgency};
+use super::ring::{FIRST, Ring, Urgency};
 use super::waker::SupplyWaker;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
@@ -26,6 +27,7 @@ pub struct Supplied {
 struct Rings {
     recipient: Recipient,
     rings: Vec<Ring>,
+    hidden: HiddenParts,
     /// The number of rings of all programs.
     all: Arc<AtomicUsize>,
 }
@@ -36,6 +38,7 @@ impl Supplied {
         program: &Arc<Program>,
         claim: &Arc<Claim>,
         pagers: Vec<Pager>,
+        hidden: &[(u64, u64)],
         all: &Arc<AtomicUsize>,
     ) -> Self {
         let recipient = Recipient { pid, program: Arc::clone(program), claim: Arc::clone(claim) };
@@ -44,7 +47,12 @@ impl Supplied {
         Self {
             waker: None,
             is_closing: AtomicBool::new(false),
-            rings: Mutex::new(Some(Rings { recipient, rings, all: Arc::clone(all) })),
+            rings: Mutex::new(Some(Rings {
+                recipient,
+                rings,
+                hidden: HiddenParts::of(hidden),
+                all: Arc::clone(all),
+            })),
         }
     }
 
@@ -68,14 +76,20 @@ impl Supplied {
     /// Returns the urgency of the program's next step.
     pub(super) fn urgency(&self, now: Instant) -> Option<Urgency> {
         let mut locked = self.lock();
-        let Rings { rings, .. } = locked.as_mut()?;
+        let Rings { rings, hidden, .. } = locked.as_mut()?;
+        if !hidden.is_empty() {
+            return Some(FIRST);
+        }
         rings.iter_mut().filter_map(|ring| ring.urgency(now)).min()
     }
 
     /// Takes a step for the most urgent ring.
     pub(super) fn step(&self, now: Instant) {
         let mut locked = self.lock();
-        let Some(Rings { recipient, rings, .. }) = &mut *locked else { return };
+        let Some(Rings { recipient, rings, hidden, .. }) = &mut *locked else { return };
+        if !hidden.is_empty() {
+            return hidden.step(recipient);
+        }
         let urgent = rings.iter_mut().filter_map(|ring| Some((ring.urgency(now)?, ring)));
         if let Some((_, ring)) = urgent.min_by_key(|(urgency, _)| *urgency) {
             ring.step(recipient, now);
@@ -96,7 +110,8 @@ impl Supplied {
     /// Removes pages from idle rings; each keeps as many sub-buffers as `kept` returns.
     pub(super) fn look_for_idle(&self, now: Instant, kept: impl Fn(Geometry) -> u32) {
         let mut locked = self.lock();
-        let Some(Rings { recipient, rings, .. }) = &mut *locked else { return };
+        let Some(Rings { recipient, rings, hidden, .. }) = &mut *locked else { return };
+        hidden.forget();
         rings.iter_mut().for_each(|ring| ring.look_for_idle(recipient, now, &kept));
     }
 

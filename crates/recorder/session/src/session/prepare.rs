@@ -48,6 +48,10 @@ impl<'a> Session<'a> {
         let wishes = wishes(options, clock.ring_clock());
         let allowed = IntakeLimits::of_this_machine(options.max_memory);
         let intake = Intake::new(wishes, allowed, move || ring.ring());
+        if awaits_programs(options) {
+            // Beside all other preparations.
+            intake.prepare_area();
+        }
         let mut outlet = Outlet::of(options, ground, &bell)?;
         let directory = match (&mut outlet, directory) {
             (_, Some(directory)) => Some(directory),
@@ -79,7 +83,8 @@ impl<'a> Session<'a> {
             None => Sink::Memory(memory),
         };
         let session = options.session.as_ref();
-        let listener = session.map_or_else(Listener::new, |session| Listener::at(&session.runtime))?;
+        let mut listener = session.map_or_else(Listener::new, |session| Listener::at(&session.runtime))?;
+        listener.offer(intake.prepared());
         let collector = Collector::start(options, work(options, &clock), &clock, bell.clone())?;
         let mut coverage = Coverage::default();
         coverage.set_rules(&options.user);
@@ -137,6 +142,11 @@ impl<'a> Session<'a> {
             progress: Progress { began, failed: false, stopped: false, write_now: None },
         })
     }
+}
+
+/// Returns true if programs may start that this session records.
+pub(super) const fn awaits_programs(options: &Options) -> bool {
+    !options.kernel_only && !matches!(options.programs, Programs::Pids(_))
 }
 
 /// Returns the task of the collector's thread beside its orders.

@@ -1,6 +1,7 @@
 //! A session's loop while it records.
 
 use super::bell::TICK;
+use super::prepare::awaits_programs;
 use super::search::{BETWEEN_STEPS, STEP};
 use super::state::Session;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -98,6 +99,9 @@ impl Session<'_> {
         self.progress.stopped |=
             self.recordings.outlet.as_ref().is_some_and(|outlet| !outlet.control.is_there());
         self.arrivals.intake.look_after();
+        if awaits_programs(self.options) {
+            self.arrivals.intake.look_after_areas(!self.recorded.programs.is_empty());
+        }
         self.placing.update(self.recorded.numbered, &self.collector, &mut self.recordings);
         self.machine.watcher.begin_if_due(&self.recorded.programs);
         self.progress.failed |= self.kernel.recorder.as_ref().is_some_and(KernelRecorder::has_failed);

@@ -18,6 +18,9 @@ const FIRST_SCAN: Duration = Duration::from_secs(2);
 /// Preparation time beyond which the summary gets a note.
 const SLOW_START: Duration = Duration::from_secs(3);
 
+/// Longest wait, before the command starts, for an area that is prepared for it.
+const AREA: Duration = Duration::from_millis(500);
+
 /// Longest wait for a process that the user named.
 const NAMED: Duration = Duration::from_secs(10);
 
@@ -56,6 +59,7 @@ impl<'a> Session<'a> {
         }
         match &self.options.programs {
             Programs::Command(line) => {
+                self.arrivals.intake.wait_for_area(AREA);
                 let reserve = self.reserve();
                 let environment = self.listener.environment();
                 let child =

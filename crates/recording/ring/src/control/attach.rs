@@ -43,8 +43,11 @@ pub struct Attached {
     /// The address at which the program has the rings mapped, and their size in bytes.
     pub region: (u64, u64),
     /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have
-    /// pages, the area's header, the slot's inline filters and its ring headers.
+    /// new pages, the area's header, the slot's inline filters and its ring headers.
     pub present: Vec<(u64, u64)>,
+    /// Those of memory that may be made present later: open parts of [prepared](super::Preparation) rings. Before that,
+    /// a thread faults once on each page.
+    pub hidden: Vec<(u64, u64)>,
 }
 
 impl Attached {
@@ -99,8 +102,14 @@ impl Program {
     }
 
     fn attach_locked(&self, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
+        let is_new = SlotIndex::all().all(|slot| self.slot(slot).collector.load(Relaxed) == 0);
         let slot = self.take_slot()?;
-        let made = self.make_rings(slot, options);
+        let prepared = options.prepared.filter(|_| is_new && options.portion().is_some());
+        let options = AttachOptions { prepared, ..options.clone() };
+        if prepared.is_none() {
+            self.discard_prepared()?;
+        }
+        let made = self.make_rings(slot, &options);
         if made.is_err() {
             map::unlock(&self.file, slot.index().into())?;
         }
@@ -145,21 +154,35 @@ impl Program {
         if is_region { self.change(|| map::punch(&self.file, offset, end - offset)) } else { Ok(()) }
     }
 
+    /// Gives back memory that was prepared for a session: this one, which comes second and gets another place for its
+    /// rings, or one that never came.
+    fn discard_prepared(&self) -> io::Result<()> {
+        let (mut at, size) = (self.control_size, map::size(&self.file)?);
+        for (start, end) in self.regions(None).into_iter().chain([(size, size)]) {
+            let gap = at..start.min(size);
+            if !gap.is_empty() {
+                self.change(|| map::punch(&self.file, gap.start, gap.end - gap.start))?;
+            }
+            at = at.max(end);
+        }
+        Ok(())
+    }
+
     fn make_rings(&self, slot: SlotIndex, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
         let plan = self.plan(options);
         let (offset, length) = (self.find_room(slot, plan.length)?, plan.length);
-        let parts = plan.parts(options);
+        let missing = plan.missing(options);
         let size = map::size(&self.file)?;
         self.change(|| {
             if size < offset + length {
                 map::set_size(&self.file, offset + length)?;
             }
             // The content that an earlier session left there is dropped: the new rings are zero.
-            if offset < size {
+            if offset < size && options.prepared.is_none() {
                 map::punch(&self.file, offset, length.min(size - offset))?;
             }
             let filled =
-                parts.iter().try_for_each(|&(at, length)| map::fill(&self.file, offset + at, length));
+                missing.iter().try_for_each(|&(at, length)| map::fill(&self.file, offset + at, length));
             filled.inspect_err(|_| drop(map::punch(&self.file, offset, length)))
         })
         .map_err(Refusal::NoMemory)?;
@@ -181,25 +204,17 @@ impl Program {
             there(self.ring(slot, 0).offset, headers),
         ];
         let region = (self.address + offset, length);
-        let present = parts.iter().map(|(at, length)| (region.0 + at, *length)).chain(way).collect();
-        Ok(Attached { slot, readers, pagers, conditions, region, present })
+        let [mapped, hidden] = plan.prepared(options);
+        let address = |(at, length): (u64, u64)| (region.0 + at, length);
+        let present = missing.into_iter().chain(mapped).map(address).chain(way).collect();
+        let hidden = hidden.into_iter().map(address).collect();
+        Ok(Attached { slot, readers, pagers, conditions, region, present, hidden })
     }
 
     /// The lowest offset with `needed` bytes that no session uses and no writer of an earlier one may touch.
     fn find_room(&self, slot: SlotIndex, needed: u64) -> Result<u64, Refusal> {
-        let mut used = Vec::new();
-        for (index, other) in self.header().slots.iter().enumerate() {
-            // A slot's region counts whether or not its collector lives: a collector that was killed a moment ago has
-            // neither lock nor writers, and its rings are still open. `take_slot` clears away those that are really
-            // left.
-            let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
-            if index != slot.index() as usize && length != 0 {
-                used.push((offset, offset.saturating_add(length)));
-            }
-        }
-        used.sort_unstable();
         let (mut at, mut largest) = (self.control_size, 0);
-        for (start, end) in used.into_iter().chain([(self.reserve, self.reserve)]) {
+        for (start, end) in self.regions(Some(slot)).into_iter().chain([(self.reserve, self.reserve)]) {
             let start = start.min(self.reserve);
             if at.saturating_add(needed) <= start {
                 return Ok(at);
@@ -208,6 +223,21 @@ impl Program {
             at = at.max(end.checked_next_multiple_of(PAGE as u64).unwrap_or(u64::MAX));
         }
         Err(Refusal::NoRoom { needed, left: largest })
+    }
+
+    /// The regions of all slots but `except`, as their starts and ends, in order. A slot's region counts whether or not
+    /// its collector lives: a collector that was killed a moment ago has neither lock nor writers, and its rings are
+    /// still open. `take_slot` clears away those that are really left.
+    fn regions(&self, except: Option<SlotIndex>) -> Vec<(u64, u64)> {
+        let mut used = Vec::new();
+        for (index, other) in SlotIndex::all().zip(&self.header().slots) {
+            let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
+            if Some(index) != except && length != 0 {
+                used.push((offset, offset.saturating_add(length)));
+            }
+        }
+        used.sort_unstable();
+        used
     }
 
     fn announce(

@@ -36,13 +36,20 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The sub-buffers that have pages when a ring begins.
+/// A number of sub-buffers for each ring, from the first on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
     /// Sub-buffers of each CPU's ring.
     pub cpu: u32,
     /// Sub-buffers of the shared ring.
     pub shared: u32,
+}
+
+impl Portion {
+    /// The sub-buffers of the ring of `cpu`, or of the shared ring.
+    pub(super) const fn of(self, cpu: Option<u32>) -> u32 {
+        if cpu.is_some() { self.cpu } else { self.shared }
+    }
 }
 
 /// Gives pages to the sub-buffers of one ring, and takes them back.

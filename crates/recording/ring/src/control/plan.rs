@@ -4,6 +4,7 @@ use super::pager::{Portion, data_ranges, word_ranges};
 use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
 use crate::number::Seqno;
 use crate::write::TimestampClock;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A session's request to a program.
@@ -29,6 +30,10 @@ pub struct AttachOptions<'a> {
     /// The sub-buffers that have pages at first, in rings that do not overwrite; `None`: all. [Pagers](super::Pager)
     /// give pages to the others.
     pub portion: Option<Portion>,
+    /// Says, unless another session used the area before, that the portion has its memory already: the area was
+    /// [prepared](super::Preparation) with this geometry, these CPUs and this first sequence number. These sub-buffers
+    /// of it are made present in the program before the session begins, the others later.
+    pub prepared: Option<Portion>,
     /// True if the table of conditions has pages from the start; otherwise it gets them when it is used.
     pub conditions: bool,
 }
@@ -48,6 +53,7 @@ impl<'a> AttachOptions<'a> {
             block: None,
             first_seqno,
             portion: None,
+            prepared: None,
             conditions: true,
         }
     }
@@ -59,9 +65,13 @@ impl<'a> AttachOptions<'a> {
 
     /// The sub-buffers of a ring that have pages at first.
     pub(super) fn present(&self, cpu: Option<u32>) -> u32 {
-        let present = self.portion().map(|portion| if cpu.is_some() { portion.cpu } else { portion.shared });
         // At least one: the head is in the first sub-buffer.
-        present.map_or(self.geometry.count, |present| present.clamp(1, self.geometry.count))
+        self.portion().map_or(self.geometry.count, |portion| portion.of(cpu).clamp(1, self.geometry.count))
+    }
+
+    /// The sub-buffers of a prepared ring that the program has mapped before the session begins.
+    fn mapped(&self, cpu: Option<u32>) -> u32 {
+        self.prepared.map_or(0, |prepared| prepared.of(cpu).clamp(1, self.present(cpu)))
     }
 
     /// Returns the longest time for which writers wait, as the ring's header encodes it.
@@ -123,13 +133,48 @@ impl Placement {
         if options.portion().is_none() {
             return vec![(0, (self.conditions + self.registered) as u64)];
         }
-        let of_ring = |ring: &RingPlan| {
-            let commits = ring.commits.map(|commits| commits as u64);
-            let (seqno, seqnos) = (options.first_seqno, options.present(ring.cpu));
-            let data = data_ranges(options.geometry, ring.data as u64, seqno, seqnos);
-            data.into_iter().chain(word_ranges(options.geometry, commits, seqno, seqnos))
+        self.ring_parts(options).chain(self.condition_part(options)).collect()
+    }
+
+    /// Those of them that get their memory when a session attaches.
+    pub(super) fn missing(&self, options: &AttachOptions<'_>) -> Vec<(u64, u64)> {
+        match options.prepared {
+            Some(_) => self.condition_part(options).into_iter().collect(),
+            None => self.parts(options),
+        }
+    }
+
+    /// The parts of prepared rings that are made present at once, and those for later.
+    pub(super) fn prepared(&self, options: &AttachOptions<'_>) -> [Vec<(u64, u64)>; 2] {
+        if options.prepared.is_none() {
+            return [Vec::new(), Vec::new()];
+        }
+        let parts = |range: &dyn Fn(Option<u32>) -> Range<u32>| {
+            self.rings.iter().flat_map(|ring| ring.parts(options, range(ring.cpu))).collect()
         };
-        let conditions = options.conditions.then_some((self.conditions as u64, self.registered as u64));
-        self.rings.iter().flat_map(of_ring).chain(conditions).collect()
+        [parts(&|cpu| 0..options.mapped(cpu)), parts(&|cpu| options.mapped(cpu)..options.present(cpu))]
+    }
+
+    /// The parts of the rings with the sub-buffers that have pages at first.
+    pub(super) fn ring_parts(&self, options: &AttachOptions<'_>) -> impl Iterator<Item = (u64, u64)> {
+        self.rings.iter().flat_map(|ring| ring.parts(options, 0..options.present(ring.cpu)))
+    }
+
+    fn condition_part(&self, options: &AttachOptions<'_>) -> Option<(u64, u64)> {
+        options.conditions.then_some((self.conditions as u64, self.registered as u64))
+    }
+}
+
+impl RingPlan {
+    /// The parts of the region with these sub-buffers, counted from the first sequence number.
+    fn parts(
+        &self,
+        options: &AttachOptions<'_>,
+        seqnos: Range<u32>,
+    ) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let commits = self.commits.map(|commits| commits as u64);
+        let (first, count) = (options.first_seqno.after(seqnos.start), seqnos.end - seqnos.start);
+        let data = data_ranges(options.geometry, self.data as u64, first, count);
+        data.into_iter().chain(word_ranges(options.geometry, commits, first, count))
     }
 }

@@ -4,6 +4,7 @@
 //! caller waiting. So nothing is opened for writing before it is known to be a file in memory that cannot shrink.
 
 use super::Refusal;
+use crate::map::{is_in_memory, is_sealed};
 use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -72,21 +73,4 @@ fn status(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: the descriptor is borrowed, so it is open; `status` is valid for writing a stat.
     let result = unsafe { libc::fstat(file.as_raw_fd(), &mut status) };
     if result == 0 { Ok(status) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Returns true if the file lies in a tmpfs. Its pages are there whenever they are touched. Those of huge pages, a file
-/// system of their own, may be missing: touching one raises a signal.
-fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: a statfs consists of integers, for which zeros are valid.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is borrowed, so it is open; `status` is valid for writing a statfs.
-    let result = unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) };
-    if result == 0 { Ok(status.f_type == libc::TMPFS_MAGIC) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Returns true if the file can never shrink under its mappings.
-fn is_sealed(file: &OwnedFd) -> bool {
-    // SAFETY: F_GET_SEALS takes no argument, and the descriptor is owned; it fails for a file that has no seals.
-    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
 }

@@ -73,23 +73,39 @@ pub struct Harness {
 /// Number of tracepoints for which a harness's area has room.
 pub const POINTS: u32 = 8192;
 
+/// Bytes of a harness's catalogue.
+pub const CATALOGUE: usize = 64 << 10;
+
+/// The parameters of a harness's area.
+pub fn request(reserve: usize) -> AreaRequest {
+    AreaRequest {
+        cpus: cpus(),
+        points: POINTS,
+        catalogue: CATALOGUE,
+        reserve,
+        pid: 1,
+        restartable: true,
+        allows_blocking: true,
+    }
+}
+
 impl Harness {
     pub fn new() -> Self {
         Self::with_reserve(256 << 20)
     }
 
     pub fn with_reserve(reserve: usize) -> Self {
+        let (area, file) = Area::create(&request(reserve)).unwrap();
+        Self::of(area, file)
+    }
+
+    /// A program whose area lies in a file that its recorder has prepared.
+    pub fn in_prepared(file: OwnedFd) -> Self {
+        Self::of(Area::create_in(&file, &request(256 << 20)).unwrap(), file)
+    }
+
+    fn of(area: Area, file: OwnedFd) -> Self {
         sordino_percpu::init(false);
-        let request = AreaRequest {
-            cpus: cpus(),
-            points: POINTS,
-            catalogue: 64 << 10,
-            reserve,
-            pid: 1,
-            restartable: true,
-            allows_blocking: true,
-        };
-        let (area, file) = Area::create(&request).unwrap();
         // SAFETY: this thread is the only caller, and the first tracepoint's count is not less than before.
         assert!(unsafe { area.append(&[], POINTS) });
         let program = Program::open(&file).unwrap();

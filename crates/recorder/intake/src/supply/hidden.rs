@@ -1,0 +1,63 @@
+//! The parts of a program's prepared rings that have memory and are open, but are not present in the program yet.
+
+use super::recipient::Recipient;
+use crate::accounts::is_trusted;
+use sordino_ring::map::{populate, populate_apart};
+use std::collections::VecDeque;
+
+/// Size of the part that is made present in one step, in bytes: some 40 us.
+const STEP: u64 = 256 << 10;
+
+/// The parts that are left, as addresses and lengths.
+#[derive(Debug)]
+pub(super) struct HiddenParts(VecDeque<(u64, u64)>);
+
+impl HiddenParts {
+    /// Cuts the parts into steps, taken from each in turn: any ring may be the one that is used.
+    pub(super) fn of(parts: &[(u64, u64)]) -> Self {
+        let mut rest: Vec<(u64, u64)> = parts.to_vec();
+        let mut steps = VecDeque::new();
+        while !rest.is_empty() {
+            for (address, length) in &mut rest {
+                let step = (*length).min(STEP);
+                steps.push_back((*address, step));
+                (*address, *length) = (*address + step, *length - step);
+            }
+            rest.retain(|&(_, length)| length > 0);
+        }
+        Self(steps)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Makes the next part present. The program can delay it for ever.
+    pub(super) fn step(&mut self, recipient: &Recipient) {
+        let Some((address, length)) = self.0.pop_front() else { return };
+        let is_trusted = is_trusted(recipient.claim.user());
+        let populate = if is_trusted { populate } else { populate_apart };
+        // If it is not permitted, or the program has something else there, its threads fault once on each page.
+        if populate(recipient.pid, address, length).is_err() {
+            self.forget();
+        }
+    }
+
+    /// Forgets the parts that are left: idle rings are about to lose pages, which must not come back by this.
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_taken_from_each_part_in_turn() {
+        let parts = HiddenParts::of(&[(0, 2 * STEP + 7), (1 << 30, STEP), (5 << 30, 3)]);
+        let steps = [(0, STEP), (1 << 30, STEP), (5 << 30, 3), (STEP, STEP), (2 * STEP, 7)];
+        assert_eq!(parts.0, steps);
+        assert!(HiddenParts::of(&[]).is_empty());
+    }
+}

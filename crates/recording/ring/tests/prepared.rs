@@ -1,0 +1,106 @@
+//! Areas that a recorder has prepared before the program asks for one.
+mod support;
+
+use sordino_ring::area::Area;
+use sordino_ring::control::{AttachOptions, Portion, Preparation};
+use sordino_ring::layout::{Capacity, Geometry};
+use sordino_ring::map;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use support::*;
+
+const GEOMETRY: Geometry = Geometry { bits: 16, count: 8, overwrite: false };
+/// Records in a sub-buffer, each of two words and a payload of one.
+const RECORDS: u64 = (GEOMETRY.size() as u64 - 80) / 24;
+
+/// A session whose ring for this thread's CPU has six sub-buffers with memory, which go round the ring's end.
+fn prepared_for() -> AttachOptions<'static> {
+    let portion = Some(Portion { cpu: 6, shared: 1 });
+    AttachOptions { cpus: &[0], portion, conditions: false, ..options(GEOMETRY, u32::MAX - 2) }
+}
+
+/// The same session when it attaches: two of the sub-buffers are made present first.
+fn attaching() -> AttachOptions<'static> {
+    AttachOptions { prepared: Some(Portion { cpu: 2, shared: 1 }), ..prepared_for() }
+}
+
+fn preparation<'a>(options: &'a AttachOptions<'a>) -> Preparation<'a> {
+    let capacity = Capacity { cpus: cpus(), points: POINTS };
+    Preparation { options, capacity, catalogue: CATALOGUE as u64 }
+}
+
+fn memory(file: &OwnedFd) -> u64 {
+    File::from(file.try_clone().unwrap()).metadata().unwrap().blocks() * 512
+}
+
+#[test]
+fn its_rings_take_as_many_records_as_were_prepared_and_no_new_memory() {
+    pin(0);
+    let options = prepared_for();
+    let file = preparation(&options).make().unwrap();
+    assert_eq!(memory(&file), preparation(&options).memory());
+    let harness = Harness::in_prepared(file);
+    let before = memory(&harness.file);
+    let attached = harness.program.attach(&attaching()).unwrap();
+    assert_eq!(memory(&harness.file), before);
+    for number in 0..6 * RECORDS + 1 {
+        assert_eq!(attached.readers[0].lost().total, 0, "record {number}");
+        harness.write(attached.slot, number << 32, &number.to_ne_bytes());
+    }
+    assert_eq!((attached.readers[0].lost().total, memory(&harness.file)), (1, before));
+}
+
+#[test]
+fn all_that_is_open_is_to_be_made_present_at_once_or_later() {
+    let options = prepared_for();
+    let harness = Harness::in_prepared(preparation(&options).make().unwrap());
+    let attached = harness.program.attach(&attaching()).unwrap();
+    let bytes = |parts: &[(u64, u64)]| -> u64 {
+        let rings = attached.region.0..attached.region.0 + attached.region.1;
+        parts.iter().filter(|(at, _)| rings.contains(at)).map(|(_, length)| length).sum()
+    };
+    let [first, later] = [bytes(&attached.present), bytes(&attached.hidden)];
+    assert_eq!(later, 4 * GEOMETRY.size() as u64);
+    assert_eq!(first + later, preparation(&options).memory());
+}
+
+/// Another recorder may find a program before the one that prepared its area attaches.
+#[test]
+fn another_session_that_comes_first_gets_none_of_it_and_nothing_is_left() {
+    pin(0);
+    let options_of_prepared = prepared_for();
+    let file = preparation(&options_of_prepared).make().unwrap();
+    let harness = Harness::in_prepared(file);
+    let other = Geometry { bits: 14, count: 2, overwrite: false };
+    let small = AttachOptions { cpus: &[0], conditions: false, ..options(other, 7) };
+    let before = memory(&harness.file);
+    let first = harness.program.attach(&small).unwrap();
+    let prepared = preparation(&options_of_prepared).memory();
+    assert!(memory(&harness.file) + prepared - 8 * other.data_size() as u64 <= before, "it stays");
+    let second = harness.program.attach(&attaching()).unwrap();
+    assert!(second.region.0 >= first.region.0 + first.region.1 && second.hidden.is_empty());
+    for (attached, records) in [(&first, 1), (&second, 6 * RECORDS)] {
+        for number in 0..records {
+            harness.write(attached.slot, number << 32, &number.to_ne_bytes());
+        }
+        assert_eq!(attached.readers[0].lost().total, 0);
+    }
+}
+
+#[test]
+fn a_file_that_may_shrink_or_is_too_small_is_no_area() {
+    let refused = |file: &OwnedFd| {
+        let error = Area::create_in(file, &request(256 << 20)).map(drop).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    };
+    refused(&map::create_file(4096).unwrap());
+    // SAFETY: the name is a constant string with a zero byte, and the flags are valid.
+    let fd = unsafe { libc::memfd_create(c"unsealed".as_ptr(), libc::MFD_CLOEXEC) };
+    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
+    let unsealed = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+    File::from(unsealed.try_clone().unwrap()).set_len(64 << 20).unwrap();
+    refused(&unsealed);
+    refused(&OwnedFd::from(File::open("/proc/self/exe").unwrap()));
+}
