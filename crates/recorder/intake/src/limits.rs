@@ -42,6 +42,13 @@ pub fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(MOST_DESCRIPTORS).max(FEW_DESCRIPTORS)
 }
 
+/// Returns the number of programs that may wait for an answer at a time: each keeps a connection, and a quarter of the
+/// descriptors is reserved for these. The others are for what programs need when they are recorded.
+pub fn most_waiting() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(MOST_DESCRIPTORS);
+    usize::try_from(descriptors / 4).unwrap_or(usize::MAX).max(1)
+}
+
 /// Returns the memory that this process may use, in bytes: the machine's, or less if its cgroups limit it.
 pub fn memory() -> u64 {
     let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)).unwrap_or(u64::MAX);

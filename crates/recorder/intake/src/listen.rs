@@ -7,6 +7,7 @@
 
 use crate::backlog::{self, Backlog};
 use crate::error::Error;
+use crate::limits;
 use crate::prepared::PreparedAreas;
 use crate::refused::{Offence, RefusedPrograms};
 use crate::registration::Registration;
@@ -57,6 +58,9 @@ pub struct Listener {
     refused: RefusedPrograms,
     /// The areas that programs may request.
     prepared: Option<PreparedAreas>,
+    /// Shared with each registration that waits for its answer.
+    waiting: Arc<()>,
+    most_waiting: usize,
     /// The end of the time without accepting.
     paused: Option<Instant>,
     backlog: Backlog,
@@ -91,7 +95,20 @@ impl Listener {
     fn of(socket: OwnedFd, environment: OsString, directory: Option<OwnedFd>, token: Option<Token>) -> Self {
         let (silent, refused, paused, backlog) =
             (Vec::new(), RefusedPrograms::default(), None, Backlog::new());
-        Self { socket, environment, directory, token, silent, refused, prepared: None, paused, backlog }
+        let (waiting, most_waiting) = (Arc::default(), limits::most_waiting());
+        Self {
+            socket,
+            environment,
+            directory,
+            token,
+            silent,
+            refused,
+            prepared: None,
+            waiting,
+            most_waiting,
+            paused,
+            backlog,
+        }
     }
 
     /// Offers these areas to programs that request one.
@@ -132,13 +149,25 @@ impl Listener {
 
     /// Returns the descriptors to be polled for programs that connect or send their packet.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let listening = (!self.is_paused()).then(|| self.socket.as_fd());
+        let listening = (!self.is_paused() && self.has_room()).then(|| self.socket.as_fd());
         listening.into_iter().chain(self.silent.iter().map(|(peer, _)| peer.connection.as_fd()))
     }
 
     /// Returns true if a connected program has not sent anything yet.
     pub const fn has_silent(&self) -> bool {
         !self.silent.is_empty()
+    }
+
+    /// Returns true if another connection may be accepted now.
+    pub fn has_room(&self) -> bool {
+        self.room() > 0
+    }
+
+    /// Returns the number of connections that may be accepted now. Programs beyond that wait in the backlog, so that
+    /// those that wait for their answers leave descriptors for what the answers need.
+    fn room(&self) -> usize {
+        let waiting = Arc::strong_count(&self.waiting) - 1 + self.silent.len();
+        self.most_waiting.saturating_sub(waiting).min(MOST)
     }
 
     fn is_paused(&self) -> bool {
@@ -165,10 +194,10 @@ impl Listener {
     /// protocol are refused.
     pub fn accept(&mut self) -> Vec<Registration> {
         let now = Instant::now();
-        let waiting: Vec<_> = std::mem::take(&mut self.silent);
         let new = self.connections().into_iter().map(|peer| (peer, now));
+        let silent = std::mem::take(&mut self.silent);
         let mut registrations = Vec::new();
-        for (peer, since) in waiting.into_iter().chain(new) {
+        for (peer, since) in silent.into_iter().chain(new) {
             match self.receive(&peer) {
                 // The peer has closed the connection.
                 Ok(None) => {}
@@ -196,6 +225,7 @@ impl Listener {
                         file,
                         connection,
                         is_answered,
+                        _waits: Arc::clone(&self.waiting),
                     });
                 }
                 Err(None) if since.elapsed() < PACKET_TIME => self.silent.push((peer, since)),
@@ -214,7 +244,7 @@ impl Listener {
         }
         self.paused = None;
         let (mut accepted, mut are_all) = (0, false);
-        for _ in 0..MOST {
+        for _ in 0..self.room() {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(connection) => {
                     accepted += 1;

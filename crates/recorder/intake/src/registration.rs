@@ -23,6 +23,8 @@ pub struct Registration {
     pub(crate) connection: OwnedFd,
     /// True if the recorder's answer is in the program's area.
     pub is_answered: bool,
+    /// The registration's share in the number of those that wait.
+    pub(crate) _waits: Arc<()>,
 }
 
 /// The facts by which a registered area is found.

@@ -49,6 +49,11 @@ impl Session<'_> {
             if Instant::now() >= end {
                 return self.note_unseen();
             }
+            if !self.listener.has_room() {
+                // Those that wait for their answers are first.
+                let finished = self.arrivals.intake.finished_until(end);
+                finished.into_iter().for_each(|job| self.take_up(job));
+            }
         }
     }
 
