@@ -34,7 +34,7 @@ test: setup-test
 test-quick: setup-test
 	scripts/test quick
 
-## test-export: what needs DataFusion, pyarrow and DuckDB, which are fetched
+## test-export: what needs DataFusion, and Python's libraries, which are fetched
 test-export: setup-test-export build build-tables
 	scripts/test-export
 

@@ -1,8 +1,6 @@
 //! The Parquet files of an export: one directory for each table, partitioned by host and hour.
 
 use crate::failure::Failure;
-use crate::names::{hour_name, hour_of};
-use crate::schema::{PARTITIONS, Table};
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
@@ -12,6 +10,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use sordino_dirfd::{Dir, WholeDir};
 use sordino_event::Time;
+use sordino_tables::{PARTITIONS, Table, hour_name, hour_of};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;

@@ -2,13 +2,12 @@
 
 use crate::dataset::Dataset;
 use crate::failure::Failure;
-use crate::schema::Table;
-use crate::source::{Limits, Source};
 use crate::{owner, report};
 use clap::Args;
 use datafusion::arrow::array::RecordBatch;
 use sordino_event::text::{count, printable};
 use sordino_selection::{EventOptions, TimeOptions};
+use sordino_tables::{Limits, Source, Table};
 use sordino_terminal::answer;
 use std::path::PathBuf;
 use std::process::ExitCode;

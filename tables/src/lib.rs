@@ -5,10 +5,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `schema` | the tables and their columns |
-//! | `source` | a recording as batches of rows |
-//! | `events`, `rows`, `names` | columns that are filled row by row |
-//! | `intervals` | the spans of states |
 //! | `provider` | a recording's tables for DataFusion |
 //! | `functions` | functions for durations and times |
 //! | `query`, `output`, `prompt` | queries, their results, and where they are typed |
@@ -16,27 +12,21 @@
 //! | `failure` | exit status and message |
 
 mod dataset;
-mod events;
 mod export;
 mod failure;
 mod functions;
-mod intervals;
-mod names;
 mod output;
 mod prompt;
 mod provider;
 mod query;
-mod rows;
-mod schema;
-mod source;
 
 use clap::{ColorChoice, Parser, Subcommand};
 use failure::{Failure, UNUSABLE};
 use query::{Destination, Tables, is_dataset};
 use sordino_event::text::count;
 use sordino_selection::SqlOptions;
+use sordino_tables::Source;
 use sordino_terminal::{choose_color, remark, show_usage};
-use source::Source;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,8 +1,5 @@
 //! The tables of a recording for DataFusion: batches that are read from the trace while the query runs.
 
-use crate::events::is_plain;
-use crate::schema::Table;
-use crate::source::{Limits, Source};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -18,6 +15,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use sordino_ctf::read::Stream;
 use sordino_event::Time;
+use sordino_tables::{Limits, Source, Table, is_plain};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

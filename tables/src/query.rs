@@ -4,8 +4,6 @@ use crate::failure::Failure;
 use crate::functions;
 use crate::output::ResultWriter;
 use crate::provider::RecordedTable;
-use crate::schema::{PARTITIONS, Table};
-use crate::source::Source;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Int64Type, Schema};
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -18,6 +16,7 @@ use futures::StreamExt;
 use sordino_event::Time;
 use sordino_handover::ExportStream;
 use sordino_selection::ResultFormat;
+use sordino_tables::{PARTITIONS, Source, Table};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

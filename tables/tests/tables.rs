@@ -196,7 +196,7 @@ fn the_same_query_has_the_same_result_on_a_recording_and_on_its_export() {
         "SELECT * FROM events ORDER BY time_ns, name, tid LIMIT 50",
         "SELECT count(*) AS n FROM events WHERE name = 'npt:loop'",
         "SELECT count(*) AS n FROM events WHERE name IN ('npt:loop', 'sched_switch') AND cpu = 0",
-        "SELECT max(integers['gap']) AS gap FROM events",
+        "SELECT max(integers['duration']) AS gap FROM events",
         "SELECT state, count(*) AS n, sum(length_ns) AS sum FROM intervals GROUP BY state ORDER BY state",
         "SELECT tid, max(length_ns) AS max, sum(threads_ns) AS t FROM latencies GROUP BY tid ORDER BY tid",
         "SELECT count(*) AS n FROM latencies WHERE interrupts_ns + threads_ns + idle_ns + unknown_ns <> length_ns",

@@ -3,10 +3,9 @@
 use crate::intervals::Interval;
 use crate::names::{Hours, Names};
 use crate::schema::Table;
-use datafusion::arrow::array::{
-    ArrayRef, Int32Builder, Int64Builder, RecordBatch, StringViewBuilder, UInt64Builder,
-};
-use datafusion::arrow::error::ArrowError;
+use arrow_array::builder::{Int32Builder, Int64Builder, StringViewBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::ArrowError;
 use sordino_event::{Cpu, Loss, Nanos, Pid, Tid, Time};
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Columns of names of which few are different.
 
-use datafusion::arrow::array::{ArrayRef, StringViewArray, UInt32Array};
-use datafusion::arrow::compute::take;
-use datafusion::arrow::error::ArrowError;
+use arrow_array::{ArrayRef, StringViewArray, UInt32Array};
+use arrow_schema::ArrowError;
+use arrow_select::take::take;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -76,12 +76,12 @@ impl Hours {
 }
 
 /// Returns the number of the hour, since 1970, in which a time in nanoseconds lies.
-pub(crate) fn hour_of(time: i64) -> i64 {
+pub fn hour_of(time: i64) -> i64 {
     time.div_euclid(HOUR)
 }
 
 /// Returns the name of the hour in UTC in which a time in nanoseconds lies, such as `2026-01-31-14`.
-pub(crate) fn hour_name(time: i64) -> String {
+pub fn hour_name(time: i64) -> String {
     let time = jiff::Timestamp::from_nanosecond(time.into()).unwrap_or_default();
     time.strftime("%Y-%m-%d-%H").to_string()
 }
@@ -89,7 +89,7 @@ pub(crate) fn hour_name(time: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::array::Array;
+    use arrow_array::Array;
 
     #[test]
     fn names_come_back_in_the_order_of_their_rows() {

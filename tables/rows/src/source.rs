@@ -1,12 +1,12 @@
 //! A recording as the source of tables: its rows, batch by batch.
 
+use crate::error::OpenError;
 use crate::events::{ClassColumns, EventColumns, UNKNOWN_HOST};
-use crate::failure::Failure;
 use crate::intervals::{Interval, Intervals, WOKEN};
 use crate::rows::{IntervalColumns, LossColumns};
 use crate::schema::Table;
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::error::ArrowError;
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use sordino_ctf::read::Stream;
 use sordino_event::text::with_causes;
 use sordino_event::{Event, Loss, Step, Time};
@@ -22,20 +22,20 @@ const ROWS: usize = 8192;
 
 /// The part of a recording that a query reads.
 #[derive(Clone, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The first and the last time.
-    pub(crate) within: (Time, Time),
+    pub within: (Time, Time),
     /// The names of the wanted events; `None` for all.
-    pub(crate) names: Option<BTreeSet<String>>,
+    pub names: Option<BTreeSet<String>>,
 }
 
 impl Limits {
     /// The limits of a query that reads everything.
-    pub(crate) const NONE: Self = Self { within: (Time::MIN, Time::MAX), names: None };
+    pub const NONE: Self = Self { within: (Time::MIN, Time::MAX), names: None };
 }
 
 /// An open recording, with the selection of its events.
-pub(crate) struct Source {
+pub struct Source {
     recording: OpenRecording,
     rules: EventRules,
     /// The columns that depend on an event's class only.
@@ -55,11 +55,14 @@ struct Findings {
 
 impl Source {
     /// Opens a recording, limited to the selected time.
-    pub(crate) fn open(
+    ///
+    /// # Errors
+    /// There is no recording, or the selection fits nothing in it.
+    pub fn open(
         path: Option<&Path>,
         rules: EventRules,
         within: impl FnOnce((Time, Time)) -> Result<(Time, Time), SelectionError>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, OpenError> {
         let mut recording = OpenRecording::open(path)?;
         rules.check(&recording.classes)?;
         let (from, to) = within(recording.span())?;
@@ -71,17 +74,22 @@ impl Source {
     }
 
     /// Returns the times of the recording's first and last event.
-    pub(crate) fn span(&self) -> (Time, Time) {
+    pub fn span(&self) -> (Time, Time) {
         self.recording.span()
     }
 
+    /// Returns the directory of the recording.
+    pub fn path(&self) -> &Path {
+        &self.recording.path
+    }
+
     /// Returns the name of the machine that the rows without an event of their own belong to.
-    pub(crate) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         &self.host
     }
 
     /// Returns the problems of reading, and the losses as a message if there are any.
-    pub(crate) fn findings(&self) -> (Vec<String>, Option<(u64, u64)>) {
+    pub fn findings(&self) -> (Vec<String>, Option<(u64, u64)>) {
         let findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.recording.problems().iter().cloned();
         let problems = known.chain(findings.problems.iter().cloned()).collect::<BTreeSet<_>>();
@@ -95,7 +103,7 @@ impl Source {
     }
 
     /// Returns true if events that no rule chooses are in the table.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.rules.selects_all()
     }
 
@@ -109,7 +117,10 @@ impl Source {
 
     /// Passes over the recording in order of time, and passes the rows of the tables to `sink` until that returns false.
     /// `projection` has the indexes of the columns of `events`.
-    pub(crate) fn pass(
+    ///
+    /// # Errors
+    /// A batch could not be made; problems of reading are among the findings.
+    pub fn pass(
         &self,
         tables: &[Table],
         projection: &[usize],
@@ -131,7 +142,7 @@ impl Source {
     }
 
     /// Returns the streams in groups of nearly the same size, for [`pass_plainly`](Self::pass_plainly) of each.
-    pub(crate) fn groups(&self, number: usize) -> Vec<Vec<Stream>> {
+    pub fn groups(&self, number: usize) -> Vec<Vec<Stream>> {
         let size = |stream: &Stream| stream.packets().iter().map(|packet| packet.content_bits).sum::<u64>();
         let mut streams: Vec<(u64, &Stream)> =
             self.recording.streams().iter().map(|s| (size(s), s)).collect();
@@ -148,7 +159,10 @@ impl Source {
 
     /// Passes the events of some streams to `sink`, one stream after the other, until that returns false. Columns that
     /// need the state of the machine are empty.
-    pub(crate) fn pass_plainly(
+    ///
+    /// # Errors
+    /// A batch could not be made; problems of reading are among the findings.
+    pub fn pass_plainly(
         &self,
         streams: &[Stream],
         projection: &[usize],

@@ -2,13 +2,12 @@
 
 use crate::names::{Hours, Names};
 use crate::schema::Table;
-use datafusion::arrow::array::{
-    ArrayRef, Float64Builder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, RecordBatch,
-    RecordBatchOptions, StringBuilder, StringViewArray, UInt32Array, UInt64Builder,
+use arrow_array::builder::{
+    Float64Builder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder, UInt64Builder,
 };
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::error::ArrowError;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array};
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::take::take;
 use sordino_event::{Class, Classes, Domain, Event, View};
 use sordino_query::Facts;
 use sordino_report::json_value;
@@ -79,7 +78,7 @@ enum Column {
 }
 
 /// Returns true if the column needs nothing but the event itself: neither the state of the machine nor its fields.
-pub(crate) fn is_plain(column: &str) -> bool {
+pub fn is_plain(column: &str) -> bool {
     matches!(column, "time_ns" | "domain" | "name" | "level" | "host" | "hour")
 }
 

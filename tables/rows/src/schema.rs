@@ -1,14 +1,14 @@
 //! The tables and their columns, which docs/tables.md describes.
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
 /// The columns by which Parquet files are partitioned; they are directories there, and the last columns of each table.
-pub(crate) const PARTITIONS: [&str; 2] = ["host", "hour"];
+pub const PARTITIONS: [&str; 2] = ["host", "hour"];
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Table {
+pub enum Table {
     /// One row for each event.
     Events,
     /// One row for each span of time in which a thread, a fiber or an interrupt was in one state.
@@ -21,10 +21,10 @@ pub(crate) enum Table {
 
 impl Table {
     /// All tables, in the order of their documentation.
-    pub(crate) const ALL: [Self; 4] = [Self::Events, Self::Intervals, Self::Latencies, Self::Losses];
+    pub const ALL: [Self; 4] = [Self::Events, Self::Intervals, Self::Latencies, Self::Losses];
 
     /// Returns the table's name in SQL, which is that of its directory too.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Events => "events",
             Self::Intervals => "intervals",
@@ -34,7 +34,7 @@ impl Table {
     }
 
     /// Returns the column of the time by which the rows are ordered.
-    pub(crate) fn time(self) -> &'static str {
+    pub fn time(self) -> &'static str {
         match self {
             Self::Events => "time_ns",
             Self::Intervals | Self::Latencies => "to_ns",
@@ -43,7 +43,7 @@ impl Table {
     }
 
     /// Returns all columns; the partitions are the last two.
-    pub(crate) fn schema(self) -> SchemaRef {
+    pub fn schema(self) -> SchemaRef {
         let mut fields = match self {
             Self::Events => events(),
             Self::Intervals => intervals(),

@@ -1,0 +1,13 @@
+//! The error of opening a recording as tables.
+
+/// The reason that a recording can't be opened as tables.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is no recording, or it can't be read.
+    #[error(transparent)]
+    Recording(#[from] sordino_reading::Error),
+    /// The selection fits nothing in the recording.
+    #[error(transparent)]
+    Selection(#[from] sordino_selection::SelectionError),
+}

@@ -1,0 +1,24 @@
+//! A recording as tables of Arrow: batches of rows, made in one pass in bounded memory. Without DataFusion, so that the
+//! Python package is quick to build and small.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `schema` | the tables and their columns |
+//! | `source` | a recording as batches of rows |
+//! | `events`, `rows`, `names` | columns that are filled row by row |
+//! | `intervals` | the spans of states |
+//! | `error` | the error of opening |
+
+mod error;
+mod events;
+mod intervals;
+mod names;
+mod rows;
+mod schema;
+mod source;
+
+pub use error::OpenError;
+pub use events::is_plain;
+pub use names::{hour_name, hour_of};
+pub use schema::{PARTITIONS, Table};
+pub use source::{Limits, Source};
