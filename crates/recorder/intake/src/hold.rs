@@ -235,13 +235,17 @@ impl Candidate {
                     }
                     Err(refusal) => return Err(wishes.explain(&refusal, &self.program)),
                     Ok(attached) => {
+                        if request.prepared.is_some() && !attached.is_prepared {
+                            // Less than what was granted.
+                            let _ = self.claim.reserve(self.program.size_of(&request.unprepared()));
+                        }
                         notes.extend(too_large.map(|why: String| smaller(request.geometry, &why)));
                         return Ok(Some(attached));
                     }
                 },
             };
             request.geometry = request.geometry.smaller().ok_or_else(|| reason.clone())?;
-            request.prepared = None;
+            request = request.unprepared();
             too_large.get_or_insert(reason);
         }
     }

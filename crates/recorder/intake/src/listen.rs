@@ -208,7 +208,11 @@ impl Listener {
                     let user = peer.user.as_raw();
                     let offers = offers_prepared_area(user, geteuid().as_raw(), self.is_private());
                     let prepared = self.prepared.as_ref().filter(|_| offers);
-                    peer.answer_request(prepared.and_then(|areas| areas.offer(sizes)).as_deref());
+                    let file = prepared.and_then(|areas| areas.offer(sizes));
+                    let is_sent = peer.answer_request(file.as_deref());
+                    if let (Some(areas), Some(_), false) = (prepared, file, is_sent) {
+                        areas.withdraw();
+                    }
                 }
                 Ok(Some(Received {
                     packet: AnyPacket::Registration(RegistrationPacket { inode, descriptor, .. }),
@@ -334,15 +338,16 @@ impl Peer {
 }
 
 impl Peer {
-    /// Sends the descriptor of a prepared area, or that there is none. A program that has stopped waiting makes its own.
-    fn answer_request(&self, file: Option<&OwnedFd>) {
+    /// Sends the descriptor of a prepared area, or that there is none. Returns false if the program has stopped waiting:
+    /// it makes its own.
+    fn answer_request(&self, file: Option<&OwnedFd>) -> bool {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let file = file.map(AsFd::as_fd);
         let is_sent = ancillary.push(SendAncillaryMessage::ScmRights(file.as_slice()));
         let byte = if file.is_some() && is_sent { PREPARED_AREA } else { NO_PREPARED_AREA };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = sendmsg(&self.connection, &[IoSlice::new(&byte)], &mut ancillary, flags);
+        sendmsg(&self.connection, &[IoSlice::new(&byte)], &mut ancillary, flags).is_ok() && is_sent
     }
 }
 

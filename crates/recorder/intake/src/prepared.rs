@@ -1,8 +1,8 @@
 //! An area that is prepared before a program requests one, with the memory of the rings that the program will use.
 //!
-//! A program that writes at full speed from its first hit on uses memory faster than it can be supplied. So a session has one area ready while no program is recorded. The first
-//! program to request it gets it, and registers with it as with one that it made itself. The memory is part of the
-//! session's budget from the start.
+//! A program that writes at full speed from its first hit on uses memory faster than it can be supplied. So a session
+//! has one area ready while no program is recorded. The first program to request it gets it, and registers with it as
+//! with one that it made itself. The memory is part of the session's budget from the start.
 
 use crate::hold::Wishes;
 use crate::ledger::{HeldMemory, Ledger};
@@ -43,6 +43,8 @@ struct State {
     ready: Option<PreparedArea>,
     /// The time at which a program was recorded last.
     used: Option<Instant>,
+    /// True if a program requested an area and did not register.
+    is_abused: bool,
     /// Areas that programs have, but did not register yet, and the times of the offers. The descriptors keep the files'
     /// identities.
     offered: Vec<(PreparedArea, Instant)>,
@@ -147,6 +149,14 @@ impl PreparedAreas {
         Some(file)
     }
 
+    /// Takes back the newest offer, which did not reach its program.
+    pub(crate) fn withdraw(&self) {
+        let mut state = self.lock();
+        if let Some((area, _)) = state.offered.pop() {
+            (state.ready, state.used) = (Some(area), None);
+        }
+    }
+
     /// Returns the start of the rings in an offered area, whose program has registered. The caller accounts for the
     /// memory from here on.
     pub(crate) fn take(&self, id: FileId) -> Option<PreparedStart> {
@@ -155,27 +165,33 @@ impl PreparedAreas {
         Some(state.offered.swap_remove(index).0.start)
     }
 
-    /// Forgets areas whose programs did not register. While programs are recorded, none is ready: the first one has
-    /// taken it, or made its own, and later ones are not alone. After a time without any, another is prepared.
+    /// Forgets areas whose programs did not register: such programs keep the memory, so no other is prepared. While
+    /// programs are recorded, none is ready: the first one has taken it, or made its own, and later ones are not alone.
+    /// After a time without any, another is prepared.
     pub(crate) fn look_after(&self, wishes: &Wishes, has_programs: bool) {
         let now = Instant::now();
         let mut state = self.lock();
-        state.offered.retain(|(_, offered)| now - *offered < UNUSED);
+        let unused: Vec<_> = state.offered.extract_if(.., |(_, offered)| now - *offered >= UNUSED).collect();
+        state.is_abused |= !unused.is_empty();
         if has_programs {
             state.used = Some(now);
         }
         let unwanted = if has_programs { state.ready.take() } else { None };
         let is_idle = !has_programs && state.used.take_if(|used| now - *used >= IDLE).is_some();
-        // To free its memory takes a while.
+        let is_abused = state.is_abused;
         drop(state);
-        drop(unwanted);
-        if is_idle {
+        if unwanted.is_some() || !unused.is_empty() {
+            // To free their memory takes milliseconds, for which programs would wait.
+            let _ = threads::start("sordino-prepare", move || drop((unwanted, unused)));
+        }
+        if is_idle && !is_abused {
             self.prepare(wishes);
         }
     }
 }
 
-/// Returns the number of CPUs for which a program's area has room: `sysconf(_SC_NPROCESSORS_CONF)` counts these entries.
+/// Returns the number of CPUs for which a program's area has room: `sysconf(_SC_NPROCESSORS_CONF)` counts these
+/// entries.
 fn configured_cpus() -> io::Result<u32> {
     let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|digits| digits.parse::<u32>().is_ok());
     let entries = fs::read_dir("/sys/devices/system/cpu")?;
@@ -270,15 +286,33 @@ mod tests {
         assert!(ledger.memory().used > 0);
         areas.lock().offered[0].1 -= UNUSED;
         areas.look_after(&wishes(), false);
-        assert_eq!(ledger.memory().used, 0);
         assert!(areas.take(id).is_none());
+        areas.lock().used = Instant::now().checked_sub(IDLE);
+        areas.look_after(&wishes(), false);
+        areas.wait(SOON);
+        assert!(areas.offer(sizes()).is_none(), "its program has the memory of the first");
+    }
+
+    #[test]
+    fn an_offer_that_did_not_reach_its_program_is_ready_for_another() {
+        let (areas, ledger) = prepared(128 << 20);
+        let (first, used) = (areas.offer(sizes()).unwrap(), ledger.memory().used);
+        areas.withdraw();
+        let second = areas.offer(sizes()).unwrap();
+        assert_eq!(FileId::of(&*first).unwrap(), FileId::of(&*second).unwrap());
+        assert_eq!(ledger.memory().used, used);
     }
 
     #[test]
     fn one_is_ready_only_while_no_program_is_recorded() {
         let (areas, ledger) = prepared(128 << 20);
         areas.look_after(&wishes(), true);
-        assert!(areas.offer(sizes()).is_none() && ledger.memory().used == 0);
+        assert!(areas.offer(sizes()).is_none());
+        let end = Instant::now() + SOON;
+        while ledger.memory().used > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(ledger.memory().used, 0);
         areas.look_after(&wishes(), false);
         assert!(!areas.lock().is_preparing, "a program may follow");
         areas.lock().used = Instant::now().checked_sub(IDLE);

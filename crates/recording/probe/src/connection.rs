@@ -118,8 +118,8 @@ pub(crate) fn receive_file(connection: &OwnedFd) -> Option<(u8, OwnedFd)> {
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: pure arithmetic. There is room for one descriptor: the kernel closes others.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as _;
+    // SAFETY: pure arithmetic. There is room for one descriptor, which with padding would be two: the kernel drops others.
+    message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: all that the message points to lives until the call returns.
     let received = unsafe { libc::recvmsg(connection.as_raw_fd(), &mut message, flags) };
@@ -200,6 +200,57 @@ pub(crate) fn send(socket: RawFd, packet: &[u8], file: Option<RawFd>) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{PipeReader, Read};
+
+    /// A connection over which a recorder has sent `byte` with so many write ends of a pipe, and the pipe's read end,
+    /// which ends when nobody has a write end any more.
+    fn sent(byte: u8, files: usize) -> (OwnedFd, PipeReader) {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut ends = [0; 2];
+        // SAFETY: the call writes two descriptors to `ends`.
+        let made = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, ends.as_mut_ptr()) };
+        assert_eq!(made, 0);
+        // SAFETY: the call has just returned these descriptors, and nothing else owns them.
+        let [recorder, program] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        let descriptors = vec![writer.as_raw_fd(); files];
+        let mut control = Control([0; 64]);
+        let mut part = libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: 1 };
+        // SAFETY: a `msghdr` of zeros is a valid one, an empty message.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
+        if files > 0 {
+            let bytes = (files * size_of::<RawFd>()) as u32;
+            message.msg_control = control.0.as_mut_ptr().cast();
+            // SAFETY: pure arithmetic.
+            message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as _;
+            // SAFETY: pure arithmetic.
+            let length = unsafe { libc::CMSG_LEN(bytes) };
+            let header = libc::cmsghdr {
+                cmsg_len: length as _,
+                cmsg_level: libc::SOL_SOCKET,
+                cmsg_type: libc::SCM_RIGHTS,
+            };
+            // SAFETY: `control` is aligned, and has room for a header and some descriptors.
+            unsafe { control.0.as_mut_ptr().cast::<libc::cmsghdr>().write(header) };
+            let data = control.0.as_mut_ptr().wrapping_add(size_of::<libc::cmsghdr>());
+            // SAFETY: `control` has room for the descriptors behind the header, and no alignment is needed.
+            unsafe { data.copy_from_nonoverlapping(descriptors.as_ptr().cast(), bytes as usize) };
+        }
+        // SAFETY: all that the message points to lives until the call returns.
+        assert_eq!(unsafe { libc::sendmsg(recorder.as_raw_fd(), &message, 0) }, 1);
+        (program, reader)
+    }
+
+    #[test]
+    fn a_reply_brings_at_most_one_descriptor_and_no_other_is_left_open() {
+        for (files, received) in [(0, false), (1, true), (2, true), (3, true)] {
+            let (connection, mut reader) = sent(b'p', files);
+            let reply = receive_file(&connection);
+            assert_eq!(reply.as_ref().map(|(byte, _)| *byte), received.then_some(b'p'), "{files}");
+            drop((reply, connection));
+            assert_eq!(reader.read(&mut [0]).unwrap(), 0, "{files}");
+        }
+    }
 
     #[test]
     fn addresses_are_the_kernel_s() {

@@ -146,13 +146,14 @@ fn start() -> Option<Program> {
         return None;
     }
     let recorders = Recorders::from_environment();
-    let prepared = recorders.prepared_area(&request);
-    // A prepared file that is no area's, or has no room, is not used.
-    let in_prepared = prepared.and_then(|file| Some((Area::create_in(&file, &request).ok()?, file)));
-    let (area, file) = in_prepared.or_else(|| Area::create(&request).ok())?;
     if !system::at_fork(after_fork) {
         return None;
     }
+    // The memory is that of CPUs' rings.
+    let prepared = if restartable { recorders.prepared_area(&request) } else { None };
+    // A prepared file that is no area's, or has no room, is not used.
+    let in_prepared = prepared.and_then(|file| Some((Area::create_in(&file, &request).ok()?, file)));
+    let (area, file) = in_prepared.or_else(|| Area::create(&request).ok())?;
     FILE.keep(file);
     publish(&area);
     let (ids, text) = (HashMap::default(), Text::default());

@@ -58,10 +58,10 @@ pub const fn uses_prepared_area(recorder: u32, program: u32, has_started_it: boo
     recorder == 0 || has_started_it && recorder == program
 }
 
-/// Returns true if a recorder of the user `recorder` prepares areas for programs of the user `program`. The area's
-/// memory is the recorder's until the program registers, so strangers get none.
+/// Returns true if a recorder of the user `recorder` prepares areas for programs of the user `program` that would [use
+/// them](uses_prepared_area). A program keeps the memory, whatever becomes of the recorder, so strangers get none.
 pub const fn offers_prepared_area(program: u32, recorder: u32, is_private: bool) -> bool {
-    is_private || program == 0 || program == recorder
+    program == recorder && (is_private || recorder == 0)
 }
 
 #[cfg(test)]
@@ -129,7 +129,18 @@ mod tests {
                 "{recorder} {program} {started}"
             );
         }
-        assert!(offers_prepared_area(1000, 0, true) && offers_prepared_area(1000, 1000, false));
-        assert!(offers_prepared_area(0, 0, false) && !offers_prepared_area(1000, 0, false));
+        for recorder in [0, 1000] {
+            for program in [0, 1000, 1001] {
+                for is_private in [true, false] {
+                    let is_offered = offers_prepared_area(program, recorder, is_private);
+                    let is_used = uses_prepared_area(recorder, program, is_private);
+                    assert_eq!(
+                        is_offered,
+                        program == recorder && is_used,
+                        "{program} {recorder} {is_private}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -58,30 +58,35 @@ impl Area {
         // A program that has called `mlockall` for the future gets pages for all of a new mapping that the file has. So
         // the file is empty when it is mapped at first, and the parts that are used from the start are mapped again.
         let file = map::create_file(0)?;
-        let area = Self::create_in(&file, request)?;
+        let control = control_size(request);
+        let mapping = Mapping::new(file.as_fd(), 0, request.reserve.max(control))?;
+        let area = Self::of(mapping.start(), request);
+        let closed = area.closed(0, 0);
+        closed.iter().try_for_each(|part| mapping.close(part.clone()))?;
+        map::set_size(&file, control as u64)?;
+        let [points, text] = closed;
+        for part in [0..points.start, points.end..text.start] {
+            mapping.map_again(file.as_fd(), part)?;
+        }
+        mapping.leak();
+        area.begin(request);
         Ok((area, file))
     }
 
-    /// Makes an area in a file that a recorder has [prepared](crate::control::prepare), or in an empty one.
+    /// Makes an area in a file that a recorder has [prepared](crate::control::Preparation).
     ///
     /// # Errors
     /// The kernel's error: no memory, too little address space. `InvalidInput` if it is no such file.
     pub fn create_in(file: &OwnedFd, request: &AreaRequest) -> io::Result<Self> {
         let control = control_size(request);
-        let is_empty = map::size(file)? == 0;
-        if !is_empty {
-            vet_prepared(file, control as u64)?;
-        }
-        let mapping = Mapping::new(file.as_fd(), 0, request.reserve.max(control))?;
+        vet_prepared(file, control as u64)?;
+        // Inaccessible at first: a program that has called `mlockall` for the future would get pages for all of it.
+        let length = request.reserve.max(control);
+        let mapping = Mapping::closed(file.as_fd(), length)?;
         let area = Self::of(mapping.start(), request);
-        let closed = area.closed(0, 0);
-        closed.iter().try_for_each(|part| mapping.close(part.clone()))?;
-        if is_empty {
-            map::set_size(file, control as u64)?;
-        }
-        let [points, text] = closed;
-        for part in [0..points.start, points.end..text.start] {
-            mapping.map_again(file.as_fd(), part)?;
+        let [points, text] = area.closed(0, 0);
+        for part in [0..points.start, points.end..text.start, text.end..length] {
+            mapping.open(part)?;
         }
         mapping.leak();
         area.begin(request);
@@ -240,7 +245,7 @@ impl Area {
     }
 }
 
-/// Returns no error if mapped pages of this file's first `size` bytes stay accessible, whatever its maker does.
+/// Returns no error if the file is one in memory, and mapped pages of this file's first `size` bytes stay accessible, whatever its maker does.
 fn vet_prepared(file: &OwnedFd, size: u64) -> io::Result<()> {
     let is_safe = map::is_in_memory(file.as_fd())? && map::is_sealed(file) && map::size(file)? >= size;
     if is_safe { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }

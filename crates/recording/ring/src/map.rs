@@ -235,8 +235,7 @@ fn flock(kind: i32, byte: u64) -> libc::flock {
 }
 
 #[cfg(not(loom))]
-fn map_shared(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
+fn map_shared(file: BorrowedFd<'_>, offset: u64, length: usize, protection: i32) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     let (fd, offset) = (file.as_raw_fd(), offset as i64);
     // SAFETY: makes a new mapping at an address of the kernel's choice, which replaces none.
@@ -256,7 +255,7 @@ unsafe fn unmap(start: NonNull<u8>, length: usize) {
 
 /// Maps nothing: in the model every mapping is a part of the same memory, because loom knows a word by its address.
 #[cfg(loom)]
-fn map_shared(_file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<NonNull<u8>> {
+fn map_shared(_file: BorrowedFd<'_>, offset: u64, length: usize, _: i32) -> io::Result<NonNull<u8>> {
     Ok(sordino_percpu::model::memory(offset as usize, length))
 }
 
@@ -281,7 +280,16 @@ impl Mapping {
     /// # Errors
     /// The kernel's error of mmap(2).
     pub fn new(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<Self> {
-        map_shared(file, offset, length).map(|start| Self { start, length })
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        map_shared(file, offset, length, protection).map(|start| Self { start, length })
+    }
+
+    /// Maps the file's first `length` bytes, inaccessible: parts of it are [opened](Self::open) later.
+    ///
+    /// # Errors
+    /// The kernel's error of mmap(2).
+    pub fn closed(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        map_shared(file, 0, length, libc::PROT_NONE).map(|start| Self { start, length })
     }
 
     /// The mapping's first byte.

@@ -70,8 +70,13 @@ pub(super) struct Ring {
 /// the fewest sub-buffers ahead.
 pub(super) type Urgency = (Reverse<bool>, u32);
 
-/// The urgency of what comes before all else.
-pub(super) const FIRST: Urgency = (Reverse(true), 0);
+/// The urgency of pages for rings that are not in use yet.
+pub(super) const IN_ADVANCE: Urgency = (Reverse(false), 0);
+
+/// Returns true if it is the urgency of a ring in use.
+pub(super) const fn is_in_use((Reverse(in_use), _): Urgency) -> bool {
+    in_use
+}
 
 impl Ring {
     pub(super) fn new(pager: Pager) -> Self {
@@ -223,14 +228,14 @@ impl Ring {
     }
 
     /// Removes pages if the ring is idle, in two steps that are a tick apart: see [`Pager`]. Resumes filling a ring in
-    /// use that did not get the pages that it needed.
+    /// use that did not get the pages that it needed. Returns true if the ring is idle.
     pub(super) fn look_for_idle(
         &mut self,
         recipient: &Recipient,
         now: Instant,
         kept: impl Fn(Geometry) -> u32,
-    ) {
-        let Some(Use { head, ahead, is_whole }) = self.pager.look() else { return };
+    ) -> bool {
+        let Some(Use { head, ahead, is_whole }) = self.pager.look() else { return false };
         if self.head != Some(head) {
             (self.head, self.since, self.has_moved) = (Some(head), now, true);
             self.is_filling |= !is_whole && ahead + 1 < self.target / 2;
@@ -238,18 +243,18 @@ impl Ring {
         if let Some(at) = self.revoked {
             // Writers that were in progress at the revocation have ended by then.
             if at.elapsed() < SETTLED {
-                return;
+                return true;
             }
             self.revoked = None;
             if let Ok(bytes) = self.pager.reclaim(&recipient.program) {
                 recipient.claim.shrink(bytes);
             }
-            return;
+            return true;
         }
         let memory = recipient.claim.memory();
         let after = if memory.used > memory.budget / 4 * 3 { IDLE_SHORT } else { IDLE_AFTER };
         if now - self.since < after {
-            return;
+            return false;
         }
         (self.short, self.was_short) = (None, false);
         self.trim(recipient);
@@ -259,6 +264,7 @@ impl Ring {
             (self.is_filling, self.target) = (false, kept);
             self.mark(head, ahead.min(kept - 1));
         }
+        true
     }
 }
 

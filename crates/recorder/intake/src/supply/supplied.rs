@@ -2,7 +2,7 @@
 
 use super::hidden::HiddenParts;
 use super::recipient::Recipient;
-use super::ring::{FIRST, Ring, Urgency};
+use super::ring::{IN_ADVANCE, Ring, Urgency, is_in_use};
 use super::waker::SupplyWaker;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
@@ -77,10 +77,12 @@ impl Supplied {
     pub(super) fn urgency(&self, now: Instant) -> Option<Urgency> {
         let mut locked = self.lock();
         let Rings { rings, hidden, .. } = locked.as_mut()?;
-        if !hidden.is_empty() {
-            return Some(FIRST);
+        let urgent = rings.iter_mut().filter_map(|ring| ring.urgency(now)).min();
+        if urgent.is_some_and(is_in_use) {
+            // Its pages come first, and those of other rings may be given back meanwhile.
+            hidden.forget();
         }
-        rings.iter_mut().filter_map(|ring| ring.urgency(now)).min()
+        if hidden.is_empty() { urgent } else { Some(IN_ADVANCE) }
     }
 
     /// Takes a step for the most urgent ring.
@@ -111,8 +113,11 @@ impl Supplied {
     pub(super) fn look_for_idle(&self, now: Instant, kept: impl Fn(Geometry) -> u32) {
         let mut locked = self.lock();
         let Some(Rings { recipient, rings, hidden, .. }) = &mut *locked else { return };
-        hidden.forget();
-        rings.iter_mut().for_each(|ring| ring.look_for_idle(recipient, now, &kept));
+        for ring in rings {
+            if ring.look_for_idle(recipient, now, &kept) {
+                hidden.forget();
+            }
+        }
     }
 
     /// Ends access to the program's pages. Returns true if it has ended. Without `wait`, it may end later: the program

@@ -114,6 +114,7 @@ impl Supplier {
             }
             if supplied.is_empty() && self.stays {
                 park();
+                ticked = Instant::now();
                 continue;
             }
             let is_short = supplied.iter().any(|program| program.is_short());

@@ -14,6 +14,7 @@ use super::sightings::Sightings;
 use super::skipped::Skipped;
 use super::state::{Arrivals, Findings, Progress, RecordedCommand, RecordedPrograms, Session};
 use crate::coverage::Coverage;
+use rustix::process::geteuid;
 use sordino_collect::Error;
 use sordino_collect::context::Watcher;
 use sordino_collect::directory::{Directory, RAW, page_file};
@@ -26,6 +27,7 @@ use sordino_collect::summary::Summary;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::steal::Steal;
 use sordino_intake::{Intake, IntakeLimits, Listener, Supply, Wishes, limits};
+use sordino_registration::trust::uses_prepared_area;
 use sordino_ring::write::TimestampClock;
 use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
@@ -144,9 +146,17 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns true if programs may start that this session records.
-pub(super) const fn awaits_programs(options: &Options) -> bool {
-    !options.kernel_only && !matches!(options.programs, Programs::Pids(_))
+/// Returns true if programs may start that would use [an area of this recorder's](uses_prepared_area): its command, if
+/// that has its user, and any program, if it is root's session.
+pub(super) fn awaits_programs(options: &Options) -> bool {
+    match &options.programs {
+        Programs::Command(line) => line.prefix.is_empty(),
+        Programs::All => {
+            let user = geteuid().as_raw();
+            options.session.is_some() && !options.kernel_only && uses_prepared_area(user, user, false)
+        }
+        Programs::Pids(_) => false,
+    }
 }
 
 /// Returns the task of the collector's thread beside its orders.

@@ -48,6 +48,8 @@ pub struct Attached {
     /// Those of memory that may be made present later: open parts of [prepared](super::Preparation) rings. Before that,
     /// a thread faults once on each page.
     pub hidden: Vec<(u64, u64)>,
+    /// True if the rings have the memory that was prepared for them.
+    pub is_prepared: bool,
 }
 
 impl Attached {
@@ -104,12 +106,11 @@ impl Program {
     fn attach_locked(&self, options: &AttachOptions<'_>) -> Result<Attached, Refusal> {
         let is_new = SlotIndex::all().all(|slot| self.slot(slot).collector.load(Relaxed) == 0);
         let slot = self.take_slot()?;
-        let prepared = options.prepared.filter(|_| is_new && options.portion().is_some());
-        let options = AttachOptions { prepared, ..options.clone() };
-        if prepared.is_none() {
-            self.discard_prepared()?;
-        }
-        let made = self.make_rings(slot, &options);
+        // From here on the area is not new, whatever fails: another session must not rely on prepared memory.
+        self.slot(slot).collector.store(std::process::id(), Relaxed);
+        let options = if is_new { options.clone() } else { options.unprepared() };
+        let discarded = if options.prepared.is_none() { self.discard_prepared() } else { Ok(()) };
+        let made = discarded.map_err(Refusal::from).and_then(|()| self.make_rings(slot, &options));
         if made.is_err() {
             map::unlock(&self.file, slot.index().into())?;
         }
@@ -208,7 +209,8 @@ impl Program {
         let address = |(at, length): (u64, u64)| (region.0 + at, length);
         let present = missing.into_iter().chain(mapped).map(address).chain(way).collect();
         let hidden = hidden.into_iter().map(address).collect();
-        Ok(Attached { slot, readers, pagers, conditions, region, present, hidden })
+        let is_prepared = options.prepared.is_some();
+        Ok(Attached { slot, readers, pagers, conditions, region, present, hidden, is_prepared })
     }
 
     /// The lowest offset with `needed` bytes that no session uses and no writer of an earlier one may touch.

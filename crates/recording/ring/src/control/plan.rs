@@ -69,6 +69,12 @@ impl<'a> AttachOptions<'a> {
         self.portion().map_or(self.geometry.count, |portion| portion.of(cpu).clamp(1, self.geometry.count))
     }
 
+    /// Returns the request to an area that was not prepared: its rings begin with what would be present at first.
+    #[must_use]
+    pub fn unprepared(&self) -> Self {
+        Self { portion: self.prepared.or(self.portion), prepared: None, ..self.clone() }
+    }
+
     /// The sub-buffers of a prepared ring that the program has mapped before the session begins.
     fn mapped(&self, cpu: Option<u32>) -> u32 {
         self.prepared.map_or(0, |prepared| prepared.of(cpu).clamp(1, self.present(cpu)))

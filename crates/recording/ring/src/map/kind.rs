@@ -15,7 +15,8 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Returns true if the file can never shrink under its mappings.
 pub(crate) fn is_sealed(file: &impl AsRawFd) -> bool {
-    // SAFETY: F_GET_SEALS takes no argument, and the descriptor is open as long as it is borrowed; it fails for a file that has no seals.
+    // SAFETY: F_GET_SEALS takes no argument, and the descriptor is open as long as it is borrowed; it fails for a file
+    // that has no seals.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
 }

@@ -75,6 +75,14 @@ impl Mapping {
         protect(self.start, part, libc::PROT_NONE)
     }
 
+    /// Makes a closed part accessible.
+    ///
+    /// # Errors
+    /// The error of mprotect(2).
+    pub fn open(&self, part: Range<usize>) -> io::Result<()> {
+        protect(self.start, part, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
     /// Maps a part of the file's start again at the same address. Nobody may use it yet.
     ///
     /// # Errors
