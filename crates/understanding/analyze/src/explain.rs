@@ -196,7 +196,7 @@ impl Explainer {
             choice: None,
             statistics,
             limit: self.limit,
-            ranked: self.ranking.intervals,
+            ranked: self.ranking.intervals(),
             more: !all_kept && longest.last().is_some_and(|shortest| shortest.length() > self.limit),
             intervals: self.detailed,
             ranking: self.ranking.finish(&usual),
