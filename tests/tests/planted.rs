@@ -235,10 +235,7 @@ impl Planter {
         let recording = scene.record(&["--kernel", events, "--kernel-buffer", "32M"], &["sh", "-c", &script]);
         // A thread that is throttled while others run can't be told from one that waits for them: docs/causes.md. The
         // kernel's own count of idle time shows whether they did.
-        if group.is_some() && idle_share(before, idle()) < 0.3 {
-            Scene::not_measured("a quota: other programs had the CPUs that it left");
-            return None;
-        }
+        let is_doubtful = group.is_some() && idle_share(before, idle()) < 0.3;
         let output = &recording.ended.output;
         if recording.ended.status == 3 {
             Scene::not_measured(output.split_once("refused: ").expect("a reason").1);
@@ -254,7 +251,13 @@ impl Planter {
             let mut intervals = findings["intervals"].as_array().unwrap().iter();
             intervals.find(|interval| interval["begin_fields"]["round"] == number).unwrap().clone()
         };
-        Some(rounds.into_iter().map(|(number, length)| (of(number), length)).collect())
+        let planted: Vec<_> = rounds.into_iter().map(|(number, length)| (of(number), length)).collect();
+        if is_doubtful {
+            planted.iter().for_each(|(interval, _)| assert_doubt(interval));
+            Scene::not_measured("a quota: other programs had the CPUs that it left");
+            return None;
+        }
+        Some(planted)
     }
 
     /// Returns the objections to one recording of a kind on a CPU; `None` where the machine does not have it.
@@ -287,6 +290,13 @@ impl Planter {
         println!("{}: {} wrong of {plants}", kind.name, wrong.len());
         wrong
     }
+}
+
+/// Asserts that a wait for other threads is not the cause without the quota that may have been used up meanwhile.
+fn assert_doubt(interval: &Value) {
+    let part = main_part(interval);
+    let is_wait = ["waiting", "throttled"].iter().any(|kind| part["cause"]["kind"] == *kind);
+    assert!(!is_wait || part["quota"]["runtime_ns"] == 4_000_000, "{interval}");
 }
 
 /// The part that explains an interval.

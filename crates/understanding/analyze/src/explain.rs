@@ -181,7 +181,7 @@ impl Explainer {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
             usual.judge(explained, is_constant);
             for part in &mut explained.parts {
-                part.quota = self.quotas.of(&part.cause, explained.interval.pid);
+                part.quota = self.quotas.of(&part.cause, explained.interval.pid, &explained.thread);
             }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
             explained.stages = stages_of(&self.survey, &explained.interval, &self.stages);
