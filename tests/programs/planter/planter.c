@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "common.h"
 #include "running.h"
+#include "kernel.h"
 #include "sleeping.h"
 #include "waiting.h"
 #include <sordino/tracepoint.h>
@@ -42,6 +43,7 @@ static const struct kind {
     { "signal", is_signalled, handle_signals, NULL, sends, "sender", NULL, BELOW, THERE },
     { "alarm", is_alarmed, handle_signals, NULL, NULL, NULL, NULL, 0, NOWHERE },
     { "interrupts", is_interrupted, register_barrier, NULL, sends_barriers, "sender", NULL, BELOW, THERE },
+    { "packets", handles_packets, NULL, outlast_packets, sends_packets, "sender", NULL, BELOW, THERE },
     { "faults", faults, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
     { "copy_on_write", copies_on_write, NULL, share_pages, NULL, NULL, NULL, 0, NOWHERE },
     { "huge_pages", faults_on_huge_pages, need_huge_pages, NULL, NULL, NULL, NULL, 0, NOWHERE },
@@ -72,6 +74,7 @@ static const struct kind {
     { "full_pipe", fills, make_pipe, NULL, works, "worker", &before_read, BELOW, THERE },
     { "socket", reads, make_socket, NULL, works, "worker", &before_write, BELOW, THERE },
     { "connection", reads, connect_ends, NULL, works, "worker", &before_write, BELOW, THERE },
+    { "accept", accepts, listens, NULL, works, "worker", &before_connection, BELOW, THERE },
     { "short_sleeps", reads, make_pipe, NULL, works, "worker", &before_late_write, BELOW, THERE },
     { "eventfd", reads, make_eventfd, NULL, works, "worker", &before_write, BELOW, THERE },
     { "poll", polls, make_pipe, NULL, works, "worker", &before_write, BELOW, THERE },
@@ -85,6 +88,7 @@ static const struct kind {
     { "sync", syncs, NULL, write_file, NULL, NULL, NULL, 0, NOWHERE },
     { "sleep", sleeps, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
     { "timer", reads_timer, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
+    { "irqs_off", misses_timer, attach_blocker, NULL, disables_interrupts, BLOCKER, NULL, BELOW, HERE },
     { "slack", oversleeps, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
 };
 
@@ -97,6 +101,8 @@ static void *rounds(void *argument)
     /* The time that limits allow has been replenished after that. */
     const long pause = kind->plant == uses_up ? 100 * MS : 2 * MS;
     victim = pthread_self();
+    /* Among ordinary threads it should wait for as few as possible. */
+    setpriority(PRIO_PROCESS, 0, -20);
     if (strcmp(kind->name, "deadline") == 0)
         become_deadline(2 * MS, 40 * MS);
     for (uint32_t round = 0; round < all_rounds; round++) {

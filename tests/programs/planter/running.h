@@ -53,14 +53,11 @@ static void *sends_barriers(void *unused)
     return unused;
 }
 
-/* Time for which a loop was stopped, once it is 2 ms or more. */
-static long is_interrupted(void)
+/* Time for which a loop was stopped, once that is enough, or the loop has worked for so long. */
+static long stops(long enough, long work)
 {
-    long worked = 0, stood_still = 0, last;
-    is_at_work = 1;
-    ask();
-    last = now();
-    while (stood_still < 2 * MS && worked < 20 * MS) {
+    long worked = 0, stood_still = 0, last = now();
+    while (stood_still < enough && worked < work) {
         const long step = now() - last;
         last += step;
         if (step < MS / 2000)
@@ -70,6 +67,13 @@ static long is_interrupted(void)
     }
     is_at_work = 0;
     return stood_still;
+}
+
+static long is_interrupted(void)
+{
+    is_at_work = 1;
+    ask();
+    return stops(2 * MS, 20 * MS);
 }
 
 /* System calls that take long. */

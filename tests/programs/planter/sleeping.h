@@ -249,18 +249,48 @@ static void hardly_sleep(void)
 
 static struct work before_late_write = { .begin = hardly_sleep, .end = write_one };
 
-/* A connection over the loopback device. */
+/* Connections over the loopback device. */
+
+static struct sockaddr_in address = { .sin_family = AF_INET };
+static int listener;
+
+static void listens(void)
+{
+    socklen_t length = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, 1) != 0
+        || getsockname(listener, (struct sockaddr *)&address, &length) != 0)
+        refused("a connection over the loopback device");
+}
+
+static void open_client(void)
+{
+    ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static void connects(void)
+{
+    if (connect(ends[1], (struct sockaddr *)&address, sizeof address) != 0)
+        refused("a connection over the loopback device");
+}
+
 static void connect_ends(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t length = sizeof address;
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    ends[1] = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, 1) != 0
-        || getsockname(listener, (struct sockaddr *)&address, &length) != 0
-        || connect(ends[1], (struct sockaddr *)&address, length) != 0)
-        refused("a connection over the loopback device");
+    listens();
+    open_client();
+    connects();
     ends[0] = accept(listener, NULL, NULL);
+}
+
+static struct work before_connection = { .begin = open_client, .end = connects };
+
+static long accepts(void)
+{
+    ask();
+    close(accept(listener, NULL, NULL));
+    close(ends[1]);
+    return measured;
 }
 
 static long reads(void)

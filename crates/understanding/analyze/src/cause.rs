@@ -396,6 +396,11 @@ impl Cause {
         matches!(self, Self::PageFault { .. })
     }
 
+    /// Returns true for the thread's own code, or what may be it.
+    pub(crate) const fn is_own_code(&self) -> bool {
+        matches!(self, Self::Own | Self::OwnOrSyscall)
+    }
+
     /// Returns true for what the thread does while it has the CPU.
     pub(crate) const fn is_its_own(&self) -> bool {
         matches!(self, Self::Own | Self::Syscall { .. } | Self::SignalHandler { .. } | Self::RecorderWakeUp)

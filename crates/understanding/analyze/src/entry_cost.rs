@@ -1,7 +1,8 @@
 //! The cost of an interrupt beyond its events: the CPU enters it before the first and leaves it after the last of them.
 //!
 //! The cost can be derived where nothing else takes time: in a loop that always does the same, from the intervals that
-//! only interrupts made longer. Elsewhere it is known if the recorder [measured](Measured) it.
+//! only interrupts made longer. Elsewhere it is known if the recorder [measured](Measured) it, and the intervals
+//! themselves may show [by how much](Charged::error) it was another one.
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Part};
@@ -137,6 +138,63 @@ impl Ascending {
     fn first_quartile(&self) -> Option<Nanos> {
         (self.0.len() >= FEW).then(|| self.0[self.0.len() / 4])
     }
+}
+
+/// The bounds of what interrupts may take beyond the measured cost, as a multiple and as a divisor of it: in storms the
+/// whole was 0.7 to 2.6 times the measured cost. A hypervisor has more or less to do, and the code finds its caches used.
+const MORE_MAX: i64 = 2;
+const LESS_MAX: i64 = 2;
+
+/// The own code of an interval whose interrupts were charged with their measured cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charged {
+    /// The time of own code beyond its usual time.
+    pub(crate) longer: Nanos,
+    /// The usual time of own code, and the median deviation from it.
+    pub(crate) usual: (Nanos, Nanos),
+    /// The charge beyond the usual one.
+    pub(crate) charge: Nanos,
+}
+
+impl Charged {
+    /// Returns the time by which the charge is too low, or too high if it is negative: own code that always takes about the
+    /// same time did so here, too. Code that took more than a quarter longer has done more.
+    pub(crate) fn error(self) -> Nanos {
+        const DEVIATIONS: i64 = 3;
+        let Self { longer, usual: (usual, varies), charge } = self;
+        let differs = longer.0.saturating_abs();
+        let is_same_code = differs > varies.0.saturating_mul(DEVIATIONS) && differs <= usual.0 / 4;
+        let may_be = -charge.0 / LESS_MAX..=charge.0.saturating_mul(MORE_MAX);
+        if is_same_code && may_be.contains(&longer.0) { longer } else { Nanos::ZERO }
+    }
+
+    /// Returns the most that interrupts may have taken of the time by which own code took longer.
+    pub(crate) fn doubtful(self) -> Nanos {
+        self.longer.min(Nanos(self.charge.0.saturating_mul(MORE_MAX))).max(Nanos::ZERO)
+    }
+}
+
+/// Returns the share of an interrupt that was charged with `entry` in the error of all, which were charged with `all`.
+pub(crate) fn share(error: Nanos, entry: Nanos, all: Nanos) -> Nanos {
+    let share = i128::from(error.0) * i128::from(entry.0) / i128::from(all.0.max(1));
+    Nanos(i64::try_from(share).unwrap_or_default())
+}
+
+/// Charges interrupts with their shares in this error.
+pub(crate) fn correct(parts: &mut [Part], error: Nanos) {
+    let all: Nanos = parts.iter().map(|part| part.entry).sum();
+    let Some(own) = parts.iter().position(|part| part.cause.is_own_code()) else { return };
+    for index in 0..parts.len() {
+        let (share, count) = (share(error, parts[index].entry, all), parts[index].count);
+        let part = &mut parts[index];
+        part.time += share;
+        part.entry += share;
+        part.longest += Nanos(share.0 / i64::try_from(count.max(1)).unwrap_or(i64::MAX));
+        let own = &mut parts[own];
+        own.time -= share;
+        own.longest = own.longest.min(own.time);
+    }
+    parts.sort_by_key(|part| Reverse(part.time));
 }
 
 /// Returns true for interrupts that the hardware enters and leaves.

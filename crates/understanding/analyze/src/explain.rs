@@ -181,7 +181,7 @@ impl Explainer {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
             usual.judge(explained, is_constant);
             for part in &mut explained.parts {
-                part.quota = self.quotas.of(&part.cause, explained.interval.pid);
+                part.quota = self.quotas.of(&part.cause, explained.interval.pid, &explained.thread);
             }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
             explained.stages = stages_of(&self.survey, &explained.interval, &self.stages);
@@ -196,7 +196,7 @@ impl Explainer {
             choice: None,
             statistics,
             limit: self.limit,
-            ranked: self.ranking.intervals,
+            ranked: self.ranking.intervals(),
             more: !all_kept && longest.last().is_some_and(|shortest| shortest.length() > self.limit),
             intervals: self.detailed,
             ranking: self.ranking.finish(&usual),

@@ -140,7 +140,8 @@ pub struct Part {
     pub certainty: Certainty,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
-    /// The quota that is used up, if a control group's limit kept the thread from its CPU and the trace has the quota.
+    /// The quota that is used up, if a control group's limit kept the thread from its CPU, or may be while the thread
+    /// waits, and the trace has the quota.
     pub quota: Option<Quota>,
     /// The threads that had the CPU while a limit kept this thread from it, longest first.
     pub beside: Vec<Behind>,

@@ -59,7 +59,6 @@ mod account;
 mod cause;
 mod choice;
 mod cpu;
-mod distribution;
 mod ends;
 mod entry_cost;
 mod explain;
@@ -86,7 +85,6 @@ mod words;
 
 pub use cause::{After, Cause, FiberName, Limit, Lock, Thread, Unrecorded, Waker};
 pub use choice::{Census, Choice, Other, Why};
-pub use distribution::{LengthBucket, LengthDistribution, Stretch};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
@@ -98,6 +96,7 @@ pub use findings::{
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
 pub use rule::{Error, IntervalRule, Key, Point};
-pub use survey::{Broken, Interval, Statistics, Survey, SurveyBuilder, Unpaired};
+pub use sordino_lengths::{LengthBucket, LengthDistribution, Statistics, Stretch};
+pub use survey::{Broken, Interval, Survey, SurveyBuilder, Unpaired};
 pub use table::{CauseEntry, Certainty, TABLE};
 pub use words::{Cases, Phrase, Phrases, Word};

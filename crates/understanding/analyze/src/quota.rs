@@ -1,9 +1,10 @@
 //! The limits of CPU time for the control groups of programs and for real-time threads, from the traces.
 
-use crate::cause::{Cause, Limit};
+use crate::cause::{Cause, Limit, Thread};
 use crate::number;
 use serde::Serialize;
 use sordino_event::{Nanos, Pid};
+use sordino_timeline::Priority;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,11 +43,14 @@ impl Quotas {
         self.real_time = Some(Quota { group: None, runtime, period });
     }
 
-    /// Returns the quota that is used up where this is the cause.
-    pub(crate) fn of(&self, cause: &Cause, pid: Option<Pid>) -> Option<Quota> {
+    /// Returns the quota that is used up where this is the cause of a thread's time, or may be used up while the thread
+    /// waits for others.
+    pub(crate) fn of(&self, cause: &Cause, pid: Option<Pid>, thread: &Thread) -> Option<Quota> {
+        let is_real_time = thread.priority.is_some_and(Priority::is_real_time);
         match cause {
             Cause::Throttled { limit: Limit::ControlGroup, .. } => self.programs.get(&pid?)?.clone(),
             Cause::Throttled { limit: Limit::RealTime, .. } => self.real_time.clone(),
+            Cause::Waiting { .. } if !is_real_time => self.programs.get(&pid?)?.clone(),
             _ => None,
         }
     }
@@ -55,13 +59,21 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::After;
+    use sordino_event::Tid;
 
     #[test]
     fn what_programs_of_one_number_say_differently_is_not_known() {
         let quota =
             |runtime| Some(Quota { group: Some("/a".into()), runtime: Nanos(runtime), period: Nanos(100) });
         let throttled = |limit| Cause::Throttled { limit, syscall: None };
-        let of = |quotas: &Quotas, limit, pid| quotas.of(&throttled(limit), pid);
+        let thread = |priority| Thread {
+            tid: Tid(1),
+            comm: None,
+            priority: Some(Priority(priority)),
+            is_recorder: false,
+        };
+        let of = |quotas: &Quotas, limit, pid| quotas.of(&throttled(limit), pid, &thread(120));
         let mut quotas = Quotas::default();
         quotas.add(Pid(1), quota(5));
         quotas.add(Pid(1), quota(5));
@@ -73,7 +85,11 @@ mod tests {
         assert_eq!((of_all.group, of_all.runtime), (None, Nanos(95)));
         assert_eq!(of(&quotas, Limit::Deadline, Some(Pid(1))), None);
         assert_eq!(of(&quotas, Limit::ControlGroup, None), None);
-        assert_eq!(quotas.of(&Cause::Own, Some(Pid(1))), None);
+        assert_eq!(quotas.of(&Cause::Own, Some(Pid(1)), &thread(120)), None);
+        // A thread that waits may be throttled instead; the quota does not concern real-time threads.
+        let waiting = Cause::Waiting { after: After::Preemption, behind: None, syscall: None };
+        assert_eq!(quotas.of(&waiting, Some(Pid(1)), &thread(120)), quota(5));
+        assert_eq!(quotas.of(&waiting, Some(Pid(1)), &thread(49)), None);
         quotas.add(Pid(2), None);
         quotas.add(Pid(1), quota(6));
         quotas.add(Pid(1), quota(6));

@@ -1,9 +1,10 @@
 //! The ranking of causes over all intervals.
 
 use crate::cause::Cause;
+use crate::entry_cost::{Charged, share};
 use crate::findings::{Explanation, Ranked};
 use crate::survey::Subject;
-use crate::usual::Usual;
+use crate::usual::{Interruption, Usual};
 use sordino_event::Nanos;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,17 +12,28 @@ use std::collections::BTreeMap;
 /// The sum of explanations by cause.
 #[derive(Debug, Default)]
 pub(crate) struct Ranking {
-    /// The number of intervals that were added.
-    pub(crate) intervals: u64,
-    /// The sum of each cause, and its time in each interval with the interval's thread or fiber.
-    by_cause: BTreeMap<Cause, (Ranked, Vec<(Subject, Nanos)>)>,
+    /// The intervals that were added, each by its thread or fiber; in a constant loop, without its interruption.
+    intervals: Vec<(Subject, Interruption)>,
+    /// The sum of each cause, and its times in the intervals.
+    by_cause: BTreeMap<Cause, (Ranked, Vec<Spent>)>,
+}
+
+/// The time of a cause in one of the intervals, of which `entry` is estimated.
+#[derive(Debug)]
+struct Spent {
+    interval: usize,
+    time: Nanos,
+    entry: Nanos,
 }
 
 impl Ranking {
     /// Adds an interval. The own code of a constant loop is left out, as it takes its usual time.
     pub(crate) fn add(&mut self, explanation: &Explanation, is_constant: bool) {
-        self.intervals += 1;
-        let mut of_interval: BTreeMap<Cause, Ranked> = BTreeMap::new();
+        let interval = self.intervals.len();
+        let interruption =
+            if is_constant { Interruption::default() } else { Interruption::of(&explanation.parts) };
+        self.intervals.push((explanation.interval.subject(), interruption));
+        let mut of_interval: BTreeMap<Cause, (Ranked, Nanos)> = BTreeMap::new();
         for part in explanation.parts.iter().filter(|part| !(is_constant && part.cause == Cause::Own)) {
             let one = Ranked {
                 cause: part.cause.in_general(),
@@ -34,35 +46,51 @@ impl Ranking {
             };
             match of_interval.get_mut(&one.cause) {
                 // A cause counts once in the same interval.
-                Some(sum) => sum.join(&Ranked { intervals: 0, ..one }),
+                Some((sum, entry)) => {
+                    sum.join(&Ranked { intervals: 0, ..one });
+                    *entry += part.entry;
+                }
                 None => {
-                    of_interval.insert(one.cause.clone(), one);
+                    of_interval.insert(one.cause.clone(), (one, part.entry));
                 }
             }
         }
-        let subject = explanation.interval.subject();
-        for (cause, one) in of_interval {
+        for (cause, (one, entry)) in of_interval {
+            let spent = Spent { interval, time: one.time, entry };
             match self.by_cause.get_mut(&cause) {
                 Some((sum, times)) => {
-                    times.push((subject, one.time));
+                    times.push(spent);
                     sum.join(&one);
                 }
                 None => {
-                    let times = vec![(subject, one.time)];
-                    self.by_cause.insert(cause, (one, times));
+                    self.by_cause.insert(cause, (one, vec![spent]));
                 }
             }
         }
     }
 
+    /// Returns the number of intervals that were added.
+    pub(crate) fn intervals(&self) -> u64 {
+        self.intervals.len() as u64
+    }
+
     /// Returns the causes, the one with the largest excess over its usual time first, or the one with the longest
     /// time where usual times are not known.
     pub(crate) fn finish(self, usual: &Usual) -> Vec<Ranked> {
+        let with_error = |(subject, interruption): &(Subject, Interruption)| {
+            let charged = usual.charged(*subject, *interruption);
+            (*subject, charged.map_or(Nanos::ZERO, Charged::error), interruption.entry)
+        };
+        let intervals: Vec<_> = self.intervals.iter().map(with_error).collect();
         let all = self.by_cause.into_values().filter(|(ranked, _)| ranked.time > Nanos::ZERO);
-        let excess = |(ranked, times): (Ranked, Vec<(Subject, Nanos)>)| {
-            let excess =
-                times.iter().map(|(subject, time)| usual.excess(*subject, &ranked.cause, *time)).sum();
-            Ranked { excess, ..ranked }
+        let excess = |(mut ranked, times): (Ranked, Vec<Spent>)| {
+            for Spent { interval, time, entry } in times {
+                let (subject, error, all) = intervals[interval];
+                let more = share(error, if ranked.cause.is_own_code() { Nanos(-all.0) } else { entry }, all);
+                ranked.time += more;
+                ranked.excess += usual.excess(subject, &ranked.cause, time + more);
+            }
+            ranked
         };
         let mut ranking: Vec<_> = all.map(excess).collect();
         ranking.sort_by_key(|ranked| Reverse((ranked.excess, ranked.time)));

@@ -1,12 +1,11 @@
 //! The intervals of a trace: their statistics, and the longest of them.
 
-use crate::distribution::{Course, LengthDistribution, buckets};
 use crate::ends::FieldNames;
 use crate::route::Routes;
 use crate::{IntervalRule, number};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
+use sordino_lengths::{LengthDistribution, Lengths, Statistics};
 use sordino_timeline::FiberId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,28 +53,6 @@ impl Interval {
     pub(crate) fn subject(&self) -> Subject {
         self.fiber.map_or(Subject::Thread(self.tid), Subject::Fiber)
     }
-}
-
-/// The statistics of the intervals' lengths. All but `count`, `min` and `max` are exact to three digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Statistics {
-    /// The number of intervals.
-    pub count: u64,
-    /// The length of the shortest.
-    #[serde(rename = "min_ns", serialize_with = "number::span")]
-    pub min: Nanos,
-    /// The median: half of the intervals are at most as long.
-    #[serde(rename = "median_ns", serialize_with = "number::span")]
-    pub median: Nanos,
-    /// The 99th percentile: 99 in 100 are at most as long.
-    #[serde(rename = "p99_ns", serialize_with = "number::span")]
-    pub p99: Nanos,
-    /// The 99.9th percentile: 999 in 1000 are at most as long.
-    #[serde(rename = "p99_9_ns", serialize_with = "number::span")]
-    pub p99_9: Nanos,
-    /// The length of the longest.
-    #[serde(rename = "max_ns", serialize_with = "number::span")]
-    pub max: Nanos,
 }
 
 /// Occurrences that do not make an interval.
@@ -185,14 +162,11 @@ pub(crate) const KEEP: usize = 100_000;
 /// Statistics of intervals, computed in bounded memory.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    histogram: Histogram<u64>,
-    min: Nanos,
-    max: Nanos,
+    lengths: Lengths,
     /// The longest intervals, with the shortest of them on top.
     longest: BinaryHeap<Reverse<(Nanos, Reverse<Interval>)>>,
     keep: usize,
     sample: Reservoir,
-    course: Course,
 }
 
 /// The maximum number of intervals in a sample.
@@ -230,23 +204,13 @@ impl Reservoir {
 impl Tally {
     /// Creates statistics that keep the `keep` longest intervals.
     pub(crate) fn new(keep: usize) -> Self {
-        Self {
-            histogram: Histogram::new(3).expect("three digits are allowed"),
-            min: Nanos(i64::MAX),
-            max: Nanos::ZERO,
-            longest: BinaryHeap::new(),
-            keep,
-            sample: Reservoir::default(),
-            course: Course::default(),
-        }
+        Self { lengths: Lengths::default(), longest: BinaryHeap::new(), keep, sample: Reservoir::default() }
     }
 
     pub(crate) fn add(&mut self, interval: Interval) {
         let length = interval.length();
-        (self.min, self.max) = (self.min.min(length), self.max.max(length));
-        self.histogram.record(length.0.max(0).cast_unsigned()).expect("it grows with its values");
+        self.lengths.add(interval.end, length);
         self.sample.add(&interval);
-        self.course.add(&interval);
         let full = self.longest.len() == self.keep;
         let entry = Reverse((length, Reverse(interval)));
         if !full {
@@ -259,27 +223,11 @@ impl Tally {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        if self.histogram.is_empty() {
-            return Statistics::default();
-        }
-        // The sketch returns the upper bound of a range of values, which may lie above the longest.
-        let at = |quantile| {
-            let value = self.histogram.value_at_quantile(quantile);
-            Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
-        };
-        Statistics {
-            count: self.histogram.len(),
-            min: self.min,
-            median: at(0.5),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            max: self.max,
-        }
+        self.lengths.statistics()
     }
 
     pub(crate) fn distribution(&self) -> LengthDistribution {
-        let (course, stretch) = self.course.finish();
-        LengthDistribution { buckets: buckets(&self.histogram), course, stretch }
+        self.lengths.distribution()
     }
 
     /// Returns the longest intervals, longest first, and a sample of all.
@@ -319,22 +267,6 @@ mod tests {
         let sample = many.finish().1;
         let early = sample.iter().filter(|interval| interval.begin.0 < 50_000).count();
         assert!(sample.len() == SAMPLED && (400..600).contains(&early), "{early}");
-    }
-
-    #[test]
-    fn statistics_are_those_of_the_sorted_lengths() {
-        let mut tally = Tally::new(1);
-        for length in 1..=10_000 {
-            tally.add(interval(0, length * 100));
-        }
-        let statistics = tally.statistics();
-        let close = |Nanos(value): Nanos, expected: i64| (value - expected).abs() * 1000 <= expected;
-        assert_eq!(
-            (statistics.count, statistics.min, statistics.max),
-            (10_000, Nanos(100), Nanos(1_000_000))
-        );
-        assert!(close(statistics.median, 500_000) && close(statistics.p99, 990_000), "{statistics:?}");
-        assert!(close(statistics.p99_9, 999_000), "{statistics:?}");
     }
 
     #[test]

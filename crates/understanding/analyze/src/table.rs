@@ -180,15 +180,15 @@ pub static TABLE: &[CauseEntry] = &{
         entry! { "waiting", Known, [Switches];
             case Waiting { after: Preemption, behind: Some(by), .. } if by.is_idle() => {
                 row: ["runnable, its CPU idle (throttled?)" Within],
-                sentence: ["ready to run, but its CPU was idle for " Time Within " (throttled?)" InOtherWaits Longer],
+                sentence: ["ready to run, but its CPU was idle for " Time Within " (throttled?)" OrThrottled InOtherWaits Longer],
             }
             case Waiting { after: Preemption, behind: Some(_), .. } => {
                 row: ["preempted by " Behind Within],
-                sentence: ["preempted " Time " by " Behind Within ByOthers Longer],
+                sentence: ["preempted " Time " by " Behind Within ByOthers OrThrottled Longer],
             }
             case Waiting { after: Preemption, behind: None, .. } => {
                 row: ["preempted, not known by whom" Within],
-                sentence: ["preempted " Time Within ", not known by whom" InOtherWaits Longer],
+                sentence: ["preempted " Time Within ", not known by whom" InOtherWaits OrThrottled Longer],
             }
             case Waiting { after: WakeUp, behind: Some(by), .. } if by.is_idle() => {
                 row: ["woken, waited for its idle CPU" Within],
@@ -196,11 +196,11 @@ pub static TABLE: &[CauseEntry] = &{
             }
             case Waiting { after: WakeUp, behind: Some(_), .. } => {
                 row: ["woken, waited behind " Behind Within],
-                sentence: ["woken, but waited " Time " behind " Behind Within BehindOthers Longer],
+                sentence: ["woken, but waited " Time " behind " Behind Within BehindOthers OrThrottled Longer],
             }
             otherwise {
                 row: ["woken, waited for its CPU" Within],
-                sentence: ["woken, but waited " Time " for its CPU" Within InOtherWaits Longer],
+                sentence: ["woken, but waited " Time " for its CPU" Within InOtherWaits OrThrottled Longer],
             }
         },
         entry! { "throttled", Inferred, [Switches, Migrations];

@@ -6,6 +6,7 @@
 
 use crate::Interval;
 use crate::cause::Cause;
+use crate::entry_cost::{Charged, correct};
 use crate::findings::{Explanation, Main, Part};
 use crate::survey::Subject;
 use sordino_event::Nanos;
@@ -45,8 +46,16 @@ pub(crate) struct UsualSample {
 #[derive(Debug, Default)]
 struct IntervalTimes {
     lengths: Vec<Nanos>,
+    interruptions: Vec<Interruption>,
     by_cause: HashMap<Cause, Vec<Nanos>>,
     by_kind: HashMap<CauseKind, Vec<Nanos>>,
+}
+
+/// The time of own code in an interval, and the estimate for entering and leaving the interrupts there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Interruption {
+    own: Nanos,
+    pub(crate) entry: Nanos,
 }
 
 /// The usual times in the intervals of a recording.
@@ -60,6 +69,10 @@ pub(crate) struct Usual {
 struct Medians {
     /// The median length, and the median deviation from it.
     length: (Nanos, Nanos),
+    /// The same for own code.
+    own: (Nanos, Nanos),
+    /// The median estimate for entering and leaving interrupts.
+    entry: Nanos,
     by_cause: HashMap<Cause, Nanos>,
     by_kind: HashMap<CauseKind, Nanos>,
 }
@@ -81,6 +94,7 @@ impl UsualSample {
 impl IntervalTimes {
     fn add(&mut self, explanation: &Explanation) {
         self.lengths.push(explanation.length);
+        self.interruptions.push(Interruption::of(&explanation.parts));
         let mut by_cause: HashMap<Cause, Nanos> = HashMap::new();
         let mut by_kind: HashMap<CauseKind, Nanos> = HashMap::new();
         for part in &explanation.parts {
@@ -95,10 +109,19 @@ impl IntervalTimes {
     fn medians(self) -> Option<Medians> {
         let count = self.lengths.len();
         let length = spread(self.lengths)?;
+        let own = spread(self.interruptions.iter().map(|interruption| interruption.own).collect())?;
+        let entry = median(self.interruptions.iter().map(|interruption| interruption.entry).collect(), count);
         let by_cause =
             self.by_cause.into_iter().map(|(cause, times)| (cause, median(times, count))).collect();
         let by_kind = self.by_kind.into_iter().map(|(kind, times)| (kind, median(times, count))).collect();
-        Some(Medians { length, by_cause, by_kind })
+        Some(Medians { length, own, entry, by_cause, by_kind })
+    }
+}
+
+impl Interruption {
+    pub(crate) fn of(parts: &[Part]) -> Self {
+        let own = parts.iter().filter(|part| part.cause.is_own_code()).map(|part| part.time).sum();
+        Self { own, entry: parts.iter().map(|part| part.entry).sum() }
     }
 }
 
@@ -139,9 +162,22 @@ impl Usual {
         (time - medians.of(cause)).max(Nanos::ZERO)
     }
 
+    /// Returns the own code of an interval and what its interrupts were charged with; `None` if there are too few intervals.
+    pub(crate) fn charged(&self, subject: Subject, interruption: Interruption) -> Option<Charged> {
+        let Medians { own, entry, .. } = self.medians(subject)?;
+        let longer = interruption.own - own.0;
+        Some(Charged { longer, usual: *own, charge: (interruption.entry - *entry).max(Nanos::ZERO) })
+    }
+
     /// Sets the usual time of each part, and the part that explains the interval: in a constant loop, not its own code.
     pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
-        let medians = self.medians(explanation.interval.subject());
+        let subject = explanation.interval.subject();
+        let charged = self.charged(subject, Interruption::of(&explanation.parts)).filter(|_| !is_constant);
+        let error = charged.map_or(Nanos::ZERO, Charged::error);
+        correct(&mut explanation.parts, error);
+        // What interrupts may have taken does not make own code the cause.
+        let doubtful = charged.map_or(Nanos::ZERO, |charged| charged.doubtful() - error.max(Nanos::ZERO));
+        let medians = self.medians(subject);
         // The usual time of a cause is divided among its parts, the longest first; a rest goes to the first one.
         let mut left: HashMap<Cause, (usize, Nanos)> = HashMap::new();
         for (index, part) in explanation.parts.iter_mut().enumerate() {
@@ -155,16 +191,17 @@ impl Usual {
         }
         let parts = &explanation.parts;
         let is_none = |part: &Part| is_constant && part.cause == Cause::Own;
+        let excess = |part: &Part| (part.time - part.usual).max(Nanos::ZERO);
         let by_excess = |medians: &Medians| {
             let amount = |part: &Part| match is_none(part) {
                 true => Nanos::ZERO,
-                false => (part.time - part.usual).max(Nanos::ZERO),
+                false if part.cause.is_own_code() => excess(part).max(doubtful) - doubtful,
+                false => excess(part),
             };
             // Where other causes take the place of the usual ones, the kind as a whole has its usual time.
             let usual = |kind: &CauseKind| medians.by_kind.get(kind).copied().unwrap_or_default();
             let main = main(parts, amount, usual)?;
-            let excess = amount(&parts[main.part]);
-            Some(Main { excess: Some(excess), ..main })
+            Some(Main { excess: Some(excess(&parts[main.part])), ..main })
         };
         let is_unusual = |medians: &&Medians| medians.is_unusual(explanation.length);
         let amount = |part: &Part| if is_none(part) { Nanos::ZERO } else { part.time };

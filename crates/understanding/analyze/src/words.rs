@@ -44,6 +44,9 @@ pub enum Word {
     Plural,
     /// The quota that is used up: `20.0 ms in each 50.0 ms`.
     Quota,
+    /// The quota that may be used up while the thread waits, if it has one: `, or throttled: its control group /dist has
+    /// 20.0 ms in each 50.0 ms (cpu.max)`.
+    OrThrottled,
     /// The control group that has the quota.
     Group,
     /// The thread that had the CPU for half of the time or more, if there is one: `; hog/5 (RT 95) had its CPU`.

@@ -205,3 +205,47 @@ fn a_measurement_with_many_softirqs_counts_for_nothing() {
     other_code(&mut script, now);
     assert!(longest(&script, "a:b").iter().all(|(_, _, entry, _)| *entry == 0));
 }
+
+/// Explains an interval of this length with ten interrupts of 10 ns, each charged with 15, among intervals of 1000 ns of
+/// own code. Returns the times of own code and of the interrupts, the estimated part of that, the longest interrupt, and
+/// the cause that explains the interval.
+fn among_interrupts(length: i64) -> ([i64; 4], &'static str) {
+    let mut script = recorder();
+    let mut now = measured(&mut script, 9, |_, _| {});
+    script.at(now).user("a:b", NPT, &[]);
+    for _ in 0..20 {
+        now += 1000;
+        script.at(now).user("a:b", NPT, &[]);
+    }
+    for number in 0..10 {
+        let at = now + 100 * number;
+        script.at(at + 50).irq(5, "eth0").at(at + 60).irq_exit(5);
+    }
+    script.at(now + length).user("a:b", NPT, &[]);
+    let findings = explain(&script, "a:b", ExplainOptions::default());
+    let interval = &findings.intervals[0];
+    assert_eq!(interval.length.0, length);
+    let of = |kind: &str| interval.parts.iter().find(|part| part.cause.entry().kind == kind).unwrap();
+    let (own, irq) = (of("own"), of("irq"));
+    let ranked =
+        |part: &Part| findings.ranking.iter().find(|ranked| ranked.cause == part.cause).unwrap().time;
+    assert_eq!([ranked(own), ranked(irq)], [own.time, irq.time], "{:?}", findings.ranking);
+    let main = interval.parts[interval.main.as_ref().unwrap().part].cause.entry().kind;
+    ([own.time.0, irq.time.0, irq.entry.0, irq.longest.0], main)
+}
+
+#[test]
+fn own_code_that_always_takes_the_same_shows_the_cost_of_interrupts() {
+    assert_eq!(among_interrupts(1000 + 10 * 35), ([1000, 350, 250, 35], "irq"));
+    assert_eq!(among_interrupts(1000 + 10 * 20), ([1000, 200, 100, 20], "irq"));
+    // Interrupts do not take less than half of the measured cost.
+    assert_eq!(among_interrupts(1000 + 10 * 16), ([910, 250, 150, 25], "irq"));
+}
+
+/// More than a quarter is more work, which remains own code; but interrupts may have taken up to 300 of it.
+#[test]
+fn own_code_is_not_the_cause_where_interrupts_may_be() {
+    assert_eq!(among_interrupts(1000 + 250 + 300), ([1300, 250, 150, 25], "irq"));
+    assert_eq!(among_interrupts(1000 + 250 + 540), ([1540, 250, 150, 25], "irq"));
+    assert_eq!(among_interrupts(1000 + 250 + 560), ([1560, 250, 150, 25], "own"));
+}

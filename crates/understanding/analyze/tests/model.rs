@@ -17,7 +17,7 @@ proptest! {
 
     #[test]
     fn a_simulated_machine_is_explained_to_the_nanosecond(
-        actions in proptest::collection::vec((0usize..2, 0u8..10, 0u8..8, 0i64..5), 0..80)
+        actions in proptest::collection::vec((0usize..2, 0u8..14, 0u8..8, 0i64..5), 0..80)
     ) {
         let mut machine = Machine::run(&actions);
         machine.end();

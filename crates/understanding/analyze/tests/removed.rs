@@ -16,6 +16,8 @@ enum Kind {
     WakeUp,
     Interrupt,
     Call,
+    Fault,
+    Signal,
     /// An NMI, or an event of the program.
     Other,
 }
@@ -25,13 +27,39 @@ fn kind(name: &str) -> Kind {
         "sched_switch" => Kind::Switch,
         "sched_waking" | "sched_wakeup" | "sched_migrate_task" => Kind::WakeUp,
         "sys_enter" | "sys_exit" => Kind::Call,
-        name if name.starts_with("irq_") => Kind::Interrupt,
+        "signal_deliver" => Kind::Signal,
+        name if name.starts_with("x86_exceptions_") => Kind::Fault,
+        name if name.starts_with("irq_") || name.starts_with("x86_irq_vectors_") => Kind::Interrupt,
         _ => Kind::Other,
     }
 }
 
 /// An event of the trace, and true if it was removed.
 type Row = (Record, bool);
+
+/// The number of the call that ends a handler.
+const SIGRETURN: i64 = 15;
+
+fn is_return(record: &Record) -> bool {
+    record.name == "sys_enter" && record.first == Some(SIGRETURN)
+}
+
+/// Returns the time from which on the handlers are known again after event `number`, a signal or a handler's end that is
+/// removed: after a signal, the time at which the thread leaves its last handler. A handler whose end is removed seems
+/// to go on.
+fn handlers_known(all: &[Row], number: usize) -> Option<i64> {
+    let depth = |rows: &[Row]| {
+        let of =
+            |(record, _): &Row| i64::from(record.name == "signal_deliver") - i64::from(is_return(record));
+        rows.iter().map(of).sum::<i64>()
+    };
+    let is_signal = all[number].0.name == "signal_deliver";
+    let ends = (number + 1..all.len()).filter(|end| is_return(&all[*end].0) && depth(&all[..=*end]) == 0);
+    ends.into_iter()
+        .map(|end| &all[end])
+        .find(|(_, is_removed)| is_signal && !is_removed)
+        .map(|row| row.0.time)
+}
 
 /// Returns the time that may be explained wrongly when event `number` is removed: from the last record before it about
 /// the same subject to the next such record.
@@ -57,16 +85,24 @@ fn uncertain(all: &[Row], number: usize) -> Range<i64> {
             // within the same nanosecond is unknown.
             Kind::Interrupt if !same_cpu || record.time <= lost.time => false,
             Kind::Interrupt => {
-                other == Kind::Call || other == Kind::Switch && lost.name.starts_with("irq_handler")
+                other == Kind::Call || other == Kind::Switch && !lost.name.starts_with("irq_softirq")
             }
-            Kind::Call => record.names_thread && other == Kind::Call,
+            // Faults of user code and signals come outside of calls.
+            Kind::Call | Kind::Fault | Kind::Signal => {
+                record.names_thread && matches!(other, Kind::Call | Kind::Fault | Kind::Signal)
+            }
             Kind::Other => false,
         }
     };
     let kept = |(record, is_removed): &Row| (!is_removed && bears(record)).then_some(record.time);
     let end = all.last().map_or(0, |(last, _)| last.time);
     let from = before.iter().rev().find_map(kept).unwrap_or(0);
-    from..after.iter().find_map(kept).unwrap_or(end)
+    let to = if what == Kind::Signal || is_return(lost) {
+        handlers_known(all, number)
+    } else {
+        after.iter().find_map(kept)
+    };
+    from..to.unwrap_or(end)
 }
 
 /// Returns the time that these stretches cover together.
@@ -118,7 +154,7 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
 }
 
 fn some_actions() -> impl Strategy<Value = Vec<(usize, u8, u8, i64)>> {
-    proptest::collection::vec((0usize..2, 0u8..10, 0u8..8, 0i64..5), 0..80)
+    proptest::collection::vec((0usize..2, 0u8..14, 0u8..8, 0i64..5), 0..80)
 }
 
 fn few() -> impl Strategy<Value = Vec<bool>> {
@@ -149,7 +185,13 @@ proptest! {
     }
 
     #[test]
+    fn missing_faults_and_signals(actions in some_actions(), removed in few()) {
+        check(&actions, &removed, &[Kind::Fault, Kind::Signal])?;
+    }
+
+    #[test]
     fn missing_events_of_all_kinds(actions in some_actions(), removed in few()) {
-        check(&actions, &removed, &[Kind::Switch, Kind::WakeUp, Kind::Interrupt, Kind::Call])?;
+        use Kind::{Call, Fault, Interrupt, Signal, Switch, WakeUp};
+        check(&actions, &removed, &[Switch, WakeUp, Interrupt, Call, Fault, Signal])?;
     }
 }

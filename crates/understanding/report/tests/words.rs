@@ -201,11 +201,14 @@ fn every_cause_has_a_headline_and_a_row() {
         }
     }
     let of_group = Cause::Throttled { limit: Limit::ControlGroup, syscall: None };
-    let mut throttled = taking(4_900_000, vec![of_group], main(0));
-    let (runtime, period) = (Nanos(20_000_000), Nanos(50_000_000));
-    throttled.parts[0].quota = Some(Quota { group: Some("/dist".into()), runtime, period });
-    all += &headline(&throttled);
-    all += "\n";
+    let preempted = waiting(After::Preemption, Some(thread(5, "hog", 4)), None);
+    for cause in [of_group, preempted] {
+        let mut limited = taking(4_900_000, vec![cause], main(0));
+        let (runtime, period) = (Nanos(20_000_000), Nanos(50_000_000));
+        limited.parts[0].quota = Some(Quota { group: Some("/dist".into()), runtime, period });
+        all += &headline(&limited);
+        all += "\n";
+    }
     let mut own = all_causes();
     own.push(Cause::Own);
     // An interval has room for sixteen causes.

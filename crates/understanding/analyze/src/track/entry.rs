@@ -68,6 +68,7 @@ impl Tracker {
         let Some(tid) = moment.tid else { return };
         let sender = self.signals.deliver(tid, moment.system.pid(tid), signal);
         let Some(&index) = self.by_tid.get(&tid) else { return };
+        self.left_call(index);
         // The fault is over: often it is the reason for the signal.
         (self.threads[index].fault, self.threads[index].file) = (None, None);
         if !is_handled || !self.recorded.syscalls {
@@ -88,6 +89,7 @@ impl Tracker {
         let Some(&index) = moment.tid.and_then(|tid| self.by_tid.get(&tid)) else { return };
         if user {
             self.seen(self.threads[index].tid, Some(cpu), moment.system);
+            self.left_call(index);
         }
         if self.is_interrupted(cpu) || self.threads[index].schedule != Schedule::Running {
             return;
@@ -101,6 +103,12 @@ impl Tracker {
             let fault = Fault { since: self.now, serial: self.serial, reason, huge: false };
             (self.threads[index].fault, self.threads[index].file) = (Some(fault), None);
         }
+    }
+
+    /// Notes that the thread is not in a call: its own code has a fault, or it is about to return to that.
+    fn left_call(&mut self, index: usize) {
+        let now = self.now;
+        self.threads[index].syscall.take_if(|call| call.since < now);
     }
 
     /// Notes that the thread gets a huge page: in a page fault, the page belongs to the fault.

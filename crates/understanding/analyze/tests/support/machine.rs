@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 /// Returns the time of each cause in the longest interval, by the names in [`Machine::truth`].
 pub(crate) fn explained(findings: &Findings) -> BTreeMap<String, i64> {
     let mut explained = BTreeMap::new();
-    for part in &findings.intervals[0].parts {
+    // A fault that took no time is a part, too.
+    for part in findings.intervals[0].parts.iter().filter(|part| part.time.0 > 0) {
         *explained.entry(name(&part.cause)).or_default() += part.time.0;
     }
     explained
@@ -18,13 +19,17 @@ fn name(cause: &Cause) -> String {
     match cause {
         Cause::Own => "own".into(),
         Cause::Syscall { call } => format!("call {call}"),
+        Cause::SignalHandler { signal, .. } => format!("handler of {signal}"),
+        Cause::PageFault { .. } => "fault".into(),
         Cause::Irq { number, .. } => format!("irq {number}"),
+        Cause::Vector { name } => format!("vector {name}"),
         Cause::Softirq { number, .. } => format!("softirq {number}"),
         Cause::Nmi { .. } => "nmi".into(),
         Cause::Throttled { limit: Limit::RealTime, syscall } => format!("throttled in {syscall:?}"),
         Cause::Waiting { behind, syscall, .. } => {
             format!("behind {} in {syscall:?}", behind.as_ref().map_or(-1, |thread| thread.tid.0))
         }
+        Cause::Blocked { in_page_fault: true, .. } => "blocked in a fault".into(),
         Cause::Blocked { syscall, .. } => format!("blocked in {syscall:?}"),
         other => format!("{other:?}"),
     }
@@ -37,19 +42,51 @@ enum Schedule {
     Blocked,
 }
 
+/// An interrupt that a CPU handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handled {
+    Irq(i64),
+    Softirq(i64),
+    Vector(&'static str),
+}
+
+/// The interrupts that a CPU has by itself; none of them interrupts itself.
+const VECTORS: [&str; 9] = [
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "thermal_apic",
+    "error_apic",
+    "threshold_apic",
+    "spurious_apic",
+];
+
+/// The signals for which npt has handlers: numbers, and their names.
+const SIGNALS: [(i64, &str); 2] = [(10, "SIGUSR1"), (12, "SIGUSR2")];
+
+/// The system calls of npt: `read`, `write`, and the end of a handler.
+const CALLS: [(i64, &str); 3] = [(0, "read"), (1, "write"), (15, "rt_sigreturn")];
+
 /// The simulated machine: two CPUs, npt, hog and a worker. It acts as requested and records both the events and the
 /// truth.
 pub(crate) struct Machine {
     pub(crate) script: Script,
     pub(crate) now: i64,
     running: [Task; 2],
-    interrupts: [Vec<(bool, i64)>; 2],
+    interrupts: [Vec<Handled>; 2],
     npt: Schedule,
     npt_cpu: usize,
     /// The time since which npt certainly stands in the queue of its CPU; and true if it is throttled.
     queued: Option<i64>,
     is_throttled: bool,
-    call: Option<i64>,
+    /// The system call that npt is in, by its place in [`CALLS`].
+    call: Option<usize>,
+    /// True from a page fault of npt to the next event that shows npt elsewhere.
+    is_in_fault: bool,
+    /// The signals whose handlers npt is in, the innermost last, by their places in [`SIGNALS`].
+    handlers: Vec<usize>,
     /// The time of each activity of npt, and of each thing that it waited for.
     pub(crate) truth: BTreeMap<String, i64>,
 }
@@ -63,7 +100,21 @@ impl Machine {
         let (npt, npt_cpu, call) = (Schedule::Running, 0, None);
         let interrupts = [Vec::new(), Vec::new()];
         let (queued, is_throttled, truth) = (None, false, BTreeMap::new());
-        Self { script, now: 0, running, interrupts, npt, npt_cpu, queued, is_throttled, call, truth }
+        let (is_in_fault, handlers) = (false, Vec::new());
+        Self {
+            script,
+            now: 0,
+            running,
+            interrupts,
+            npt,
+            npt_cpu,
+            queued,
+            is_throttled,
+            call,
+            is_in_fault,
+            handlers,
+            truth,
+        }
     }
 
     /// Runs a machine from a begin of npt's on. An action is a CPU, a kind, a choice, and the ticks that pass after it.
@@ -96,16 +147,26 @@ impl Machine {
     }
 
     fn present(&self) -> String {
-        let call = self.call.map(|call| if call == 0 { "read" } else { "write" });
+        let call = self.call.map(|call| CALLS[call].1);
         if self.npt == Schedule::Blocked {
-            return format!("blocked in {call:?}");
+            return if self.is_in_fault {
+                "blocked in a fault".into()
+            } else {
+                format!("blocked in {call:?}")
+            };
         }
         match (self.interrupts[self.npt_cpu].last(), self.npt) {
-            (Some((true, vec)), _) => format!("softirq {vec}"),
-            (Some((false, irq)), _) => format!("irq {irq}"),
+            (Some(Handled::Softirq(number)), _) => format!("softirq {number}"),
+            (Some(Handled::Irq(number)), _) => format!("irq {number}"),
+            (Some(Handled::Vector(name)), _) => format!("vector {name}"),
             (None, Schedule::Waiting) if self.is_throttled => format!("throttled in {call:?}"),
             (None, Schedule::Waiting) => format!("behind {} in {call:?}", self.running[self.npt_cpu].0),
-            (None, _) => call.map_or("own".into(), |call| format!("call {call}")),
+            (None, _) => match (call, self.handlers.last()) {
+                (Some(call), _) => format!("call {call}"),
+                (None, _) if self.is_in_fault => "fault".into(),
+                (None, Some(&signal)) => format!("handler of {}", SIGNALS[signal].1),
+                (None, None) => "own".into(),
+            },
         }
     }
 
@@ -118,28 +179,46 @@ impl Machine {
         self.script.at(self.now).cpu(cpu as u32).by(self.running[cpu]);
         let choice = i64::from(choice);
         let depth = self.interrupts[cpu].len();
+        let is_in_npt = depth == 0 && self.running[cpu] == NPT;
+        let is_in_user_code = is_in_npt && self.call.is_none();
         match action {
-            0 | 1 if depth < 3 => {
-                let interrupt = (action == 1, choice % 3 + 3 * depth as i64);
-                self.interrupts[cpu].push(interrupt);
-                match interrupt {
-                    (true, vec) => self.script.softirq(vec as u64),
-                    (false, irq) => self.script.irq(irq, "irq"),
+            0 | 1 | 10 if depth < 3 => {
+                let number = choice % 3 + 3 * depth as i64;
+                self.interrupts[cpu].push(match action {
+                    0 => Handled::Irq(number),
+                    1 => Handled::Softirq(number),
+                    _ => Handled::Vector(VECTORS[number as usize]),
+                });
+                match self.interrupts[cpu][depth] {
+                    Handled::Irq(number) => self.script.irq(number, "irq"),
+                    Handled::Softirq(number) => self.script.softirq(number as u64),
+                    Handled::Vector(name) => self.script.vector(name),
                 };
             }
             2 | 3 => match self.interrupts[cpu].pop() {
-                Some((true, vec)) => drop(self.script.softirq_exit(vec as u64)),
-                Some((false, irq)) => drop(self.script.irq_exit(irq)),
+                Some(Handled::Irq(number)) => drop(self.script.irq_exit(number)),
+                Some(Handled::Softirq(number)) => drop(self.script.softirq_exit(number as u64)),
+                Some(Handled::Vector(name)) => drop(self.script.vector_exit(name)),
                 None => {}
             },
             4 | 5 if depth == 0 => self.switch(cpu, choice),
-            6 if depth == 0 && self.running[cpu] == NPT => match self.call.take() {
-                Some(call) => drop(self.script.syscall_exit(call)),
-                None => {
-                    self.call = Some(choice % 2);
-                    self.script.syscall(choice % 2);
-                }
+            6 if is_in_npt => match self.call.take() {
+                Some(call) => drop(self.script.syscall_exit(CALLS[call].0)),
+                None => self.enter(choice as usize % 2),
             },
+            11 if is_in_user_code => {
+                self.script.fault(true);
+                self.is_in_fault = true;
+            }
+            12 if is_in_user_code => {
+                let signal = choice as usize % 2;
+                if !self.handlers.contains(&signal) {
+                    self.script.delivered(SIGNALS[signal].0, 4096);
+                    self.handlers.push(signal);
+                    self.is_in_fault = false;
+                }
+            }
+            13 if is_in_user_code && self.handlers.pop().is_some() => self.enter(2),
             7 if self.npt == Schedule::Blocked => {
                 self.script.waking(NPT, self.npt_cpu as i64);
                 self.npt = Schedule::Waiting;
@@ -161,6 +240,11 @@ impl Machine {
             }
             _ => {}
         }
+    }
+
+    fn enter(&mut self, call: usize) {
+        self.script.syscall(CALLS[call].0);
+        (self.call, self.is_in_fault) = (Some(call), false);
     }
 
     fn switch(&mut self, cpu: usize, choice: i64) {

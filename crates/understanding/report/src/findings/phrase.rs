@@ -45,6 +45,10 @@ fn text(word: Word, cause: &Cause, of: Option<(&Main, &Part)>) -> Option<String>
         Word::Plural if part?.count == 1 => String::new(),
         Word::Plural => "s".into(),
         Word::Quota => quota(part?.quota.as_ref()?),
+        Word::OrThrottled => optional(part?.quota.as_ref(), |own| {
+            let group = own.group.as_deref().map_or_else(String::new, |group| format!(" {}", name(group)));
+            format!(", or throttled: its control group{group} has {} (cpu.max)", quota(own))
+        }),
         Word::Group => name(part?.quota.as_ref()?.group.as_deref()?),
         Word::Beside => optional(part?.main_beside(), |by| format!("; {} had its CPU", thread(by))),
         Word::Waker => waker(part?.waker()?),

@@ -45,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) name: String,
     /// True if it is an event of the given thread, or one that names it.
     pub(crate) names_thread: bool,
+    /// The value of the first field, if it is a signed integer: the number of a call or of a signal.
+    pub(crate) first: Option<i64>,
 }
 
 /// A trace being written.
@@ -368,25 +370,36 @@ impl Script {
             let is_it = |tid: View<'_>| matches!(tid, View::Signed(tid, _) if tid == i64::from(thread.0));
             let names_thread = event.tid == Some(Tid(thread.0)) || tids.into_iter().any(is_it);
             let cpu = event.cpu.map(|cpu| cpu.0);
-            !is_removed(Record { time: *time, cpu, name: class.name.clone(), names_thread })
+            let first = event.value(0).and_then(|value| match value {
+                View::Signed(value, _) => Some(value),
+                _ => None,
+            });
+            !is_removed(Record { time: *time, cpu, name: class.name.clone(), names_thread, first })
         });
         left
     }
 
     /// Passes every item of the merged trace to `take`, in the order of time; at equal times, in the written order.
-    pub(crate) fn play(&self, mut take: impl FnMut(&Item<'_>)) {
-        let mut entries = self.entries.clone();
+    pub(crate) fn play(&self, take: impl FnMut(&Item<'_>)) {
+        self.play_rounds(1, 0, take);
+    }
+
+    /// Merges the trace as often as there are rounds, each of this length in nanoseconds, one behind the other.
+    pub(crate) fn play_rounds(&self, rounds: i64, length: i64, mut take: impl FnMut(&Item<'_>)) {
+        let mut entries: Vec<&(i64, Entry)> = self.entries.iter().collect();
         if !self.disordered {
             entries.sort_by_key(|(time, _)| *time);
         }
-        let mut entries = entries.into_iter();
+        let entries = &entries;
+        let mut entries = (0..rounds).flat_map(|round| entries.iter().map(move |(_, entry)| (round, entry)));
         let source = move |event: &mut Event| -> Result<Step, Infallible> {
             Ok(match entries.next() {
-                Some((_, Entry::Event(next))) => {
-                    *event = next;
+                Some((round, Entry::Event(next))) => {
+                    event.clone_from(next);
+                    event.time.0 += round * length;
                     Step::Event
                 }
-                Some((_, Entry::Loss(loss))) => Step::Loss(loss),
+                Some((_, Entry::Loss(loss))) => Step::Loss(loss.clone()),
                 None => Step::End,
             })
         };

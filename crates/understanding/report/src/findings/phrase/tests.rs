@@ -183,6 +183,14 @@ fn a_sentence_tells_the_evidence() {
          (fair server, or sched_rt_runtime_us: 20.0 ms in each 50.0 ms)"
     );
 
+    let waiting = told(Cause::Waiting { after: After::Preemption, behind: Some(hog()), syscall: None }, 1);
+    assert_eq!(
+        waiting[6],
+        format!(
+            "preempted 1.00 us by {by}, or throttled: its control group /dist has 20.0 ms in each 50.0 ms (cpu.max)"
+        )
+    );
+
     let fault = Cause::PageFault { reason: None, huge: true };
     assert_eq!(told(fault, 3)[0], "3 page faults for a huge page took at most 1.00 us");
     let ipi = || Cause::Vector { name: "call_function".into() };
