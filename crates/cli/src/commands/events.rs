@@ -14,6 +14,7 @@ use sordino_timeline::Item;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// List the events of a recording, of programs and the kernel merged in order of time
 ///
@@ -123,7 +124,7 @@ fn list(
     let classes = &recording.classes;
     let mut demand = Demand::for_fields_of(classes, |class| sieve.chooses(class));
     if let Some(rejects) = sieve.rejects() {
-        demand = demand.without(classes, rejects);
+        demand = demand.without(classes, Arc::new(rejects));
     }
     recording.pass_of(&demand, what, |item| {
         if sieve.passes(item) {

@@ -11,7 +11,6 @@ use sordino_filter::rule::{Filter, Rule, Rules};
 use sordino_query::Facts;
 use sordino_terminal::message;
 use sordino_timeline::{Item, is_statedump};
-use std::sync::Arc;
 
 /// The options that select events.
 #[derive(Args, Debug, Default)]
@@ -189,9 +188,9 @@ impl EventFilter {
 
     /// Returns a function that returns true for events that certainly do not pass, if it does not matter how many these
     /// are: for a selection.
-    pub fn rejects(&self) -> Option<Arc<dyn Fn(&Event) -> bool + Send + Sync>> {
+    pub fn rejects(&self) -> Option<impl Fn(&Event) -> bool + Send + Sync + use<>> {
         let filter = self.limit.map(|_| self.filter.clone())?;
-        Some(Arc::new(move |event| filter.rejects(event)))
+        Some(move |event: &Event| filter.rejects(event))
     }
 
     /// Continues the counts of `before`, which filtered earlier events.
