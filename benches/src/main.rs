@@ -15,6 +15,7 @@ mod ordinary;
 mod oslat;
 mod peers;
 mod programs;
+mod queries;
 mod rate;
 mod reading;
 mod scaling;
@@ -44,6 +45,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("rate", rate::measure),
     ("collector", collector::measure),
     ("reading", reading::measure),
+    ("queries", queries::measure),
     ("start", start::measure),
     ("many", many::measure),
     ("kernel", kernel::measure),

@@ -13,6 +13,8 @@ VECTORS = ("local_timer", "reschedule", "call_function", "call_function_single",
 measures = {name: defaultdict(list) for name in ("slices", "latency", "syscalls", "irqs", "softirqs")}
 running, asleep, woken = {}, {}, {}
 calls, handlers, names = {}, defaultdict(list), {}
+# The threads that have the CPUs, where events do not name theirs.
+on_cpu = {}
 
 
 def enter(kind, cpu, name, time):
@@ -34,6 +36,7 @@ def switch(field, cpu, time):
         woken.pop(prev, None)
         if state & 0xFF and not state & 0x30:
             asleep[prev] = time
+    on_cpu[cpu] = following
     if following:
         running[following] = time
         asleep.pop(following, None)
@@ -49,7 +52,8 @@ for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
     name, field = match[3], {key: value.strip('"') for key, value in FIELD.findall(match[4])}
     if "cpu_id" not in field:
         continue
-    cpu, thread = field["cpu_id"], field.get("tid")
+    cpu = field["cpu_id"]
+    thread = field.get("tid", on_cpu.get(cpu))
     if name == "sched_switch":
         switch(field, cpu, time)
     elif name in ("sched_waking", "sched_wakeup", "sched_wakeup_new"):
@@ -67,7 +71,9 @@ for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
             known.pop(int(field["tid"]), None)
     elif name.startswith(("sys_enter_", "syscall_entry_")):
         calls[thread] = (name.split("_", 2)[2], time)
-    elif name.startswith(("sys_exit_", "syscall_exit_")):
+    elif name.startswith("sys_") and not name.startswith("sys_exit_"):
+        calls[thread] = (name.removeprefix("sys_"), time)
+    elif name.startswith(("sys_exit_", "syscall_exit_")) or name == "exit_syscall":
         if thread in calls:
             call, begin = calls.pop(thread)
             measures["syscalls"][call].append(time - begin)

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sordino_tests::{Ended, Scene};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The number of spans of a row, their total and their maximum in nanoseconds.
@@ -53,26 +53,62 @@ const SOFTIRQS: [(&str, &str); 10] = [
     ("RCU", "9"),
 ];
 
+/// Loads of which each is recorded by itself: files and a real-time thread, messages between threads, and programs
+/// that start, two that fight for a CPU, and one that is interrupted by a real-time thread.
+const LOADS: [&str; 3] = [
+    "for i in 1 2 3 4 5; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05",
+    "for i in 1 2 3 4; do (for j in 1 2 3 4 5 6 7 8; do echo $j; done | cat | sort -n | tail -1) > /dev/null & done; wait; \
+        seq 60 | xargs -n 1 -P 4 true",
+    "for i in 1 2; do taskset -c 0 dd if=/dev/zero of=/dev/null bs=64k count=8000 2> /dev/null & done; \
+        for i in 1 2 3 4 5 6 7 8; do taskset -c 0 chrt -f 50 sleep 0.01; done; wait",
+];
+
+/// Checks that a measure of a recording has the rows of the script, and their sums. Returns the number of rows.
+fn agrees(scene: &Scene, kernel: &Path, recording: &str, measure: &str) -> usize {
+    let (script, query) = (by_script(scene, kernel, measure), by_query(scene, recording, measure));
+    assert_eq!(script.keys().collect::<Vec<_>>(), query.keys().collect::<Vec<_>>(), "{measure}");
+    for (row, [count, total, max]) in &query {
+        let [script_count, script_total, script_max] = script[row];
+        assert_eq!(*count, script_count, "{measure} of {row}");
+        // babeltrace2 rounds each time by up to a nanosecond.
+        assert!((total - script_total).abs() <= 2 * count, "{measure} of {row}: {total}, {script_total}");
+        assert!((max - script_max).abs() <= 2, "{measure} of {row}: {max}, {script_max}");
+    }
+    query.len()
+}
+
 #[test]
 fn each_measure_agrees_with_a_script_that_reads_what_babeltrace2_prints() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let load =
-        "for i in 1 2 3 4 5; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05";
-    let options = ["--kernel", "sched,irq,syscalls", "--no-user"];
-    let recording = scene.record(&options, &["sh", "-c", load]);
-    assert_eq!(recording.lost(), 0);
-    let kernel = recording.path.join("kernel");
-    for measure in ["slices", "latency", "syscalls", "irqs", "softirqs"] {
-        let (script, query) =
-            (by_script(&scene, &kernel, measure), by_query(&scene, recording.name(), measure));
-        assert!(measure.ends_with("irqs") || query.len() > 5, "{measure}: {query:?}");
-        assert_eq!(script.keys().collect::<Vec<_>>(), query.keys().collect::<Vec<_>>(), "{measure}");
-        for (row, [count, total, max]) in &query {
-            let [script_count, script_total, script_max] = script[row];
-            assert_eq!(*count, script_count, "{measure} of {row}");
-            // babeltrace2 rounds each time by up to a nanosecond.
-            assert!((total - script_total).abs() <= 2 * count, "{measure} of {row}: {total}, {script_total}");
-            assert!((max - script_max).abs() <= 2, "{measure} of {row}: {max}, {script_max}");
+    for load in LOADS {
+        let options = ["--kernel", "sched,irq,syscalls", "--no-user"];
+        let recording = scene.record(&options, &["sh", "-c", load]);
+        assert_eq!(recording.lost(), 0);
+        let kernel = recording.path.join("kernel");
+        for measure in ["slices", "latency", "syscalls", "irqs", "softirqs"] {
+            let rows = agrees(&scene, &kernel, recording.name(), measure);
+            assert!(measure.ends_with("irqs") || rows > 5, "{measure}: {rows} rows");
+        }
+    }
+}
+
+#[test]
+fn measures_of_traces_of_other_tracers_agree_with_the_script() {
+    let data = std::env::var_os("SORDINO_CTF_TRACES").map(PathBuf::from).filter(|data| data.is_dir());
+    let Some(data) = data else {
+        Scene::not_measured("traces of other tracers: set SORDINO_CTF_TRACES to a directory of them");
+        return;
+    };
+    let scene = Scene::checked();
+    // LTTng on eight CPUs, and on one without wake-ups and system calls.
+    let all = ["slices", "latency", "syscalls", "irqs", "softirqs"];
+    for (trace, measures) in [("many-threads", &all[..]), ("flipping-endianness", &["slices", "irqs"])] {
+        let kernel = data.join("lttng").join(trace);
+        for measure in measures {
+            assert!(
+                agrees(&scene, &kernel, kernel.to_str().expect("a path"), measure) > 2,
+                "{trace}: {measure}"
+            );
         }
     }
 }
@@ -150,13 +186,18 @@ fn handlers_of_interrupts_agree_with_the_sums_of_trace_cmd() {
         Scene::not_measured("trace-cmd is not here: apt-get install trace-cmd");
         return;
     }
-    let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; dd if=/dev/zero of=file bs=1M count=4 oflag=direct; done";
+    let writes = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; dd if=/dev/zero of=file bs=1M count=4 oflag=direct; done";
+    [writes].into_iter().chain(LOADS).for_each(|load| interrupts_agree_with_trace_cmd(&scene, load));
+}
+
+fn interrupts_agree_with_trace_cmd(scene: &Scene, load: &str) {
     let recording = scene.record(&["--kernel", "sched,irq", "--no-user"], &["sh", "-c", load]);
     assert_eq!(recording.lost(), 0);
     let file = scene.path("trace.dat").display().to_string();
+    _ = std::fs::remove_file(&file);
     scene.sordino(&["export", recording.name(), "--to", "trace-dat", "-o", &file]).succeeded();
     let printed = scene.run(Command::new("trace-cmd").args(["report", "--profile", "-i", &file]));
-    let by_trace_cmd = read_by_script(&scene, "profile.py", printed.succeeded());
+    let by_trace_cmd = read_by_script(scene, "profile.py", printed.succeeded());
     for measure in ["irqs", "softirqs"] {
         let printed = scene.sordino(&["query", recording.name(), measure, "--json"]);
         let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
@@ -179,21 +220,27 @@ fn handlers_of_interrupts_agree_with_the_sums_of_trace_cmd() {
 #[test]
 fn system_calls_agree_with_perf_trace() {
     let Some(scene) = Scene::checked().as_root() else { return };
+    let calls = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; cat /proc/self/maps";
+    [calls].into_iter().chain(LOADS).for_each(|load| system_calls_agree_with(&scene, load));
+}
+
+fn system_calls_agree_with(scene: &Scene, load: &str) {
     let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());
+    // The last load's.
+    _ = std::fs::remove_dir_all(&converted);
     let events = ["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"];
-    let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; cat /proc/self/maps";
     let options = [&["record", "-k", "CLOCK_MONOTONIC", "-o", &data], &events[..], &["--", "sh", "-c", load]];
-    let recorded = perf(&scene, &options.concat());
+    let recorded = perf(scene, &options.concat());
     if recorded.status != 0
-        || perf(&scene, &["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0
+        || perf(scene, &["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0
     {
         Scene::not_measured("perf cannot record system calls here, or not convert them to CTF");
         return;
     }
-    let printed = perf(&scene, &["trace", "-s", "-i", &data]);
+    let printed = perf(scene, &["trace", "-s", "-i", &data]);
     // perf writes its summary to standard error.
     let summary = printed.succeeded().to_owned() + &printed.errors;
-    let by_perf = read_by_script(&scene, "perf_trace.py", &summary);
+    let by_perf = read_by_script(scene, "perf_trace.py", &summary);
     assert!(by_perf.len() > 50, "{summary}");
     let printed = scene.sordino(&["query", &converted, "syscalls", "--per", "thread,syscall", "--json"]);
     let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
@@ -221,9 +268,14 @@ fn system_calls_agree_with_perf_trace() {
 #[test]
 fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
     let Some(scene) = Scene::checked().as_root() else { return };
+    LOADS.iter().for_each(|load| times_agree_with_timehist(&scene, load));
+}
+
+fn times_agree_with_timehist(scene: &Scene, load: &str) {
     let [data, converted] = ["perf.data", "perf"].map(|name| scene.path(name).display().to_string());
-    let perf = |arguments: &[&str]| perf(&scene, arguments);
-    let load = "for i in 1 2 3; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05";
+    // The last load's.
+    _ = std::fs::remove_dir_all(&converted);
+    let perf = |arguments: &[&str]| perf(scene, arguments);
     let recorded = perf(&["sched", "record", "-k", "CLOCK_MONOTONIC", "-o", &data, "--", "sh", "-c", load]);
     if recorded.status != 0 || perf(&["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0 {
         Scene::not_measured(
@@ -232,8 +284,8 @@ fn times_on_cpus_and_waits_after_wake_ups_agree_with_perf_sched_timehist() {
         return;
     }
     let printed = perf(&["sched", "timehist", "--state", "--next", "-i", &data]);
-    let threads = read_by_script(&scene, "timehist.py", printed.succeeded());
-    let [slices, latencies] = ["slices", "latency"].map(|measure| by_query(&scene, &converted, measure));
+    let threads = read_by_script(scene, "timehist.py", printed.succeeded());
+    let [slices, latencies] = ["slices", "latency"].map(|measure| by_query(scene, &converted, measure));
     let total = |sums: &Sums, thread| sums.get(thread).map_or(0, |[_, total, _]| *total);
     let whole: Vec<_> = threads.iter().filter(|(_, thread)| thread["touched"] == false).collect();
     assert!(whole.len() > 5, "{threads:?}");

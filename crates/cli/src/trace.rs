@@ -10,7 +10,7 @@ use crate::failure::UNUSABLE;
 use crate::progress::Progress;
 use crate::terminal::remark;
 use sordino_collect::Watch;
-use sordino_reading::OpenRecording;
+use sordino_reading::{Demand, OpenRecording};
 use sordino_selection::TimeOptions;
 use sordino_timeline::Item;
 use std::ops::{Deref, DerefMut};
@@ -68,6 +68,28 @@ impl Recording {
     ) -> Result<(), Failure> {
         let mut progress = Progress::new(false);
         self.0.pass_with_lead(what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
+    }
+
+    /// Does what [`pass`](Self::pass) does, with the events and fields that are demanded.
+    pub(crate) fn pass_of(
+        &mut self,
+        demand: &Demand,
+        what: Option<&'static str>,
+        take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let mut progress = Progress::new(false);
+        self.0.pass_of(demand, what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
+    }
+
+    /// Does what [`pass_with_lead`](Self::pass_with_lead) does, with the events and fields that are demanded.
+    pub(crate) fn pass_of_with_lead(
+        &mut self,
+        demand: &Demand,
+        what: Option<&'static str>,
+        take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let mut progress = Progress::new(false);
+        self.0.pass_of_with_lead(demand, what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
     }
 
     /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.

@@ -69,6 +69,7 @@ pub struct Event {
 
 impl Event {
     /// Starts over as an event of `class` at `time`, with no CPU, process, thread or value.
+    #[inline]
     pub fn begin(&mut self, time: Time, class: ClassId) {
         (self.time, self.class) = (time, class);
         (self.cpu, self.pid, self.tid) = (None, None, None);
@@ -79,6 +80,7 @@ impl Event {
     }
 
     /// Adds a value: the next child of an unfinished list or group, else the next top-level field.
+    #[inline]
     pub fn push(&mut self, value: Value) {
         match self.open.checked_sub(1) {
             Some(rest) => self.open = rest,
@@ -93,6 +95,7 @@ impl Event {
     }
 
     /// Copies `text` into the event and returns its place, for [`Value::Text`] and [`Value::Label`].
+    #[inline]
     pub fn intern(&mut self, text: &[u8]) -> Text {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(text);
@@ -100,9 +103,18 @@ impl Event {
     }
 
     /// Adds a text as the next value.
+    #[inline]
     pub fn push_text(&mut self, text: &[u8]) {
         let text = self.intern(text);
         self.push(Value::Text(text));
+    }
+
+    /// Returns the number of bytes that the buffers for values take.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.values.capacity() * size_of::<Value>()
+            + self.bytes.capacity()
+            + self.starts.capacity() * size_of::<u32>()
     }
 
     /// Returns the number of top-level fields.
@@ -116,6 +128,7 @@ impl Event {
     }
 
     /// Returns the top-level field with this index, which [`Class::field`] finds.
+    #[inline]
     pub fn value(&self, field: usize) -> Option<View<'_>> {
         let start = *self.starts.get(field)? as usize;
         self.view(start).map(|(view, _)| view)
@@ -123,6 +136,7 @@ impl Event {
 
     /// Returns an integer field's value or an enumeration's integer. `None` for other types and above
     /// `i64::MAX`.
+    #[inline]
     pub fn integer(&self, field: usize) -> Option<i64> {
         match self.value(field)? {
             View::Unsigned(value, _) => i64::try_from(value).ok(),
@@ -132,6 +146,7 @@ impl Event {
     }
 
     /// Returns the bytes of a text field.
+    #[inline]
     pub fn text(&self, field: usize) -> Option<&[u8]> {
         match self.value(field)? {
             View::Text(text) => Some(text),
@@ -145,6 +160,7 @@ impl Event {
     }
 
     /// Returns the value at `index` of the flat list, and the index behind it and its children.
+    #[inline]
     fn view(&self, index: usize) -> Option<(View<'_>, usize)> {
         let next = index + 1;
         Some(match *self.values.get(index)? {

@@ -48,7 +48,7 @@ use plan::Test;
 use resolve::Resolver;
 use sordino_event::{Class, Event, Nanos, Pid, Schema};
 use std::ops::RangeInclusive;
-use tree::{Node, Tree};
+use tree::{Node, Tree, Variable};
 
 /// A condition as a user wrote it, not yet compiled for a tracepoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +109,11 @@ impl Expression {
         fields
     }
 
+    /// Returns true if an event's class and fields alone decide if it meets the condition.
+    pub fn is_about_fields(&self) -> bool {
+        is_about_fields(&self.0)
+    }
+
     /// Returns an error for the first field of the condition that decoded events of `class` do not have; `None` if they
     /// have all.
     pub fn lacking_in(&self, class: &Class) -> Option<Invalid> {
@@ -130,6 +135,14 @@ impl Expression {
     /// Returns the first field of the condition that is not among `fields`.
     pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
         missing_field(&self.0, fields)
+    }
+}
+
+fn is_about_fields(tree: &Tree) -> bool {
+    match &tree.node {
+        Node::Variable(variable) => matches!(variable, Variable::Level | Variable::Provider | Variable::Name),
+        Node::Annotation(_) | Node::Counter(_) => false,
+        node => Tree::parts(node).into_iter().all(is_about_fields),
     }
 }
 

@@ -7,12 +7,14 @@ use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
 use sordino_live::hand_on_in;
+use sordino_reading::Demand;
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
 use sordino_selection::{EventFilter, EventOptions, EventRules, TimeOptions};
 use sordino_timeline::Item;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// List the events of a recording, of programs and the kernel merged in order of time
 ///
@@ -119,7 +121,12 @@ fn list(
     let mut last = options.last.map(|most| LastLines::new(most as usize));
     let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;
-    recording.pass(what, |item| {
+    let classes = &recording.classes;
+    let mut demand = Demand::for_fields_of(classes, |class| sieve.chooses(class));
+    if let Some(rejects) = sieve.rejects() {
+        demand = demand.without(classes, Arc::new(rejects));
+    }
+    recording.pass_of(&demand, what, |item| {
         if sieve.passes(item) {
             read_on = is_read(match &mut last {
                 None => listing.write(item, &mut out),

@@ -270,7 +270,7 @@ impl Intervals {
                 && condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
                 && all.as_ref().is_none_or(|all| all.takes(moment, tid))
         };
-        let recorded = recording.super_trace().recorded();
+        let recorded = recording.recorded();
         let query = Query::new(&recording.classes, recorded, measure, &[]);
         let query = query.map_err(|error| refused(&error, recording))?;
         let mut query = query.since(recording.begin()).only(Box::new(is_wanted)).surveying();
@@ -380,7 +380,7 @@ pub(crate) fn explain_survey(
     survey: Option<Survey>,
     extent: Extent,
 ) -> Result<Explained, Failure> {
-    let recorded = recording.super_trace().recorded();
+    let recorded = recording.recorded();
     let survey = survey.unwrap_or_else(|| SurveyBuilder::new("nothing").finish());
     let distribution = survey.distribution.clone();
     let drawn = survey.longest.iter().take(extent.pictures);

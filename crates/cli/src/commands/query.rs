@@ -18,6 +18,7 @@ use sordino_query::{
     StatisticsTable,
 };
 use sordino_reading::AddressNames;
+use sordino_reading::Demand;
 use sordino_report::{
     TableFormat, write_findings, write_findings_json, write_statistics, write_statistics_json,
 };
@@ -213,7 +214,9 @@ fn pass(
 ) -> Result<(), Failure> {
     let names = AddressNames::new(&recording.classes);
     queries.iter_mut().for_each(|query| query.set_names(names.namer()));
-    recording.pass_with_lead(Some("measuring"), |item| {
+    let reads = |class| queries.iter().any(|query| query.reads_fields(class));
+    let demand = Demand::for_fields_of(&recording.classes, reads);
+    recording.pass_of_with_lead(&demand, Some("measuring"), |item| {
         names.take(item);
         queries.iter_mut().for_each(|query| query.take(item));
         Ok(true)
@@ -231,7 +234,7 @@ pub(crate) fn tables_of(
 ) -> Result<Vec<StatisticsTable>, Failure> {
     let mut recording = Recording::open(Some(path))?;
     let condition = selection.apply(&mut recording)?;
-    let recorded = recording.super_trace().recorded();
+    let recorded = recording.recorded();
     let mut queries = Vec::new();
     let usual = USUAL.map(str::to_owned);
     for name in if names.is_empty() { &usual[..] } else { names } {
@@ -260,7 +263,7 @@ pub(crate) fn tables_of(
 pub(crate) fn tables_of_page(
     recording: &mut Recording,
 ) -> Result<Vec<(&'static str, StatisticsTable)>, Failure> {
-    let recorded = recording.super_trace().recorded();
+    let recorded = recording.recorded();
     let all: [(_, _, &[Per]); 2] = [
         ("Wake-up latencies by thread", Measure::Latency, &[Per::Thread]),
         ("Interrupts by CPU", Measure::Irqs, &[Per::Irq, Per::Cpu]),
@@ -288,7 +291,7 @@ fn page(
     pers: &[Per],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<Vec<Query>, Failure> {
-    let recorded = recording.super_trace().recorded();
+    let recorded = recording.recorded();
     let is_real_time: IsReal =
         |moment, tid| tid.and_then(|tid| moment.system.priority(tid)).is_some_and(Priority::is_real_time);
     let measures = [(Measure::Active, None), (Measure::Latency, Some(is_real_time)), (Measure::Irqs, None)];
@@ -323,7 +326,7 @@ fn query(
     condition: Option<&Rc<SpanCondition>>,
     only: Option<IsReal>,
 ) -> Result<Query, Failure> {
-    let recorded = recording.super_trace().recorded();
+    let recorded = recording.recorded();
     for missing in measure.missing(recorded).iter().filter(|missing| !missing.is_needed) {
         message!("sordino: some parts are unknown: record with --kernel {}, too", missing.group);
     }

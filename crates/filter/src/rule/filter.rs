@@ -32,6 +32,8 @@ struct Part {
     any: Vec<Expression>,
     /// The condition that every event has to meet in addition.
     condition: Option<Expression>,
+    /// True if an event's fields alone decide.
+    is_about_fields: bool,
 }
 
 impl Filter {
@@ -48,7 +50,9 @@ impl Filter {
             None => Pick::None,
             Some(any) if any.is_empty() && condition.is_none() => Pick::All,
             Some(any) => {
-                Pick::Some(Box::new(Part { class: class.clone(), any, condition: condition.cloned() }))
+                let is_about_fields = any.iter().chain(condition).all(Expression::is_about_fields);
+                let (class, condition) = (class.clone(), condition.cloned());
+                Pick::Some(Box::new(Part { class, any, condition, is_about_fields }))
             }
         };
         Self { picks: classes.iter().map(|(_, class)| pick(class)).collect() }
@@ -63,6 +67,15 @@ impl Filter {
             Some(Pick::All) => Ok(true),
             Some(Pick::Some(part)) => part.has(event, &known()),
             Some(Pick::None) | None => Ok(false),
+        }
+    }
+
+    /// Returns true if no facts about an event could make it pass, and its fields fit the conditions.
+    pub fn rejects(&self, event: &Event) -> bool {
+        match self.picks.get(event.class.index()) {
+            Some(Pick::All) => false,
+            Some(Pick::Some(part)) => part.is_about_fields && part.has(event, &Known::default()) == Ok(false),
+            Some(Pick::None) | None => true,
         }
     }
 

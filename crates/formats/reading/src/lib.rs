@@ -3,16 +3,21 @@
 //! | module | contents |
 //! |---|---|
 //! | `recording` | an open recording, and passes over its events |
+//! | `demand` | the events and fields that a pass shows |
+//! | `ahead` | decoding by threads, ahead of the merge |
 //! | `addresses` | names of addresses in processes |
 //! | `several` | the traces that belong to one recording |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod ahead;
+mod demand;
 mod error;
 mod recording;
 mod several;
 
 pub use addresses::AddressNames;
+pub use demand::{Demand, Rejects};
 pub use error::Error;
 pub use recording::{OpenRecording, describes_state};

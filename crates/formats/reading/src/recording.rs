@@ -1,21 +1,28 @@
 //! A recording that is opened for reading.
 
+use crate::ahead::{Decoders, Reader};
+use crate::demand::Demand;
 use crate::{Error, several};
 use sordino_analyze::{Quota, Quotas};
 use sordino_collect::{Directory, State, Summary, Watch};
 use sordino_ctf::read::{self, Stream};
 use sordino_ctf::{Environment, Setting};
 use sordino_event::text::with_causes;
-use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Step, Time};
+use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::Facts;
-use sordino_timeline::{Item, SuperTrace, System};
+use sordino_timeline::{Item, Recorded, Source, SuperTrace, System, Vocabulary};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// Number of items of a pass between two updates of its progress.
 const EACH: u64 = 1 << 16;
 /// Time before the first wanted event from which on events are read, so that it is known who runs where.
 const LEAD: Nanos = Nanos(10_000_000);
+
+/// The number of bytes of a recording below which threads that decode it are not worth their while.
+const BYTES_FOR_THREADS: u64 = 4 << 20;
 
 /// A recording: all of its traces, read as one. A clone can be limited to another time.
 #[derive(Clone)]
@@ -40,6 +47,8 @@ pub struct OpenRecording {
     pub kernel: [Option<String>; 2],
     /// The reasons why parts can't be read.
     problems: Vec<String>,
+    /// The number of threads that decode, if it is set.
+    threads: Option<usize>,
 }
 
 /// A program, from its trace's environment.
@@ -76,6 +85,7 @@ impl OpenRecording {
             host: None,
             kernel: [None, None],
             problems: Vec::new(),
+            threads: None,
         };
         recording.look_at_summary();
         let traces = read::find(&recording.path)?;
@@ -136,23 +146,47 @@ impl OpenRecording {
         }
     }
 
-    /// Returns all events in order of time, from the start, or from a little before the time to which passes are
-    /// limited.
-    pub fn super_trace(&self) -> SuperTrace<impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>> {
-        let from = self.within.0 - LEAD;
-        self.super_trace_of(|stream| {
-            let mut events = stream.events();
-            if from > Time::MIN && !describes_state(stream) {
-                events.skip_to(from);
-            }
-            move |event: &mut Event| events.next(event)
-        })
+    /// Sets the number of threads that decode streams in passes, which is otherwise that of CPUs; 1 decodes them in the
+    /// pass's own thread.
+    pub fn decode_with(&mut self, threads: usize) {
+        self.threads = Some(threads);
+    }
+
+    /// Returns the threads that decode streams in a pass, if it has any.
+    fn decoders(&self) -> Option<Decoders> {
+        let bytes: u64 = self.streams.iter().flat_map(Stream::packets).map(|packet| packet.bytes).sum();
+        let threads = match self.threads {
+            Some(threads) => threads,
+            None if bytes < BYTES_FOR_THREADS => 1,
+            None => thread::available_parallelism().map_or(1, NonZero::get),
+        };
+        Decoders::start(threads, self.streams.len())
+    }
+
+    /// Returns the kinds of the kernel's events that the traces declare.
+    pub fn recorded(&self) -> Recorded {
+        Vocabulary::new(&self.classes).recorded()
+    }
+
+    /// Returns a reader of a stream: from the start, or from a little before the time to which passes are limited.
+    fn reader<'a>(
+        &self,
+        stream: &Stream,
+        demand: &Demand,
+        decoders: Option<&'a Decoders>,
+    ) -> impl Source<Error = sordino_ctf::Error> + use<'a> {
+        let (from, to) = (self.within.0 - LEAD, self.within.1);
+        let mut events = stream.events().without_fields(demand.bare());
+        if from > Time::MIN && !describes_state(stream) {
+            events.skip_to(from);
+        }
+        Reader::new(move |event: &mut Event| events.next(event), demand.of_stream(to), decoders)
     }
 
     /// Returns the events that `source` returns from each stream, in order of time.
     pub fn super_trace_of<'a, S>(&'a self, source: impl FnMut(&'a Stream) -> S) -> SuperTrace<S>
     where
-        S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
+        S: Source<Error = sordino_ctf::Error>,
     {
         self.super_trace_after(System::default(), self.streams.iter().map(source))
     }
@@ -160,7 +194,7 @@ impl OpenRecording {
     /// Returns the events of these sources in order of time, which begin with the given state of the machine.
     pub fn super_trace_after<S>(&self, before: System, sources: impl IntoIterator<Item = S>) -> SuperTrace<S>
     where
-        S: FnMut(&mut Event) -> Result<Step, sordino_ctf::Error>,
+        S: Source<Error = sordino_ctf::Error>,
     {
         let mut trace = SuperTrace::new(&self.classes, sources).continuing(before);
         self.priorities.into_iter().for_each(|numbering| trace.number_priorities(numbering));
@@ -191,10 +225,23 @@ impl OpenRecording {
     pub fn pass<E>(
         &mut self,
         watch: Option<(&'static str, &mut dyn Watch)>,
+        take: impl FnMut(&Item<'_>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        self.pass_of(&Demand::default(), watch, take)
+    }
+
+    /// Does the same with the events that are demanded, and without fields that are not.
+    ///
+    /// # Errors
+    /// Those of `take`; problems of reading are kept.
+    pub fn pass_of<E>(
+        &mut self,
+        demand: &Demand,
+        watch: Option<(&'static str, &mut dyn Watch)>,
         mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
     ) -> Result<(), E> {
         let from = self.within.0;
-        self.pass_with_lead(watch, |item| if end_of(item) < from { Ok(true) } else { take(item) })
+        self.pass_of_with_lead(demand, watch, |item| if end_of(item) < from { Ok(true) } else { take(item) })
     }
 
     /// Does the same, and begins with the items a little before the time to which passes are limited: they show what the
@@ -204,12 +251,26 @@ impl OpenRecording {
     /// Those of `take`; problems of reading are kept.
     pub fn pass_with_lead<E>(
         &mut self,
+        watch: Option<(&'static str, &mut dyn Watch)>,
+        take: impl FnMut(&Item<'_>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        self.pass_of_with_lead(&Demand::default(), watch, take)
+    }
+
+    /// Does the same with the events that are demanded, and without fields that are not.
+    ///
+    /// # Errors
+    /// Those of `take`; problems of reading are kept.
+    pub fn pass_of_with_lead<E>(
+        &mut self,
+        demand: &Demand,
         mut watch: Option<(&'static str, &mut dyn Watch)>,
         mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
     ) -> Result<(), E> {
         let (first, last) = self.span();
         let (first, last) = (first.max(self.within.0), last.min(self.within.1));
-        let mut trace = self.super_trace();
+        let decoders = self.decoders();
+        let mut trace = self.super_trace_of(|stream| self.reader(stream, demand, decoders.as_ref()));
         let mut count = 0;
         let mut problems = Vec::new();
         loop {

@@ -4,7 +4,7 @@ use crate::SelectionError;
 use clap::Args;
 use sordino_collect::names::meant;
 use sordino_event::text::printable;
-use sordino_event::{Class, Classes};
+use sordino_event::{Class, ClassId, Classes, Event};
 use sordino_filter::Invalid;
 use sordino_filter::condition::Expression;
 use sordino_filter::rule::{Filter, Rule, Rules};
@@ -179,6 +179,18 @@ impl EventFilter {
                 false
             }
         }
+    }
+
+    /// Returns true if events of this class can pass.
+    pub fn chooses(&self, class: ClassId) -> bool {
+        self.filter.chooses(class)
+    }
+
+    /// Returns a function that returns true for events that certainly do not pass, if it does not matter how many these
+    /// are: for a selection.
+    pub fn rejects(&self) -> Option<impl Fn(&Event) -> bool + Send + Sync + use<>> {
+        let filter = self.limit.map(|_| self.filter.clone())?;
+        Some(move |event: &Event| filter.rejects(event))
     }
 
     /// Continues the counts of `before`, which filtered earlier events.

@@ -3,9 +3,9 @@
 use crate::finder::SpanFinder;
 use crate::names::Names;
 use crate::span::{Found, Span};
+use foldhash::HashMap;
 use sordino_event::{Loss, Tid, Time};
 use sordino_timeline::{Kernel, Moment};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The system calls that threads are in.

@@ -1,10 +1,10 @@
 //! The interrupts that CPUs are in, with the events that they go back to.
 
 use crate::names::Names;
+use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Time};
 use sordino_timeline::kernel::Interrupt;
 use sordino_timeline::{Kernel, Moment};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The maximum depth of nested handlers; a trace with more has lost their exits.

@@ -3,10 +3,10 @@
 use crate::finder::SpanFinder;
 use crate::names::Names;
 use crate::span::{Found, Span};
+use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Time};
 use sordino_timeline::kernel::Interrupt;
 use sordino_timeline::{Kernel, Moment};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The maximum depth of nested handlers; a trace with more has lost their exits.
@@ -22,7 +22,7 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     pub(crate) fn new(softirqs: bool) -> Self {
-        Self { softirqs, open: HashMap::new(), names: Names::default() }
+        Self { softirqs, open: HashMap::default(), names: Names::default() }
     }
 
     fn is_its(&self, interrupt: &Interrupt<'_>) -> bool {

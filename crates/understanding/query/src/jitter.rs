@@ -2,9 +2,10 @@
 
 use crate::finder::{OfRule, SpanFinder};
 use crate::span::{Found, Regularity};
+use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::Moment;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The number of periods of a thread that are kept to find the usual one.
 const KEPT: usize = 1024;
@@ -88,7 +89,7 @@ pub(crate) struct Jitter {
 
 impl Jitter {
     pub(crate) fn new(periods: Periods, intervals: OfRule) -> Self {
-        Self { periods, intervals, late: HashMap::new() }
+        Self { periods, intervals, late: HashMap::default() }
     }
 }
 

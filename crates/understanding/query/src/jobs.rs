@@ -3,9 +3,9 @@
 use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
+use foldhash::{HashMap, HashSet};
 use sordino_event::{ClassId, Classes, Loss, Tid, Time};
 use sordino_timeline::{Kernel, Moment, TaskState};
-use std::collections::{HashMap, HashSet};
 
 /// The jobs of threads: from an event in a thread, or its wake-up, until the thread sleeps.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Jobs {
     pub(crate) fn new(event: &str, classes: &Classes) -> Option<Self> {
         let begins = classes.iter().filter(|(_, class)| class.name == event).map(|(id, _)| id);
         let begins: HashSet<ClassId> = begins.collect();
-        (!begins.is_empty()).then(|| Self { begins, threads: HashMap::new(), gap: Gap::default() })
+        (!begins.is_empty()).then(|| Self { begins, threads: HashMap::default(), gap: Gap::default() })
     }
 
     /// Processes a begin. A second one without sleep belongs to the same job.

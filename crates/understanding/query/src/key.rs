@@ -139,6 +139,11 @@ impl Key {
         matches!(self.per, Per::Field(_)) && self.fields.iter().all(Option::is_none)
     }
 
+    /// Returns true if the value is that of a field of this class's events.
+    pub(crate) fn reads_field(&self, class: ClassId) -> bool {
+        self.fields.get(class.index()).is_some_and(Option::is_some)
+    }
+
     /// Returns the value for a span that ends with this event.
     pub(crate) fn value(&self, span: &Span, moment: &Moment<'_>) -> Value {
         let system = moment.system;

@@ -3,9 +3,9 @@
 use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
+use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::{Arch, Futex, FutexOperation, Kernel, Moment, TaskState};
-use std::collections::HashMap;
 
 /// The use of the time of a wait; the names are those of [`PARTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

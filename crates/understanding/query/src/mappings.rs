@@ -1,8 +1,9 @@
 //! The files that processes have mapped, by the state dump.
 
+use foldhash::HashMap;
 use sordino_event::{ClassId, Classes, Pid, View};
 use sordino_timeline::{Kernel, Moment};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The event of the state dump for a mapping, and its fields.
@@ -42,7 +43,7 @@ impl Mappings {
             let indexes: Option<Vec<usize>> = FIELDS.iter().map(|name| class.field(name)).collect();
             indexes.filter(|_| class.name == EVENT)?.try_into().ok()
         });
-        Self { fields: fields.collect(), processes: HashMap::new(), count: 0 }
+        Self { fields: fields.collect(), processes: HashMap::default(), count: 0 }
     }
 
     /// Processes the next event of the trace.

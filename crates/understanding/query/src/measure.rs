@@ -127,6 +127,23 @@ impl Measure {
         vec![one]
     }
 
+    /// Returns true if spans depend on fields of events by which the super-trace does not know threads, CPUs, interrupts
+    /// and system calls anyway.
+    pub(crate) fn reads_fields(&self) -> bool {
+        !matches!(
+            self,
+            Self::Count
+                | Self::Active
+                | Self::Slices
+                | Self::Latency
+                | Self::Preemption
+                | Self::Sleep
+                | Self::Syscalls
+                | Self::Irqs
+                | Self::Softirqs
+        )
+    }
+
     /// Returns the names of the parts of each span.
     pub fn parts(&self) -> &'static [&'static str] {
         match self {

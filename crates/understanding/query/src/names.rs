@@ -1,8 +1,8 @@
 //! Names of interrupts and system calls, each allocated once.
 
+use foldhash::HashMap;
 use sordino_timeline::Arch;
 use sordino_timeline::kernel::{Interrupt, Syscall, softirq_name};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The names that occurred so far.

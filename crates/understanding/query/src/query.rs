@@ -7,11 +7,11 @@ use crate::key::{Key, Per, Value};
 use crate::measure::{Measure, PathOf};
 use crate::span::{Found, Span};
 use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
+use foldhash::HashMap;
 use sordino_analyze::{Interval, Survey, SurveyBuilder};
-use sordino_event::{Classes, Nanos, Pid, Tid, Time};
+use sordino_event::{ClassId, Classes, Nanos, Pid, Tid, Time};
 use sordino_timeline::{FiberEvent, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub struct Query {
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
     rows: HashMap<Vec<Value>, Sums>,
+    /// Room for the values of a span's keys, empty between spans.
+    values: Vec<Value>,
     /// The names of fibers, if rows are distinguished by them.
     fiber_names: Option<FiberNames>,
     /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
@@ -116,9 +118,10 @@ impl Query {
             names: None,
             finder,
             survey: None,
-            rows: HashMap::new(),
+            rows: HashMap::default(),
+            values: Vec::new(),
             fiber_names,
-            running: HashMap::new(),
+            running: HashMap::default(),
             all: Durations::default(),
             found: Vec::new(),
             apart: Apart::default(),
@@ -150,6 +153,12 @@ impl Query {
     #[must_use]
     pub fn surveying(self) -> Self {
         Self { survey: Some(SurveyBuilder::new(self.measure.name())), ..self }
+    }
+
+    /// Returns true if the query needs the fields of this class's events, beside those that the super-trace needs.
+    pub fn reads_fields(&self, class: ClassId) -> bool {
+        let has_none = self.only.is_none() && self.survey.is_none() && !self.measure.reads_fields();
+        !has_none || self.keys.iter().any(|key| key.reads_field(class))
     }
 
     /// Processes the next item of the trace.
@@ -230,7 +239,7 @@ impl Query {
         let at = moment.event.time;
         let span = Span { tid: Some(tid), cpu: moment.cpu, fiber, ..Span::between(at, at) };
         if self.wants(&span, moment) {
-            let mut values = self.values(&span, moment);
+            let mut values: Vec<_> = self.values(&span, moment).collect();
             if fiber.is_none() {
                 // The event's fiber is the one that leaves.
                 values
@@ -252,8 +261,8 @@ impl Query {
         self.only.as_ref().is_none_or(|only| only(moment, span.tid))
     }
 
-    fn values(&self, span: &Span, moment: &Moment<'_>) -> Vec<Value> {
-        self.keys.iter().map(|key| key.value(span, moment)).collect()
+    fn values<'a>(&'a self, span: &'a Span, moment: &'a Moment<'_>) -> impl Iterator<Item = Value> + 'a {
+        self.keys.iter().map(|key| key.value(span, moment))
     }
 
     fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
@@ -277,9 +286,12 @@ impl Query {
         if let Some((survey, interval)) = self.survey.as_mut().zip(interval(span, moment)) {
             survey.add(interval);
         }
-        let values = self.values(span, moment);
+        let mut values = std::mem::take(&mut self.values);
+        values.extend(self.values(span, moment));
         if let Some(row) = self.rows.get_mut(&values) {
             row.add(span);
+            values.clear();
+            self.values = values;
         } else if self.rows.len() == ROWS_MAX {
             self.crowded += 1;
             return;

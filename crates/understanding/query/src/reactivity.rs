@@ -4,9 +4,9 @@ use crate::contexts::{Contexts, Origin};
 use crate::followed::Follows;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
+use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::{Kernel, Moment, Mounted, ThreadState};
-use std::collections::HashMap;
 
 /// The names of the parts of a reaction.
 pub(crate) const PARTS: [&str; 5] =

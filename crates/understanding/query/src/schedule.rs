@@ -7,9 +7,9 @@
 use crate::finder::SpanFinder;
 use crate::span::{Found, Span, SpanState};
 use crate::turn::{Turn, Use, Uses};
+use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, UnrecordedSwitch};
-use std::collections::HashMap;
 
 /// The kind of spans that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Schedule {
         Self {
             wanted,
             running: RunningThreads::default(),
-            threads: HashMap::new(),
-            turns: HashMap::new(),
+            threads: HashMap::default(),
+            turns: HashMap::default(),
             begin: None,
             lost_until: None,
         }

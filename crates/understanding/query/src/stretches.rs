@@ -1,9 +1,10 @@
 //! The pasts of threads and fibers, and the links of a path that a stretch of their time consists of.
 
 use crate::gap::Gap;
+use foldhash::HashMap;
 use sordino_event::{Loss, Pid, Tid, Time};
 use sordino_timeline::FiberId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The number of stretches that are remembered of each thread, and of each fiber: there may be many more of these.

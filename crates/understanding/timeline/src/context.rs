@@ -2,8 +2,9 @@
 
 use crate::counted::Counts;
 use crate::kernel::Observed;
+use foldhash::HashMap;
 use sordino_event::{Pid, Tid};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 

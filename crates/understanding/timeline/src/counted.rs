@@ -1,8 +1,8 @@
 //! Performance counters at an event: the recording has them in a record of their own, which precedes the event and has
 //! to be matched with it.
 
+use foldhash::HashMap;
 use sordino_event::{Cpu, Event, Loss, Pid, Tid, Time, View};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The values of counters, with their names.

@@ -7,8 +7,9 @@ pub(crate) use apply::At;
 pub use contradiction::{Contradiction, Inconsistency};
 
 use crate::fiber::{FiberId, FiberState, Mounted};
+use foldhash::{HashMap, HashSet};
 use sordino_event::{Event, Loss, Pid, Tid, Time};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The number of fibers from which on those are forgotten about which nothing is known any more.

@@ -50,7 +50,9 @@ pub struct SourceError<E> {
 #[derive(Debug)]
 pub struct Merge<S> {
     lanes: Vec<Lane<S>>,
-    /// The lanes that hold an item, the earliest on top.
+    /// The item that is earliest. Its lane stays out of the heap, as its next item often is the earliest again.
+    front: Option<Key>,
+    /// The other lanes that hold an item, the earliest on top.
     heap: BinaryHeap<Reverse<Key>>,
     /// True if the item of the earliest lane was returned: the lane has to be filled anew.
     taken: bool,
@@ -101,6 +103,7 @@ impl<S: Source> Merge<S> {
         Self {
             heap: BinaryHeap::with_capacity(lanes.len()),
             lanes,
+            front: None,
             taken: false,
             primed: 0,
             is_kernel: classes.iter().map(|(_, class)| class.domain == Domain::Kernel).collect(),
@@ -120,8 +123,10 @@ impl<S: Source> Merge<S> {
         }
         if std::mem::take(&mut self.taken) {
             self.replace()?;
+        } else if self.front.is_none() {
+            self.front = self.heap.pop().map(|Reverse(key)| key);
         }
-        let Some(Reverse(key)) = self.heap.peek() else { return Ok(None) };
+        let Some(key) = &self.front else { return Ok(None) };
         let lane = &mut self.lanes[key.lane];
         if let Holds::Disordered(back) = lane.holds {
             lane.holds = Holds::Event;
@@ -136,24 +141,22 @@ impl<S: Source> Merge<S> {
 
     /// Fills the earliest lane anew, or removes it.
     fn replace(&mut self) -> Result<(), SourceError<S::Error>> {
-        let Some(mut top) = self.heap.peek_mut() else { return Ok(()) };
-        let number = top.0.lane;
-        match self.lanes[number].fill(number, &self.is_kernel) {
-            Ok(Some(key)) => *top = Reverse(key),
-            Ok(None) => {
-                PeekMut::pop(top);
+        let Some(Key { lane: number, .. }) = self.front.take() else { return Ok(()) };
+        let filled = self.lanes[number].fill(number, &self.is_kernel);
+        self.front = match (&filled, self.heap.peek_mut()) {
+            (Ok(Some(key)), Some(mut top)) if top.0 < *key => {
+                Some(std::mem::replace(&mut *top, Reverse(*key)).0)
             }
-            Err(error) => {
-                PeekMut::pop(top);
-                return Err(error);
-            }
-        }
-        Ok(())
+            (Ok(Some(key)), _) => Some(*key),
+            (_, top) => top.map(|top| PeekMut::pop(top).0),
+        };
+        filled.map(drop)
     }
 }
 
 impl<S: Source> Lane<S> {
     /// Reads the source's next item. Returns its position in the order, or `None` at the end.
+    #[inline]
     fn fill(&mut self, number: usize, is_kernel: &[bool]) -> Result<Option<Key>, SourceError<S::Error>> {
         let step = self.source.next(&mut self.event);
         match step.map_err(|error| SourceError { number, error })? {

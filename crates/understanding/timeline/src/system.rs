@@ -8,8 +8,9 @@ use crate::fibers::{At, Fibers};
 use crate::kernel::{Born, Kernel, Observed, Process, Task};
 use crate::schedule::{OffCpu, ThreadState};
 use crate::task::TaskState;
+use foldhash::{HashMap, HashSet};
 use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid, Time};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The threads and CPUs of the traced machine at one moment of the trace.

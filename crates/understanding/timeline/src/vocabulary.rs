@@ -1,6 +1,7 @@
 //! The names that tracers give to the kernel's events and their fields.
 
 mod fiber;
+mod need;
 mod reader;
 
 use crate::counted::{Count, Counted, Places};
@@ -287,6 +288,11 @@ impl Vocabulary {
     /// Returns true if the trace declares programs' events about fibers.
     pub fn has_fibers(&self) -> bool {
         !self.fibers.is_empty()
+    }
+
+    /// Returns true if the trace declares records of programs' counters.
+    pub fn has_counters(&self) -> bool {
+        !self.counted.is_empty()
     }
 
     /// Returns the decoded event, if it is a program's about fibers.

@@ -2,6 +2,7 @@
 
 use super::compile_type::{ChooseRegister, Compiler, Names, Scope, Target};
 use super::lex::Result;
+use super::machine::EVENT_MAX;
 use super::metadata::{self, Metadata};
 use super::program::{Context, EventProgram, LossPlace, Op, Program, Register, StreamProgram};
 use super::types::{Integer, Kind, Member, Type, plain};
@@ -10,6 +11,9 @@ use sordino_event::{Class, Classes, Domain, LossCause};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The size of a payload in bits from which on it is not skipped as a whole: longer than any event that is read.
+const FIXED_MAX: u64 = 8 * EVENT_MAX as u64;
 
 /// Compiles `metadata`, and adds a class to `classes` for every event class.
 pub(super) fn compile(metadata: &Metadata, classes: &mut Classes) -> Result<Program> {
@@ -83,7 +87,10 @@ impl Compiler {
                 level: event.level,
                 ..Class::new(domain(metadata), event.name.clone(), fields)
             };
-            events.push(EventProgram { id: event.id, class: classes.add(class), context, payload });
+            let mut fixed = self.ops[payload.clone()].iter().map(Op::fixed_bits);
+            let fixed =
+                fixed.try_fold(0_u64, |sum, bits| sum.checked_add(bits?)).filter(|bits| *bits < FIXED_MAX);
+            events.push(EventProgram { id: event.id, class: classes.add(class), context, payload, fixed });
         }
         events.sort_by_key(|event| event.id);
         Ok(StreamProgram {

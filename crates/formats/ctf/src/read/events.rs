@@ -33,6 +33,8 @@ pub struct Events {
     sequence: Option<u64>,
     /// The place of the last event's payload in the machine's window, in bits.
     payload: Range<u64>,
+    /// True for classes whose events may lack their fields; indexed by class. None may, if it is empty.
+    bare: Arc<[bool]>,
 }
 
 /// The packet that is being read.
@@ -70,6 +72,7 @@ impl Events {
             too_large: 0,
             sequence: None,
             payload: 0..0,
+            bare: Arc::default(),
         }
     }
 
@@ -116,6 +119,13 @@ impl Events {
                 }
             }
         }
+    }
+
+    /// Leaves out the fields of events of the classes for which `bare` is true, by index, where that saves time.
+    /// Everything else about these events remains, and so do losses.
+    #[must_use]
+    pub fn without_fields(self, bare: Arc<[bool]>) -> Self {
+        Self { bare, ..self }
     }
 
     /// Returns the bytes of the last event's fields, without contexts, as they lie in the trace.
@@ -288,18 +298,25 @@ impl Events {
         let own_context = machine.position;
         machine.run(&program.ops, event_class.context.hidden.clone(), event)?;
         let payload = machine.position;
-        machine.run(&program.ops, event_class.payload.clone(), event)?;
+        let is_bare = self.bare.get(event_class.class.index()).is_some_and(|bare| *bare);
+        let fixed = event_class.fixed.filter(|_| is_bare && payload.is_multiple_of(8));
+        match fixed {
+            Some(bits) => machine.skip(bits)?,
+            None => machine.run(&program.ops, event_class.payload.clone(), event)?,
+        }
         let stop = machine.position;
         self.payload = payload..stop;
-        for (place, shown) in
-            [(context, &class.event_context.shown), (own_context, &event_class.context.shown)]
-        {
-            if !shown.is_empty() {
-                machine.position = place;
-                machine.run(&program.ops, shown.clone(), event)?;
+        if fixed.is_none() {
+            for (place, shown) in
+                [(context, &class.event_context.shown), (own_context, &event_class.context.shown)]
+            {
+                if !shown.is_empty() {
+                    machine.position = place;
+                    machine.run(&program.ops, shown.clone(), event)?;
+                }
             }
+            machine.position = stop;
         }
-        machine.position = stop;
         let registers = machine.registers();
         let first_bit = (start + class.event_mask) & !class.event_mask;
         let length = registers.get(Register::Length);

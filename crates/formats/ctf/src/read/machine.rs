@@ -203,7 +203,19 @@ impl Machine {
     }
 
     /// Runs the operations `range`, and shows values in `event`.
+    #[inline]
     pub(super) fn run(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
+        // Headers and contexts seldom consist of anything else.
+        let mut at = range.start;
+        while let (true, Some(Op::Register(int, register))) = (at < range.end, ops.get(at)) {
+            self.register(int, *register)?;
+            at += 1;
+        }
+        if at < range.end { self.run_any(ops, at..range.end, event) } else { Ok(()) }
+    }
+
+    /// Runs operations of any kind.
+    fn run_any(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let next = at + 1;
@@ -266,7 +278,7 @@ impl Machine {
                     }
                     for _ in 0..times {
                         let before = self.position;
-                        self.run(ops, next..*end, event)?;
+                        self.run_any(ops, next..*end, event)?;
                         if self.position == before {
                             self.empty = self.empty.checked_sub(1).ok_or(Corrupt)?;
                         }
@@ -277,7 +289,7 @@ impl Machine {
                 Op::Select { slot, signed, arms, end } => {
                     let tag = widen(self.slots[*slot as usize], *signed);
                     let arm = arms.iter().find(|arm| arm.low <= tag && tag <= arm.high).ok_or(Corrupt)?;
-                    self.run(ops, arm.body.clone(), event)?;
+                    self.run_any(ops, arm.body.clone(), event)?;
                     at = *end;
                     continue;
                 }
@@ -287,7 +299,18 @@ impl Machine {
         Ok(())
     }
 
+    /// Skips a payload of this many bits. The current place is at a whole byte.
+    pub(super) fn skip(&mut self, bits: u64) -> Result<()> {
+        let stop = self.position + bits;
+        if stop > self.end {
+            return Err(self.behind_the_end());
+        }
+        self.position = stop;
+        Ok(())
+    }
+
     /// Reads an integer, sign-extended if it is signed.
+    #[inline]
     fn integer(&mut self, int: &Int) -> Result<u64> {
         let start = (self.position + int.mask) & !int.mask;
         let stop = start + u64::from(int.bits);
@@ -300,9 +323,7 @@ impl Machine {
         // The value is placed at the top of 64 bits.
         let high = match (bit, int.big) {
             (0, false) => u64::from_le_bytes(self.chunk(byte)) << unused,
-            (0, true) => u64::from_be_bytes(self.chunk(byte)),
-            (_, false) => ((u128::from_le_bytes(self.chunk(byte)) >> bit) as u64) << unused,
-            (_, true) => (u128::from_be_bytes(self.chunk(byte)) << bit >> 64) as u64,
+            _ => self.unusual(byte, bit, int),
         };
         let value = if int.signed { (high as i64 >> unused) as u64 } else { high >> unused };
         if int.slot != NO_SLOT {
@@ -311,10 +332,22 @@ impl Machine {
         Ok(value)
     }
 
+    /// Reads an integer that is big-endian or does not begin with a byte, placed at the top of 64 bits.
+    #[inline(never)]
+    fn unusual(&self, byte: usize, bit: u32, int: &Int) -> u64 {
+        match (bit, int.big) {
+            (0, true) => u64::from_be_bytes(self.chunk(byte)),
+            (_, true) => (u128::from_be_bytes(self.chunk(byte)) << bit >> 64) as u64,
+            (_, false) => ((u128::from_le_bytes(self.chunk(byte)) >> bit) as u64) << (64 - int.bits),
+        }
+    }
+
+    #[inline]
     fn chunk<const N: usize>(&self, byte: usize) -> [u8; N] {
         self.bytes[byte..].first_chunk().copied().unwrap_or([0; N])
     }
 
+    #[inline]
     fn register(&mut self, int: &Int, register: Register) -> Result<()> {
         let value = self.integer(int)?;
         match register {

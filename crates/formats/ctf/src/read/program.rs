@@ -41,6 +41,8 @@ pub(super) struct EventProgram {
     pub(super) class: ClassId,
     pub(super) context: Context,
     pub(super) payload: Range<usize>,
+    /// The size of the payload in bits, if it is the same in each event that has it at a whole byte.
+    pub(super) fixed: Option<u64>,
 }
 
 /// The operations of a context. It lies before the payload, but its values follow the payload's: it is run
@@ -116,6 +118,22 @@ pub(super) enum Times {
     Fixed(u64),
     /// The value of an earlier integer.
     Slot(u32),
+}
+
+impl Op {
+    /// Returns the number of bits that it passes over from a whole byte to another, if that does not depend on the
+    /// content, and nothing else depends on its value.
+    pub(super) fn fixed_bits(&self) -> Option<u64> {
+        match self {
+            Self::Integer(int, _) | Self::Float(int) => {
+                let is_whole = int.mask <= 7 && int.bits.is_multiple_of(8) && int.slot == NO_SLOT;
+                is_whole.then_some(int.bits.into())
+            }
+            Self::Text(Times::Fixed(bytes)) | Self::SkipBytes(Times::Fixed(bytes)) => bytes.checked_mul(8),
+            Self::Align(mask) => (*mask <= 7).then_some(0),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]

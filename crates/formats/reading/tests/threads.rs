@@ -1,0 +1,150 @@
+//! A pass shows the same items, whichever threads decode the streams and whichever fields are decoded.
+
+use proptest::prelude::*;
+use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
+use sordino_ctf::{ClockDescription, Environment, Uuid};
+use sordino_event::{Cpu, Field, Level, Schema};
+use sordino_reading::{Demand, OpenRecording};
+use sordino_timeline::Item;
+use std::convert::Infallible;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+const CLASS: StreamClass = StreamClass::Cpu;
+
+/// Writes the trace of a program with two events on each of three CPUs, with losses and packets of 4 KiB.
+fn write(dir: &Path, counts: [u16; 3]) {
+    let uuid = Uuid([7; 16]);
+    let mut environment = Environment::default();
+    environment.set("domain", "ust").set("vpid", 42);
+    let mut metadata = preamble(uuid, &environment, &ClockDescription::new("tsc")).unwrap();
+    metadata += &stream_class(CLASS);
+    for (id, name, ty) in [(3, "t:number", "u64"), (4, "t:text", "string")] {
+        let fields = vec![Field { name: "value".into(), ty: ty.parse().unwrap() }];
+        let schema =
+            Schema { provider: "t".into(), name: name.into(), level: Level::Info, location: None, fields };
+        metadata += &event_class(CLASS, id, name, &schema).unwrap();
+    }
+    fs::create_dir_all(dir).unwrap();
+    fs::write(dir.join("metadata"), metadata).unwrap();
+    for (cpu, count) in (0..).zip(counts) {
+        let mut writer = StreamWriter::new(Vec::new(), uuid, CLASS, Some(Cpu(cpu)), 4096).unwrap();
+        let mut lost = 0_u16;
+        for event in 0..u64::from(count) {
+            if event % 500 == 499 {
+                writer.gap(event * 10, 3).unwrap();
+                lost += 3;
+            }
+            let payload = match event % 3 {
+                0 => [&[b'x'; 20][..], &[0]].concat(),
+                _ => event.to_ne_bytes().to_vec(),
+            };
+            let id: [u16; 2] = [lost, if event % 3 == 0 { 4 } else { 3 }];
+            let header = [id[0].to_ne_bytes(), id[1].to_ne_bytes()].concat().try_into().unwrap();
+            let tid = 100 + (event / 700) as i32;
+            writer.append(event * 10 + u64::from(cpu), header, &tid.to_ne_bytes(), &payload).unwrap();
+        }
+        fs::write(dir.join(format!("cpu{cpu}")), writer.finish().unwrap()).unwrap();
+    }
+}
+
+/// Returns the items of a pass, and its problems: events with their fields, or without any.
+fn items(dir: &Path, threads: usize, demand: Option<&dyn Fn(&OpenRecording) -> Demand>) -> Vec<String> {
+    let mut recording = OpenRecording::open(Some(dir)).unwrap();
+    recording.decode_with(threads);
+    let chosen = demand.map_or_else(Demand::default, |demand| demand(&recording));
+    let mut seen = Vec::new();
+    let passed: Result<(), Infallible> = recording.pass_of(&chosen, None, |item| {
+        seen.push(match item {
+            Item::Event(moment) => {
+                let event = moment.event;
+                let of = (
+                    event.time,
+                    event.class,
+                    event.cpu,
+                    event.pid,
+                    event.tid,
+                    moment.system.pid(event.tid.unwrap()),
+                );
+                match demand {
+                    None => format!("{of:?} {:?} {:?}", event.integer(0), event.text(0)),
+                    Some(_) => format!("{of:?}"),
+                }
+            }
+            other => format!("{other:?}"),
+        });
+        Ok(true)
+    });
+    let Ok(()) = passed;
+    seen.extend(recording.problems().iter().cloned());
+    seen
+}
+
+#[test]
+fn the_recording_is_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), [2000, 3000, 1]);
+    let seen = items(dir.path(), 1, None);
+    assert_eq!(seen.iter().filter(|item| item.starts_with("Loss")).count(), 4 + 6);
+    assert_eq!(seen.len(), 5001 + 10);
+    assert!(seen.iter().any(|item| item.contains("Some(1999)")), "{:?}", seen.last());
+}
+
+#[test]
+fn fields_that_nobody_reads_change_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), [2000, 3000, 1]);
+    let bare = |recording: &OpenRecording| Demand::for_fields_of(&recording.classes, |_| false);
+    let all = |recording: &OpenRecording| Demand::for_fields_of(&recording.classes, |_| true);
+    assert_eq!(items(dir.path(), 1, Some(&bare)), items(dir.path(), 1, Some(&all)));
+}
+
+#[test]
+fn events_that_are_rejected_are_left_out_but_for_those_that_show_a_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), [2000, 0, 0]);
+    let odd = |recording: &OpenRecording| {
+        Demand::default().without(
+            &recording.classes,
+            Arc::new(|event| event.integer(0).is_none_or(|value| value % 100 != 1)),
+        )
+    };
+    let seen = items(dir.path(), 1, Some(&odd));
+    let events = seen.iter().filter(|item| !item.starts_with("Loss")).count();
+    // Of 20 numbers, a third are texts instead; three threads are shown by their first events.
+    let wanted = (0..2000).filter(|event| event % 3 != 0 && event % 100 == 1).count();
+    assert_eq!((events, seen.len() - events), (wanted + 3, 4));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn threads_change_nothing_even_where_files_are_spoilt(
+        counts in prop::array::uniform3(0..3000_u16),
+        spoilt in prop::collection::vec((0..3_usize, any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 0..6),
+        threads in 2..5_usize,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), counts);
+        for (cpu, place, value, kind) in spoilt {
+            let path = dir.path().join(format!("cpu{cpu}"));
+            let mut bytes = fs::read(&path).unwrap();
+            if bytes.is_empty() {
+                continue;
+            }
+            let at = place.index(bytes.len());
+            match kind {
+                0 => bytes[at] = value,
+                1 => bytes.truncate(at),
+                _ => {
+                    let end = bytes.len().min(at + 5000);
+                    bytes[at..end].fill(0);
+                }
+            }
+            fs::write(&path, bytes).unwrap();
+        }
+        prop_assert_eq!(items(dir.path(), 1, None), items(dir.path(), threads, None));
+    }
+}
