@@ -47,6 +47,7 @@ Examples:
   sordino query syscalls --where '$comm == \"motor\"' --top 5
   sordino query duration --begin net:request --end net:answer --by id
   sordino query jitter --event motor:period --every 1ms
+  sordino query calls --top 10
   sordino query locks --per holder,address --explain 3
   sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
@@ -81,7 +82,7 @@ pub(crate) struct SpanOptions {
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Print a line for each thread, process, comm (all threads of a name), cpu, priority, event, irq, softirq, syscall,
-    /// fiber, holder and address (of a lock), link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
+    /// fiber, holder and address (of a lock), function, link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
     /// Name of the event that begins an interval of 'duration' or 'path'
@@ -211,7 +212,7 @@ fn pass(
     queries: &mut [Query],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<(), Failure> {
-    let names = AddressNames::new(&recording.classes);
+    let names = AddressNames::new(recording);
     queries.iter_mut().for_each(|query| query.set_names(names.namer()));
     recording.pass_with_lead(Some("measuring"), |item| {
         names.take(item);
