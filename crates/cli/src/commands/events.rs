@@ -7,6 +7,7 @@ use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
 use sordino_live::hand_on_in;
+use sordino_reading::AddressNames;
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
 use sordino_selection::{EventFilter, EventOptions, EventRules, TimeOptions};
 use sordino_timeline::Item;
@@ -115,11 +116,13 @@ fn list(
     options: &Options,
 ) -> Result<bool, Failure> {
     let what = (!is_terminal() || options.last.is_some()).then_some("listing");
-    let mut listing = Listing::new(&recording.classes, format);
+    let names = AddressNames::new(recording);
+    let mut listing = Listing::new(&recording.classes, format).naming(names.namer());
     let mut last = options.last.map(|most| LastLines::new(most as usize));
     let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;
     recording.pass(what, |item| {
+        names.take(item);
         if sieve.passes(item) {
             read_on = is_read(match &mut last {
                 None => listing.write(item, &mut out),
