@@ -13,12 +13,16 @@ void __cyg_profile_func_exit(void *function, void *call_site);
 static inline __attribute__((always_inline)) void record(
     const struct sordino_tracepoint *point, const void *function, const void *call_site)
 {
-    const uint64_t enabled = SORDINO_ENABLED(*point);
+    const uint64_t *const word = __atomic_load_n(&point->enabled, __ATOMIC_RELAXED);
+    const uint64_t enabled = __atomic_load_n(word, __ATOMIC_ACQUIRE);
     if (__builtin_expect(enabled == 0, 1))
         return;
     if (enabled & SORDINO_INLINE_FILTER) {
-        const uint64_t values[] = {(uintptr_t)function, (uintptr_t)call_site};
-        if (sordino_is_rejected(point, enabled, values, 2))
+        const struct sordino_inline_filter *const filter =
+            (const struct sordino_inline_filter *)(const void *)((const unsigned char *)word + (enabled >> 8));
+        const uint32_t field = __atomic_load_n(&filter->field, __ATOMIC_RELAXED);
+        const uint64_t value = (uintptr_t)(field == 0 ? function : call_site);
+        if (value - __atomic_load_n(&filter->low, __ATOMIC_RELAXED) > __atomic_load_n(&filter->span, __ATOMIC_RELAXED))
             return;
     }
     sordino_emit_pair(point, enabled, (uintptr_t)function, (uintptr_t)call_site);
