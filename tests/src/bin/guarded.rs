@@ -5,13 +5,13 @@ use std::panic::{catch_unwind, set_hook};
 
 fn early(number: u32) -> Option<u32> {
     let _function = sordino_function::function!();
-    let half = (number % 2 == 0).then_some(number / 2)?;
+    let half = number.is_multiple_of(2).then_some(number / 2)?;
     Some(half + 1)
 }
 
 fn panics(number: u32) -> u32 {
     let _function = sordino_function::function!();
-    assert!(number % 5 != 0, "every fifth");
+    assert!(!number.is_multiple_of(5), "every fifth");
     number
 }
 
