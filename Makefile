@@ -4,8 +4,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-# The library's soname ends with the version of the layout that the header is for.
-LIBRARY := libsordino.so.$(shell sed -n 's/^.define SORDINO_LAYOUT_VERSION //p' crates/recording/probe-c/include/sordino/tracepoint.h)
+# The libraries' sonames end with the version of the layout that the headers are for.
+LAYOUT := $(shell sed -n 's/^.define SORDINO_LAYOUT_VERSION //p' crates/recording/probe-c/include/sordino/tracepoint.h)
+LIBRARY := libsordino.so.$(LAYOUT)
+FUNCTIONS := libsordino-functions.so.$(LAYOUT)
 
 # Cargo puts it where CARGO_TARGET_DIR says.
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
@@ -14,9 +16,10 @@ RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 
 all: build
 
-## build: the program and libsordino, in target/release
+## build: the program and its libraries, in target/release
 build: setup-build
 	cargo build --release --locked -p sordino-cli -p sordino-c
+	scripts/functions $(RELEASE)
 
 ## build-tables: sordino-sql, for 'sordino sql' and exports to Parquet; takes longer than everything else together
 build-tables: setup-build
@@ -61,22 +64,28 @@ COMPLETIONS = bash:bash-completion/completions/sordino zsh:zsh/site-functions/_s
 	fish:fish/vendor_completions.d/sordino.fish
 
 install:
-	@test -x $(RELEASE)/sordino -a -e $(RELEASE)/libsordino_c.so || \
+	@test -x $(RELEASE)/sordino -a -e $(RELEASE)/libsordino_c.so -a -e $(RELEASE)/libsordino-functions.so || \
 		{ echo "nothing is built in $(RELEASE); first build it: make build" >&2; exit 2; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/sordino
 	install -d $(DESTDIR)$(PREFIX)/include/sordino $(SHARE)/man/man1 $(UNITS)
 	install -m 755 $(RELEASE)/sordino $(DESTDIR)$(PREFIX)/bin/sordino
 	test ! -e $(RELEASE)/sordino-sql || install -m 755 $(RELEASE)/sordino-sql $(DESTDIR)$(PREFIX)/bin/sordino-sql
 	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
-	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
+	install -m 755 $(RELEASE)/libsordino-functions.so $(DESTDIR)$(PREFIX)/lib/$(FUNCTIONS)
+	install -m 644 $(RELEASE)/libsordino-functions.a $(DESTDIR)$(PREFIX)/lib/libsordino-functions.a
+	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY) \
+		$(DESTDIR)$(PREFIX)/lib/$(FUNCTIONS) $(DESTDIR)$(PREFIX)/lib/libsordino-functions.a
 	ln -sf $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libsordino.so
+	ln -sf $(FUNCTIONS) $(DESTDIR)$(PREFIX)/lib/libsordino-functions.so
 	scripts/archive $(RELEASE)/libsordino_c.so $(RELEASE)/libsordino_c.a $(DESTDIR)$(PREFIX)/lib/libsordino.a
 	install -m 644 crates/recording/probe-c/include/sordino/*.h adapters/boost-fiber/sordino/boost_fiber.hpp \
 		$(DESTDIR)$(PREFIX)/include/sordino
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/sordino.pc.in \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc
+	for file in sordino sordino-functions; do \
+		sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' packaging/$$file.pc.in \
+			> $(DESTDIR)$(PREFIX)/lib/pkgconfig/$$file.pc || exit; \
+	done
 	for file in sordinoConfig sordinoConfigVersion; do \
-		sed 's|@VERSION@|$(VERSION)|; s|@LIBRARY@|$(LIBRARY)|' packaging/$$file.cmake.in \
+		sed 's|@VERSION@|$(VERSION)|; s|@LIBRARY@|$(LIBRARY)|; s|@FUNCTIONS@|$(FUNCTIONS)|' packaging/$$file.cmake.in \
 			> $(DESTDIR)$(PREFIX)/lib/cmake/sordino/$$file.cmake || exit; \
 	done
 	for unit in sordino@ sordino-grant@; do \
@@ -97,7 +106,8 @@ endif
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/bin/sordino-sql $(DESTDIR)$(PREFIX)/lib/libsordino.* \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc $(UNITS)/sordino@.service $(UNITS)/sordino-grant@.service \
+		$(DESTDIR)$(PREFIX)/lib/libsordino-functions.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino.pc \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/sordino-functions.pc $(UNITS)/sordino@.service $(UNITS)/sordino-grant@.service \
 		$(SHARE)/man/man1/sordino.1 $(SHARE)/man/man1/sordino-*.1 \
 		$(foreach completion,$(COMPLETIONS),$(SHARE)/$(lastword $(subst :, ,$(completion))))
 	rm -rf $(DESTDIR)$(PREFIX)/include/sordino $(DESTDIR)$(PREFIX)/lib/cmake/sordino

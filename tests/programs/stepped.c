@@ -5,6 +5,7 @@
 #include "fake_rseq.h"
 #include <signal.h>
 #include <sordino/fiber.h>
+#include <sordino/function.h>
 #include <sordino/tracepoint.h>
 #include <stdlib.h>
 
@@ -64,6 +65,22 @@ static void hit_switch(uint64_t number)
     BETWEEN_BREAKPOINTS(sordino_fiber_switch(number, ~number, SORDINO_FIBER_YIELDED, NULL));
 }
 
+/* The calls that a compiler inserts, for the library; without it, the C library has empty ones. */
+void __cyg_profile_func_enter(void *function, void *call_site);
+void __cyg_profile_func_exit(void *function, void *call_site);
+
+static void hit_function(uint64_t number)
+{
+    void *const function = (void *)(words + number % 8), *const call_site = __builtin_return_address(0);
+    BETWEEN_BREAKPOINTS(__cyg_profile_func_enter(function, call_site); __cyg_profile_func_exit(function, call_site));
+}
+
+static void hit_function_macros(uint64_t number)
+{
+    (void)number;
+    BETWEEN_BREAKPOINTS(SORDINO_FUNCTION_IN(words); SORDINO_FUNCTION_OUT(words));
+}
+
 static void hit_text(uint64_t number)
 {
     STEPPED(text, number, (int32_t)number, state);
@@ -109,6 +126,8 @@ static const struct {
     {"three_values", hit_three_values},
     {"eighteen_bytes", hit_eighteen_bytes},
     {"switch", hit_switch},
+    {"function", hit_function},
+    {"function_macros", hit_function_macros},
     {"text", hit_text},
     {"eight_words", hit_eight_words},
     {"many_words", hit_many_words},

@@ -6,11 +6,11 @@ use sordino_filter::condition::{Condition, Context, Expression, InlineComparison
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_ring::number::{PointId, Seqno, Ticks};
-use sordino_tests::Scene;
 use sordino_tests::exchange::area;
 use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
 use sordino_tests::lttng::Lttng;
 use sordino_tests::stepper::{Hit, Interruption, Stepper};
+use sordino_tests::{Compiler, Scene};
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
@@ -21,6 +21,11 @@ use std::process::Command;
 const CROSSING: u64 = 60;
 /// Tolerance of a row in the table: a count may be lower by as much. A table that is too high is wrong, too.
 const SLACK: u64 = 4;
+/// Maximum number of instructions of a function's entry and exit that no session has enabled, that a condition does not
+/// select, and of a call of the library that rejects a hit.
+const DISABLED_PAIR: u64 = 24;
+const REJECTED_PAIR: u64 = 52;
+const REJECTED: u64 = 40;
 /// Records of two words that a sub-buffer of 16 KiB takes, in a CPU's ring and in the shared ring.
 const FILL: u64 = (16384 - 80) / 32;
 const FILL_LARGE: u64 = (16384 - 80) / 528;
@@ -304,6 +309,34 @@ fn a_switch_of_fibers_costs_little_more_than_another_record_of_its_size() {
         let count = |case| Way { case, ..typical(&program) }.go(&scene).0[0].instructions;
         let [switch, other] = ["switch", "eighteen_bytes"].map(count);
         assert!(10 * switch <= 13 * other, "{switch} instructions for a switch, {other} for other 18 bytes");
+    }
+}
+
+/// Returns the way to a function's entry and exit, the last of several.
+fn function<'a>(program: &'a PathBuf, case: &'a str) -> Way<'a> {
+    Way { case, ..typical(program) }
+}
+
+/// An entry and an exit cost at most 2.2 times a record of their size. Where no session has enabled them, they take some
+/// 20 instructions, and some 50 where a condition selects other functions.
+#[test]
+fn a_function_costs_little_more_than_two_records_and_hardly_anything_unless_it_is_selected() {
+    let scene = Scene::new();
+    let library = scene.compile(Compiler::Gcc, "stepped.c", &["-lsordino-functions"]);
+    let rust = release_program("stepped");
+    for (program, case) in [(&library, "function"), (&library, "function_macros"), (&rust, "function")] {
+        let count = |way: Way<'_>| way.go(&scene).0[0].instructions;
+        let pair = count(function(program, case));
+        let record = count(typical(program));
+        assert!(10 * pair <= 22 * record, "{case}: {pair} instructions, {record} for a record");
+        let disabled = count(Way { wanting: 0..0, ..function(program, case) });
+        assert!(
+            (1..=DISABLED_PAIR).contains(&disabled),
+            "{case}: {disabled} instructions where nobody records it"
+        );
+        let rejected = count(Way { condition: Some("function == 1"), ..function(program, case) });
+        let limit = if case == "function_macros" { 2 * REJECTED } else { REJECTED_PAIR };
+        assert!((1..=limit).contains(&rejected), "{case}: {rejected} instructions where it is not selected");
     }
 }
 

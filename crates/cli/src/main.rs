@@ -6,13 +6,11 @@ extern crate sordino_terminal as terminal;
 mod arguments;
 mod commands;
 mod record_options;
-mod trace;
-mod words;
 
 use arguments::{Arguments, Command, Misunderstood};
 use clap::CommandFactory;
 use failure::Failure;
-use sordino_command::{failure, output, picture, privilege, progress, signals};
+use sordino_command::{failure, output, picture, privilege, progress, recording, signals, words};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -7,7 +7,9 @@
 //! | `picture` | a picture that a command writes to a file |
 //! | `privilege` | the user of the process, and the user for whom it works |
 //! | `progress` | a command's progress, on a terminal |
+//! | `recording` | a recording that a command reads, with progress on the terminal |
 //! | `signals` | signals as descriptors that become readable |
+//! | `words` | the words of a command line: how they are typed, and `--color` among them |
 #![forbid(unsafe_code)]
 
 pub mod failure;
@@ -15,4 +17,6 @@ pub mod output;
 pub mod picture;
 pub mod privilege;
 pub mod progress;
+pub mod recording;
 pub mod signals;
+pub mod words;

@@ -47,6 +47,7 @@ use layout::Layout;
 use plan::Test;
 use resolve::Resolver;
 use sordino_event::{Class, Event, Nanos, Pid, Schema};
+use sordino_filter_vm::glob;
 use std::ops::RangeInclusive;
 use tree::{Node, Tree, Variable};
 
@@ -61,6 +62,11 @@ pub struct Context<'a> {
     pub pid: Pid,
     /// The value of `$procname` at the time of compilation.
     pub procname: &'a str,
+}
+
+/// Returns true if a text matches a pattern as conditions have it: `*` and `?` stand for other characters.
+pub fn is_match(pattern: &str, text: &str) -> bool {
+    glob::matches(pattern.as_bytes(), text.as_bytes())
 }
 
 /// A condition for one tracepoint of one program.
@@ -90,6 +96,18 @@ impl Expression {
     /// number), or takes more than [`MAX_CODE`] bytes. The place is one in the text that was parsed.
     pub fn compile(&self, schema: &Schema, context: &Context<'_>) -> Result<Condition, Invalid> {
         compile_any(&[self], schema, context).map_err(|(_, invalid)| invalid)
+    }
+
+    /// Returns the condition in which each comparison of `$function` with a text compares the field `function` with the
+    /// addresses that `resolve` returns for the text.
+    #[must_use]
+    pub fn with_functions(&self, resolve: &mut impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
+        Self(self.0.with_functions(resolve))
+    }
+
+    /// Returns true if the condition compares the names of functions.
+    pub fn names_functions(&self) -> bool {
+        self.0.names_functions()
     }
 
     /// Returns true if a decoded event meets the condition.
@@ -134,7 +152,7 @@ impl Expression {
 
     /// Returns the first field of the condition that is not among `fields`.
     pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
-        missing_field(&self.0, fields)
+        self.0.fields().into_iter().find(|name| !fields.contains(name))
     }
 }
 
@@ -143,13 +161,6 @@ fn is_about_fields(tree: &Tree) -> bool {
         Node::Variable(variable) => matches!(variable, Variable::Level | Variable::Provider | Variable::Name),
         Node::Annotation(_) | Node::Counter(_) => false,
         node => Tree::parts(node).into_iter().all(is_about_fields),
-    }
-}
-
-fn missing_field<'a>(tree: &'a Tree, fields: &[&str]) -> Option<&'a str> {
-    match &tree.node {
-        Node::Field { name, .. } => (!fields.contains(&name.as_str())).then_some(name),
-        node => Tree::parts(node).into_iter().find_map(|part| missing_field(part, fields)),
     }
 }
 

@@ -28,6 +28,7 @@ use crate::condition::{Condition, Context, Expression, compile_any};
 use sordino_event::Schema;
 use sordino_filter_vm::glob;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Provider of the events about fibers (`docs/fibers.md`).
 const FIBERS: &str = "sordino_fiber";
@@ -125,6 +126,18 @@ impl Rule {
         self.condition.is_some()
     }
 
+    /// Returns true if the rule's condition compares the names of functions.
+    pub fn names_functions(&self) -> bool {
+        self.condition.as_ref().is_some_and(|(_, expression)| expression.names_functions())
+    }
+
+    /// Returns the rule with the addresses of the functions that its condition names, see
+    /// [`Expression::with_functions`].
+    fn with_functions(&self, resolve: &mut impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
+        let resolved = |(at, expression): &(usize, Expression)| (*at, expression.with_functions(resolve));
+        Self { condition: self.condition.as_ref().map(resolved), ..self.clone() }
+    }
+
     /// Returns the first field of the rule's condition that is not among `fields`.
     pub fn missing_field(&self, fields: &[&str]) -> Option<&str> {
         self.condition.as_ref().and_then(|(_, expression)| expression.missing_field(fields))
@@ -144,6 +157,13 @@ impl fmt::Display for Rule {
 }
 
 impl Rules {
+    /// Returns the rules with the addresses of the functions that their conditions name; `resolve` returns those of a
+    /// pattern, in one program.
+    #[must_use]
+    pub fn with_functions(&self, mut resolve: impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
+        Self(self.0.iter().map(|rule| rule.with_functions(&mut resolve)).collect())
+    }
+
     /// Returns the condition for the records of a tracepoint. [`Condition::Never`] means that it need not be enabled.
     ///
     /// The rules that match its name apply in order. A rule that includes adds the records that meet its condition, or

@@ -76,6 +76,7 @@ fn main() {
         Some("switch") => step(times, |number| {
             sordino_fiber::switch(number, !number, sordino_fiber::SwitchReason::Yielded, "");
         }),
+        Some("function") => step(times, |_| drop(sordino_function::function!())),
         _ => step(times, |number| {
             sordino::tracepoint!(stepped:two_words, first: u64 = number, second: u64 = !number);
         }),

@@ -2,12 +2,12 @@
 
 use crate::Failure;
 use crate::commands::session;
+use crate::recording::Recording;
 use crate::terminal::{ListingOutput, has_colors, is_read, is_terminal};
-use crate::trace::Recording;
 use clap::{Args, ValueEnum};
-use sordino_event::Time;
+use sordino_event::{Event, Time};
 use sordino_live::hand_on_in;
-use sordino_reading::Demand;
+use sordino_reading::{AddressNames, Demand};
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
 use sordino_selection::{EventFilter, EventOptions, EventRules, TimeOptions};
 use sordino_timeline::Item;
@@ -117,16 +117,20 @@ fn list(
     options: &Options,
 ) -> Result<bool, Failure> {
     let what = (!is_terminal() || options.last.is_some()).then_some("listing");
-    let mut listing = Listing::new(&recording.classes, format);
+    let names = AddressNames::new(recording);
+    let mut listing = Listing::new(&recording.classes, format).naming(names.namer());
     let mut last = options.last.map(|most| LastLines::new(most as usize));
     let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;
     let classes = &recording.classes;
-    let mut demand = Demand::for_fields_of(classes, |class| sieve.chooses(class));
+    let mut demand = Demand::for_fields_of(classes, |class| sieve.chooses(class) || names.reads(class));
     if let Some(rejects) = sieve.rejects() {
-        demand = demand.without(classes, Arc::new(rejects));
+        let naming: Box<[bool]> = classes.iter().map(|(class, _)| names.reads(class)).collect();
+        let is_naming = move |event: &Event| naming.get(event.class.index()).is_some_and(|naming| *naming);
+        demand = demand.without(classes, Arc::new(move |event| !is_naming(event) && rejects(event)));
     }
     recording.pass_of(&demand, what, |item| {
+        names.take(item);
         if sieve.passes(item) {
             read_on = is_read(match &mut last {
                 None => listing.write(item, &mut out),

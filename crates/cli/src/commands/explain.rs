@@ -4,8 +4,8 @@ use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::query::refused;
 use crate::failure::{NO, UNUSABLE};
+use crate::recording::{Recording, report_misfits};
 use crate::terminal::{has_colors, layout_columns, print, show};
-use crate::trace::{Recording, report_misfits};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{

@@ -4,8 +4,8 @@ use crate::Failure;
 use crate::commands::sql;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
+use crate::recording::Recording;
 use crate::terminal::answer;
-use crate::trace::Recording;
 use clap::{Args, ValueEnum};
 use sordino_event::text::count;
 use sordino_export::{

@@ -4,8 +4,8 @@ use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
+use crate::recording::{Recording, report_misfits};
 use crate::terminal::{is_terminal, layout_columns, print, show};
-use crate::trace::{Recording, report_misfits};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
@@ -48,6 +48,7 @@ Examples:
   sordino query syscalls --where '$comm == \"motor\"' --top 5
   sordino query duration --begin net:request --end net:answer --by id
   sordino query jitter --event motor:period --every 1ms
+  sordino query calls --top 10
   sordino query locks --per holder,address --explain 3
   sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
@@ -82,7 +83,7 @@ pub(crate) struct SpanOptions {
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Print a line for each thread, process, comm (all threads of a name), cpu, priority, event, irq, softirq, syscall,
-    /// fiber, holder and address (of a lock), link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
+    /// fiber, holder and address (of a lock), function, link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
     /// Name of the event that begins an interval of 'duration' or 'path'
@@ -212,9 +213,9 @@ fn pass(
     queries: &mut [Query],
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<(), Failure> {
-    let names = AddressNames::new(&recording.classes);
+    let names = AddressNames::new(recording);
     queries.iter_mut().for_each(|query| query.set_names(names.namer()));
-    let reads = |class| queries.iter().any(|query| query.reads_fields(class));
+    let reads = |class| names.reads(class) || queries.iter().any(|query| query.reads_fields(class));
     let demand = Demand::for_fields_of(&recording.classes, reads);
     recording.pass_of_with_lead(&demand, Some("measuring"), |item| {
         names.take(item);

@@ -200,6 +200,10 @@ impl<'a> Evaluation<'a> {
             Node::Negate(part) => self.value(part)?.negated(),
             Node::Complement(part) => self.value(part)?.complement(),
             Node::Apply(operator, left, right) => operator.apply(self.value(left)?, self.value(right)?),
+            Node::Variable(Variable::Function) | Node::Functions(_) => {
+                let message = "$function chooses what is recorded; a recorded event has its 'function'";
+                return Err(Invalid::new(tree.at.clone(), message));
+            }
             Node::Variable(_)
             | Node::Text(_)
             | Node::Compare(..)

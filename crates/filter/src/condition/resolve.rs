@@ -3,11 +3,11 @@
 use super::Context;
 use super::layout::Layout;
 use super::plan::{Place, Test, Value};
-use super::tree::{Node, Tree, Variable};
+use super::tree::{FUNCTION, Node, Tree, Variable};
 use crate::Invalid;
 use sordino_event::{Enumeration, Field, Scalar, Schema};
 use sordino_filter_vm::{MAX_PATTERN, Number, Relation, STACK, glob};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// The meaning of names in one tracepoint.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ enum Side<'a> {
     },
     /// A text that is known at compile time.
     Known(&'a str),
+    /// The name of the function, which is compared as soon as its address is known.
+    Function,
     /// A text in quotes.
     Pattern(&'a str),
 }
@@ -54,6 +56,17 @@ impl<'a> Resolver<'a> {
                     parts.iter().map(|part| self.test(part, negated)).collect::<Result<Vec<_>, _>>()?;
                 let all = matches!(tree.node, Node::All(_)) != negated;
                 Ok(if all { Test::all(tests) } else { Test::any(tests) })
+            }
+            Node::Functions(ranges) => {
+                let (number, field) = field(self.schema, FUNCTION, &tree.at)?;
+                let (value, _) = self.layout.number(number, field, None, &tree.at)?;
+                let Value::Load(place, encoding) = value else { return Ok(Test::Constant(false)) };
+                let test = |range: &RangeInclusive<u64>| {
+                    let (low, high) = (i128::from(*range.start()), i128::from(*range.end()));
+                    Test::interval(place, encoding, negated, low, high)
+                };
+                let tests: Vec<_> = ranges.iter().map(test).collect();
+                Ok(if negated { Test::all(tests) } else { Test::any(tests) })
             }
             Node::Compare(relation, left, right) => {
                 let relation = if negated { relation.opposite() } else { *relation };
@@ -102,8 +115,10 @@ impl<'a> Resolver<'a> {
             (Side::Number(a) | Side::Enumeration(_, a), Side::Number(b) | Side::Enumeration(_, b)) => {
                 numbers(tree, relation, a, b)
             }
-            (Side::Text { .. } | Side::Known(_), _) => Err(self.wants_quotes(left)),
-            (_, Side::Text { .. } | Side::Known(_)) => Err(self.wants_quotes(right)),
+            // The program is not known yet, and so are its functions.
+            (Side::Function, Side::Pattern(_)) => unlike().map(|_| Test::Constant(false)),
+            (Side::Text { .. } | Side::Known(_) | Side::Function, _) => Err(self.wants_quotes(left)),
+            (_, Side::Text { .. } | Side::Known(_) | Side::Function) => Err(self.wants_quotes(right)),
             (_, Side::Pattern(_)) | (Side::Pattern(_), _) => Err(Invalid::new(
                 left.at.clone(),
                 format!("{} is not compared with a text", self.described(left)),
@@ -126,6 +141,7 @@ impl<'a> Resolver<'a> {
             Node::Variable(Variable::Procname) => Ok(Side::Known(self.context.procname)),
             Node::Variable(Variable::Provider) => Ok(Side::Known(&self.schema.provider)),
             Node::Variable(Variable::Name) => Ok(Side::Known(&self.schema.name)),
+            Node::Variable(Variable::Function) => Ok(Side::Function),
             Node::Field { name, index } => {
                 let (number, field) = field(self.schema, name, &tree.at)?;
                 if index.is_none()
@@ -169,6 +185,7 @@ impl<'a> Resolver<'a> {
             Node::Variable(_)
             | Node::Text(_)
             | Node::Compare(..)
+            | Node::Functions(_)
             | Node::Not(_)
             | Node::All(_)
             | Node::Any(_) => return Err(no_number()),
@@ -203,7 +220,9 @@ impl<'a> Resolver<'a> {
             Node::Number(_) | Node::Negate(_) | Node::Complement(_) | Node::Apply(..) => {
                 "a number".to_owned()
             }
-            Node::Compare(..) | Node::Not(_) | Node::All(_) | Node::Any(_) => "a condition".to_owned(),
+            Node::Compare(..) | Node::Functions(_) | Node::Not(_) | Node::All(_) | Node::Any(_) => {
+                "a condition".to_owned()
+            }
         }
     }
 }

@@ -517,3 +517,59 @@ fn a_fiber_is_compared_by_its_number_and_by_its_name() {
     assert!(is_met("$fiber == 7", Some((7, None))) && !is_met("$fiber == \"*\"", Some((7, None))));
     assert!(!is_met("$fiber == 7 || $fiber != 7", None));
 }
+
+#[test]
+fn functions_are_compared_by_their_addresses_once_these_are_known() {
+    let field = Field { name: "function".to_owned(), ty: "u64x".parse().unwrap() };
+    let schema = Schema { fields: vec![field], ..schema() };
+    let compiled = |text: &str| {
+        let expression = Expression::parse(text).unwrap();
+        assert!(expression.names_functions(), "{text}");
+        assert_eq!(expression.missing_field(&["address"]), Some("function"), "{text}");
+        assert_eq!(
+            expression.compile(&schema, &CONTEXT),
+            Ok(Condition::Never),
+            "{text}: no program is known"
+        );
+        let resolved = expression.with_functions(&mut |pattern| match pattern {
+            "solve" => vec![0x10..=0x10],
+            "step_*" => vec![0x20..=0x40, 0x80..=0x80],
+            _ => Vec::new(),
+        });
+        resolved.compile(&schema, &CONTEXT)
+    };
+    let recorded = |text: &str| {
+        let Ok(Condition::Code(code)) = compiled(text) else { panic!("{text}") };
+        [0x10_u64, 0x11, 0x20, 0x30, 0x40, 0x41, 0x80]
+            .map(|function| holds(&code, &function.to_ne_bytes(), 0))
+    };
+    let solve = [true, false, false, false, false, false, false];
+    assert_eq!(recorded("$function == \"solve\""), solve);
+    assert_eq!(recorded("\"solve\" == $function"), solve);
+    assert_eq!(recorded("!($function != \"solve\")"), solve);
+    assert_eq!(recorded("$function == \"step_*\""), [false, false, true, true, true, false, true]);
+    assert_eq!(
+        recorded("$function == \"step_*\" && !($function == \"solve\") && function < 0x80"),
+        [false, false, true, true, true, false, false]
+    );
+    assert_eq!(compiled("$function == \"unknown\""), Ok(Condition::Never));
+    let Ok(Condition::Code(code)) = compiled("$function == \"solve\"") else { panic!() };
+    let filter = InlineComparison { field: 0, low: 0x10, span: 0 };
+    assert_eq!(InlineComparison::of(&code, &schema), Some(filter));
+}
+
+#[test]
+fn functions_are_compared_with_texts_only_and_not_in_recorded_events() {
+    let field = Field { name: "function".to_owned(), ty: "u64x".parse().unwrap() };
+    let schema = Schema { fields: vec![field], ..schema() };
+    for text in ["$function == 16", "$function < \"solve\"", "$function"] {
+        assert!(Expression::parse(text).unwrap().compile(&schema, &CONTEXT).is_err(), "{text}");
+    }
+    let class = Class::new(Domain::User, "sordino_function:entry", ["function"]);
+    let met = Expression::parse("$function == \"solve\"").unwrap().is_met_by(
+        &class,
+        &Event::default(),
+        &Known::default(),
+    );
+    assert!(met.unwrap_err().to_string().starts_with("$function chooses what is recorded"));
+}

@@ -1,7 +1,10 @@
 //! A condition's syntax tree, independent of any tracepoint.
 
 use sordino_filter_vm::{Number, Operator, Relation};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+
+/// Field with the address of a function, to which `$function` refers.
+pub(super) const FUNCTION: &str = "function";
 
 /// A part of a condition and its place in the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +35,8 @@ pub(super) enum Node {
     Complement(Box<Tree>),
     Apply(Operator, Box<Tree>, Box<Tree>),
     Compare(Relation, Box<Tree>, Box<Tree>),
+    /// The comparison of `$function` with a text, resolved: the function's address lies in one of these ranges.
+    Functions(Vec<RangeInclusive<u64>>),
     Not(Box<Tree>),
     All(Vec<Tree>),
     Any(Vec<Tree>),
@@ -53,10 +58,11 @@ pub(super) enum Variable {
     Domain,
     Time,
     Fiber,
+    Function,
 }
 
 impl Variable {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Tid,
         Self::Pid,
         Self::Procname,
@@ -70,6 +76,7 @@ impl Variable {
         Self::Domain,
         Self::Time,
         Self::Fiber,
+        Self::Function,
     ];
 
     /// Returns true if a program does not know the value when it hits a tracepoint.
@@ -96,6 +103,7 @@ impl Variable {
             Self::Domain => "domain",
             Self::Time => "time",
             Self::Fiber => "fiber",
+            Self::Function => "function",
         }
     }
 }
@@ -110,8 +118,40 @@ impl Tree {
     pub(super) fn fields(&self) -> Vec<&str> {
         match &self.node {
             Node::Field { name, .. } => vec![name],
+            Node::Variable(Variable::Function) | Node::Functions(_) => vec![FUNCTION],
             node => Self::parts(node).into_iter().flat_map(Self::fields).collect(),
         }
+    }
+
+    /// Returns the tree in which each comparison of `$function` with a text has the addresses that `resolve` returns for
+    /// the text.
+    pub(super) fn with_functions(&self, resolve: &mut impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
+        let node = match &self.node {
+            Node::Compare(relation @ (Relation::Equal | Relation::Unequal), left, right) => {
+                match (&left.node, &right.node) {
+                    (Node::Variable(Variable::Function), Node::Text(pattern))
+                    | (Node::Text(pattern), Node::Variable(Variable::Function)) => {
+                        let functions = Node::Functions(resolve(pattern));
+                        match relation {
+                            Relation::Equal => functions,
+                            _ => Node::Not(Box::new(Self::new(self.at.clone(), functions))),
+                        }
+                    }
+                    _ => return self.clone(),
+                }
+            }
+            Node::Not(part) => Node::Not(Box::new(part.with_functions(resolve))),
+            Node::All(parts) => Node::All(parts.iter().map(|part| part.with_functions(resolve)).collect()),
+            Node::Any(parts) => Node::Any(parts.iter().map(|part| part.with_functions(resolve)).collect()),
+            _ => return self.clone(),
+        };
+        Self::new(self.at.clone(), node)
+    }
+
+    /// Returns true if the tree has `$function` in it.
+    pub(super) fn names_functions(&self) -> bool {
+        matches!(self.node, Node::Variable(Variable::Function))
+            || Self::parts(&self.node).into_iter().any(Self::names_functions)
     }
 
     /// Returns the parts that a node consists of.
@@ -122,7 +162,8 @@ impl Tree {
             | Node::Field { .. }
             | Node::Variable(_)
             | Node::Annotation(_)
-            | Node::Counter(_) => Vec::new(),
+            | Node::Counter(_)
+            | Node::Functions(_) => Vec::new(),
             Node::Negate(part) | Node::Complement(part) | Node::Not(part) => vec![part],
             Node::Apply(_, left, right) | Node::Compare(_, left, right) => vec![left, right],
             Node::All(parts) | Node::Any(parts) => parts.iter().collect(),

@@ -1,14 +1,20 @@
-//! The names of addresses in processes, by the state dump and the files that are still there.
+//! The names of addresses in processes, by the state dump or their traces, and the files that are still there.
 
-use sordino_event::{Classes, Pid};
+use crate::OpenRecording;
+use sordino_ctf::Environment;
+use sordino_event::{ClassId, Pid};
 use sordino_query::{FileMapping, Mappings, NameAddress};
-use sordino_symbols::{MappedFile, SymbolFiles};
+use sordino_symbols::{MappedFile, SymbolFiles, demangled, named_function};
 use sordino_timeline::Item;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The maximum number of names that are kept.
+const NAMES_MAX: usize = 1 << 16;
 
 /// The mappings of processes so far in a pass, and the files that were read.
 #[derive(Debug)]
@@ -16,15 +22,29 @@ pub struct AddressNames(Rc<RefCell<Known>>);
 
 #[derive(Debug)]
 struct Known {
+    /// The files that programs had mapped when the recorder attached, of each trace.
+    of_traces: HashMap<Pid, Vec<Vec<FileMapping>>>,
     mappings: Mappings,
     files: SymbolFiles,
+    /// Names by the traces' files, which are the same in the whole pass.
+    names: HashMap<(Pid, u64), Option<Arc<str>>>,
 }
 
 impl AddressNames {
-    /// Creates the names for a recording with these classes.
-    pub fn new(classes: &Classes) -> Self {
-        let known = Known { mappings: Mappings::new(classes), files: SymbolFiles::default() };
-        Self(Rc::new(RefCell::new(known)))
+    /// Creates the names for a pass over a recording.
+    pub fn new(recording: &OpenRecording) -> Self {
+        let mut of_traces: HashMap<Pid, Vec<_>> = HashMap::new();
+        for (pid, files) in recording.mapped_files() {
+            of_traces.entry(pid).or_default().push(files.to_vec());
+        }
+        let mappings = Mappings::new(&recording.classes);
+        let (files, names) = (SymbolFiles::default(), HashMap::new());
+        Self(Rc::new(RefCell::new(Known { of_traces, mappings, files, names })))
+    }
+
+    /// Returns true if names depend on the fields of this class's events.
+    pub fn reads(&self, class: ClassId) -> bool {
+        self.0.borrow().mappings.reads(class)
     }
 
     /// Processes the next item of the pass.
@@ -43,9 +63,90 @@ impl AddressNames {
 
 impl Known {
     fn name(&mut self, pid: Pid, address: u64) -> Option<Arc<str>> {
-        let FileMapping { addresses, offset, path, build_id } = self.mappings.before(pid, address)?.clone();
-        let (path, build_id) = (OsStr::from_bytes(&path).into(), build_id.into());
-        let mapped = MappedFile { addresses, offset, path, build_id };
-        self.files.name(&mapped, address).map(Arc::from)
+        if let Some(name) = self.names.get(&(pid, address)) {
+            return name.clone();
+        }
+        if !self.of_traces.contains_key(&pid) {
+            let mapping = self.mappings.before(pid, address)?;
+            return named(&mut self.files, mapping, address);
+        }
+        let name = self.name_in_traces(pid, address);
+        if self.names.len() < NAMES_MAX {
+            self.names.insert((pid, address), name.clone());
+        }
+        name
+    }
+
+    /// Returns the name by the trace of the process. If several processes had the number, or a process executed several
+    /// programs, all names have to be the same: nothing shows which of them an address belongs to.
+    fn name_in_traces(&mut self, pid: Pid, address: u64) -> Option<Arc<str>> {
+        let mut found: Option<Option<Arc<str>>> = None;
+        for files in self.of_traces.get(&pid)? {
+            // Of the parts of a file, variables lie behind the code.
+            let before = files.iter().filter(|file| file.addresses.start <= address);
+            let Some(mapping) = before.max_by_key(|file| file.addresses.start) else { continue };
+            let name = named(&mut self.files, mapping, address);
+            if found.as_ref().is_some_and(|found| *found != name) {
+                return None;
+            }
+            found = Some(name);
+        }
+        found.flatten()
+    }
+}
+
+/// Returns the name of the symbol at an address of a process with this mapping, as its source has it.
+fn named(files: &mut SymbolFiles, mapping: &FileMapping, address: u64) -> Option<Arc<str>> {
+    let FileMapping { addresses, offset, path, build_id } = mapping.clone();
+    let (path, build_id) = (OsStr::from_bytes(&path).into(), build_id.into());
+    let mapped = MappedFile { addresses, offset, path, build_id };
+    let name = demangled(files.name(&mapped, address)?);
+    Some(named_function(&name).unwrap_or(&name).into())
+}
+
+/// Returns the mapped files in the environment of a program's trace, as far as they make sense.
+pub(crate) fn mapped_files(environment: &Environment) -> Vec<FileMapping> {
+    let entry = |number| environment.text(&format!("mapped_file_{number}"));
+    (0..).map_while(entry).filter_map(mapped_file).collect()
+}
+
+/// Parses `55e4a000-55e4b000 1000 1f2e3d /usr/bin/motor`, with `-` for no build id.
+fn mapped_file(text: &str) -> Option<FileMapping> {
+    let mut words = text.splitn(4, ' ');
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = words.next()?.split_once('-')?;
+    let addresses = hexadecimal(start)?..hexadecimal(end)?;
+    let offset = hexadecimal(words.next()?)?;
+    let build_id = words.next()?.trim_start_matches('-').into();
+    Some(FileMapping { addresses, offset, path: words.next()?.as_bytes().into(), build_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_make_no_sense_are_left_out() {
+        let mut environment = Environment::default();
+        environment
+            .set("mapped_file_0", "1000-2000 30 ab12 /a path")
+            .set("mapped_file_1", "1000 30 ab12 /a")
+            .set("mapped_file_2", "x-2000 30 ab12 /a")
+            .set("mapped_file_3", "5000-6000 0 - /b")
+            .set("mapped_file_5", "7000-8000 0 - /c");
+        let files = mapped_files(&environment);
+        let texts = |file: &FileMapping| {
+            (
+                file.addresses.clone(),
+                file.offset,
+                String::from_utf8_lossy(&file.path).into_owned(),
+                file.build_id.to_string(),
+            )
+        };
+        let expected = [
+            (0x1000..0x2000, 0x30, "/a path".to_owned(), "ab12".to_owned()),
+            (0x5000..0x6000, 0, "/b".to_owned(), String::new()),
+        ];
+        assert_eq!(files.iter().map(texts).collect::<Vec<_>>(), expected);
     }
 }

@@ -1,5 +1,6 @@
 //! A recording that is opened for reading.
 
+use crate::addresses::mapped_files;
 use crate::ahead::{Decoders, Reader};
 use crate::demand::Demand;
 use crate::{Error, several};
@@ -10,7 +11,7 @@ use sordino_ctf::{Environment, Setting};
 use sordino_event::text::with_causes;
 use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Time};
 use sordino_filter::condition::Expression;
-use sordino_query::Facts;
+use sordino_query::{Facts, FileMapping};
 use sordino_timeline::{Item, Recorded, Source, SuperTrace, System, Vocabulary};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,8 @@ struct Program {
     wake_up: Option<u64>,
     /// The CPU quota of its control group, if that is known.
     quota: Option<Quota>,
+    /// The files that it had mapped, if it records functions.
+    files: Vec<FileMapping>,
 }
 
 impl OpenRecording {
@@ -216,6 +219,12 @@ impl OpenRecording {
         self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));
         self.real_time.into_iter().for_each(|(runtime, period)| quotas.set_real_time(runtime, period));
         quotas
+    }
+
+    /// Returns the files that each program had mapped when the recorder attached, of those that record functions.
+    pub(crate) fn mapped_files(&self) -> impl Iterator<Item = (Pid, &[FileMapping])> {
+        let with_files = self.programs.iter().filter(|program| !program.files.is_empty());
+        with_files.map(|program| (program.pid, &*program.files))
     }
 
     /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`, as its name says.
@@ -378,7 +387,7 @@ fn program(trace: &read::Trace) -> Option<Program> {
         Some(Quota { group, runtime: time("cpu_quota_us")?, period: time("cpu_period_us")? })
     };
     let name = environment.text("procname")?.to_owned();
-    Some(Program { pid: Pid(pid), name, wake_up, quota: quota() })
+    Some(Program { pid: Pid(pid), name, wake_up, quota: quota(), files: mapped_files(environment) })
 }
 
 #[cfg(test)]

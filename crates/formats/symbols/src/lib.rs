@@ -7,12 +7,19 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `demangle` | names of C++ and Rust |
+//! | `functions` | the functions of a process |
 //! | `open` | a file's contents, whatever is at its path |
 //! | `program` | a file's segments and symbols |
 #![forbid(unsafe_code)]
 
+mod demangle;
+mod functions;
 mod open;
 mod program;
+
+pub use demangle::{demangled, named_function};
+pub use functions::FunctionTable;
 
 use program::Program;
 use std::collections::HashMap;
@@ -51,6 +58,19 @@ impl SymbolFiles {
     ///
     /// `None` if the file has no symbol there, is not the recorded one, or was recorded without a build id.
     pub fn name(&mut self, mapped: &MappedFile, address: u64) -> Option<&str> {
+        let program = self.program(mapped)?;
+        program.symbol(program.address_in_file(mapped, address)?)
+    }
+
+    /// Passes each symbol of the file: its address in the process that has mapped the file, its name, and true if it is
+    /// code.
+    pub(crate) fn each_symbol(&mut self, mapped: &MappedFile, mut take: impl FnMut(u64, &str, bool)) {
+        let program = self.program(mapped);
+        program.into_iter().for_each(|program| program.each_symbol(mapped, &mut take));
+    }
+
+    /// Returns the file of the mapping, if it can be used.
+    fn program(&mut self, mapped: &MappedFile) -> Option<&Program> {
         if mapped.build_id.is_empty() {
             return None;
         }
@@ -60,8 +80,7 @@ impl SymbolFiles {
                 (self.files.len() < FILES_MAX).then(|| self.read(&mapped.path, &mapped.build_id))?;
             self.files.insert(key.clone(), program);
         }
-        let program = self.files.get(&key)?.as_ref()?;
-        program.symbol(program.address_in_file(mapped, address)?)
+        self.files.get(&key)?.as_ref()
     }
 
     /// Reads a file with this build id, if there is room.

@@ -87,6 +87,30 @@ impl Program {
     /// Returns the address, as the file has it, of one in a process that has mapped a part of the file; `None` if it is
     /// in none of the file's segments.
     pub(crate) fn address_in_file(&self, mapped: &MappedFile, address: u64) -> Option<u64> {
+        let first = self.first(mapped)?;
+        let in_file = address.wrapping_sub(mapped.addresses.start).wrapping_add(first);
+        self.segments.iter().any(|segment| segment.addresses.contains(&in_file)).then_some(in_file)
+    }
+
+    /// Passes the symbols of variables and functions: the address of each in a process that has mapped a part of the
+    /// file, its name, and true if it is code.
+    pub(crate) fn each_symbol(&self, mapped: &MappedFile, take: &mut impl FnMut(u64, &str, bool)) {
+        let (Some(first), Ok(file)) = (self.first(mapped), File::parse(&*self.data)) else { return };
+        let table = if self.is_dynamic { file.dynamic_symbol_table() } else { file.symbol_table() };
+        for symbol in &self.symbols {
+            let found =
+                table.as_ref().and_then(|table| table.symbol_by_index(SymbolIndex(symbol.index)).ok());
+            let name = found.as_ref().and_then(|found| found.name().ok());
+            let Some((found, name)) = found.as_ref().zip(name.filter(|name| name.len() <= NAME_MAX)) else {
+                continue;
+            };
+            let address = symbol.address.wrapping_sub(first).wrapping_add(mapped.addresses.start);
+            take(address, name, found.kind() == SymbolKind::Text);
+        }
+    }
+
+    /// Returns the address, as the file has it, of the begin of a mapped part.
+    fn first(&self, mapped: &MappedFile) -> Option<u64> {
         // The kernel maps whole pages: a part begins at most a page before its segment.
         let mut parts = self.segments.iter().filter(|segment| {
             let offsets = &segment.offsets;
@@ -94,9 +118,7 @@ impl Program {
             segment.is_executable && mapped.offset < offsets.end && before < PAGE_MAX
         });
         let (Some(part), None) = (parts.next(), parts.next()) else { return None };
-        let first = part.addresses.start.wrapping_sub(part.offsets.start).wrapping_add(mapped.offset);
-        let in_file = address.wrapping_sub(mapped.addresses.start).wrapping_add(first);
-        self.segments.iter().any(|segment| segment.addresses.contains(&in_file)).then_some(in_file)
+        Some(part.addresses.start.wrapping_sub(part.offsets.start).wrapping_add(mapped.offset))
     }
 
     /// Returns the name of the symbol that contains an address of the file.

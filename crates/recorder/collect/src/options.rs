@@ -2,13 +2,14 @@
 
 use crate::context::kinds::Contexts;
 use sordino_event::Schema;
-use sordino_filter::condition::{Condition, Context};
+use sordino_filter::condition::{Condition, Context, is_match};
 use sordino_filter::rule::{Ranking, Rule, Rules};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -258,6 +259,28 @@ impl UserEvents {
     /// Returns the rules as they were given.
     pub fn patterns(&self) -> Vec<String> {
         self.rules.0.iter().map(ToString::to_string).collect()
+    }
+
+    /// Returns true if a rule, or a trigger's, includes tracepoints of this provider.
+    pub fn may_choose(&self, provider: &str) -> bool {
+        let includes = |rule: &Rule| {
+            let pattern = rule.pattern().split(':').next().unwrap_or_default();
+            !rule.excludes() && is_match(pattern, provider)
+        };
+        self.rules_and_triggers().any(|(rule, _)| includes(rule))
+    }
+
+    /// Returns true if a condition compares the names of functions.
+    pub fn names_functions(&self) -> bool {
+        self.rules_and_triggers().any(|(rule, _)| rule.names_functions())
+    }
+
+    /// Returns the rules with the addresses of the functions that their conditions name, see
+    /// [`Rules::with_functions`].
+    #[must_use]
+    pub fn with_functions(&self, mut resolve: impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
+        let rules = self.rules.with_functions(&mut resolve);
+        Self { rules, triggers: self.triggers.with_functions(resolve) }
     }
 
     /// Returns the choice for a tracepoint. Rules that do not apply to it have no effect.

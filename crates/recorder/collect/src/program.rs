@@ -6,6 +6,7 @@ use sordino_intake::first_tracepoints;
 use sordino_intake::{CatalogueReader, Declared, Learned};
 use sordino_ring::number::PointId;
 pub use trace::ProgramTrace;
+use trace::has_functions;
 pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
 use crate::context::kinds::Contexts;
@@ -17,15 +18,16 @@ use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
 use sordino_clock::Sample;
 use sordino_event::{Cpu, Pid, Schema};
-use sordino_filter::condition::{Condition, Context, InlineComparison};
+use sordino_filter::condition::{Condition, Context, InlineComparison, is_match};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
-use sordino_intake::{Claim, Taken, is_trusted};
+use sordino_intake::{Claim, FUNCTIONS, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
 use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
 use sordino_ring::layout::VALUES;
 use sordino_ring::read;
+use sordino_symbols::FunctionTable;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +61,8 @@ pub struct Traced {
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
     contexts: Contexts,
+    /// The functions that it had when the session attached, if rules name some.
+    functions: FunctionTable,
 }
 
 impl Traced {
@@ -79,6 +83,8 @@ impl Traced {
             claim,
             identity,
             quota,
+            files,
+            functions,
             pidfd,
             program,
             mut attached,
@@ -95,6 +101,8 @@ impl Traced {
             pid,
             identity,
             quota,
+            files: files.into(),
+            has_functions: has_functions(&tracepoints),
             wake_up,
             taken_up,
             tracepoints,
@@ -117,6 +125,7 @@ impl Traced {
             reader,
             learned: Learned::default(),
             contexts: options.contexts,
+            functions,
         };
         if let Some(directory) = directory {
             let placed = traced.trace.put_in_with(directory, clock, &learned.declarations);
@@ -193,6 +202,9 @@ impl Traced {
         self.trace.append(&self.learned.declarations)?;
         let (first, mut learned) = (self.trace.tracepoints.len(), std::mem::take(&mut self.learned));
         Arc::make_mut(&mut self.trace.tracepoints).append(&mut learned.tracepoints);
+        // Without the names of its functions, their addresses are recorded nevertheless.
+        let added = self.trace.add_files(clock);
+        self.notes.extend(added.err().map(|error| error.to_string()));
         // Only now, so that no event is recorded before the metadata declares it.
         self.choose_from(first, user, clock);
         Ok(())
@@ -209,6 +221,17 @@ impl Traced {
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
+        let has_functions = new.iter().any(|known| known.schema.provider == FUNCTIONS);
+        let named = user.names_functions().then(|| {
+            user.with_functions(|pattern| {
+                let ranges = self.functions.ranges(|name| is_match(pattern, name));
+                if ranges.is_empty() && has_functions {
+                    notes.push(format!("no function is called '{pattern}' in the files that it had mapped"));
+                }
+                ranges
+            })
+        });
+        let user = named.as_ref().unwrap_or(user);
         self.filtered.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
         self.enabled.truncate(first);
         for (index, Declared { id, schema }) in (first..).zip(new) {

@@ -9,10 +9,13 @@ mod build_id;
 mod devices;
 mod filesystems;
 mod left_out;
+mod of_process;
 mod open;
 mod process;
 mod share;
 mod walk;
+
+pub use of_process::{ExecutableMapping, mapped_files};
 
 use crate::context::{Attribute, Observation};
 use crate::interrupted::InterruptedTime;

@@ -9,15 +9,20 @@ use crate::catalogue::{CatalogueReader, Learned};
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
+use sordino_inspect::dump::{ExecutableMapping, mapped_files};
 use sordino_inspect::quota::CpuQuota;
 use sordino_registration::environment::RESERVE;
 use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Seqno;
 use sordino_ring::write::TimestampClock;
+use sordino_symbols::FunctionTable;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+
+/// Provider of the events about functions (`docs/functions.md`), whose addresses readers name by the mapped files.
+pub const FUNCTIONS: &str = "sordino_function";
 
 /// The session's options that apply to every program.
 #[derive(Clone, Debug)]
@@ -40,6 +45,10 @@ pub struct Wishes {
     pub is_sparse: bool,
     /// True if some tracepoints have conditions.
     pub conditions: bool,
+    /// True if rules choose functions, of programs that record any.
+    pub functions: bool,
+    /// True if conditions name functions.
+    pub names_functions: bool,
     /// True if the kernel is recorded.
     pub with_kernel: bool,
     /// True for a session, which uses smaller rings where there is no room for larger ones.
@@ -70,6 +79,10 @@ pub struct Taken {
     pub identity: Identity,
     /// The CPU quota of the program's cgroup, if the kernel is recorded.
     pub quota: Option<CpuQuota>,
+    /// The files that it has mapped executable, if the session may record functions.
+    pub files: Vec<ExecutableMapping>,
+    /// Its functions, if rules name some.
+    pub functions: FunctionTable,
     /// Becomes readable when the process has ended.
     pub pidfd: OwnedFd,
     /// The program's area in shared memory.
@@ -200,12 +213,16 @@ impl Candidate {
         let Self { pid, program, claim, .. } = self;
         let mut reader = CatalogueReader::default();
         let learned = reader.learn(&program, usize::MAX);
+        let files = if wishes.functions { mapped_files(pid) } else { Vec::new() };
+        let functions = if wishes.names_functions { functions(&files) } else { FunctionTable::default() };
         let ran_before = true;
         let taken = Taken {
             pid,
             claim,
             identity,
             quota,
+            files,
+            functions,
             pidfd,
             program,
             attached,
@@ -249,6 +266,17 @@ impl Candidate {
             too_large.get_or_insert(reason);
         }
     }
+}
+
+/// Returns the functions in the files that a process has mapped.
+fn functions(files: &[ExecutableMapping]) -> FunctionTable {
+    let file = |file: &ExecutableMapping| sordino_symbols::MappedFile {
+        addresses: file.addresses.0..file.addresses.1,
+        offset: file.offset,
+        path: file.path.clone().into(),
+        build_id: file.build_id.clone(),
+    };
+    FunctionTable::of(&files.iter().map(file).collect::<Vec<_>>())
 }
 
 fn smaller(geometry: Geometry, why: &str) -> String {

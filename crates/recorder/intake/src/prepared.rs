@@ -224,6 +224,8 @@ mod tests {
             with_kernel: false,
             is_session: true,
             skip_ours: false,
+            functions: false,
+            names_functions: false,
         }
     }
 

@@ -4,6 +4,7 @@ use crate::calls::Calls;
 use crate::fiber_runs::FiberRuns;
 use crate::fiber_waits::FiberWaits;
 use crate::followed::Followed;
+use crate::function_calls::{self, FunctionCalls};
 use crate::interrupts::Interrupts;
 use crate::jitter::Jitter;
 use crate::jobs::Jobs;
@@ -100,6 +101,10 @@ pub(crate) fn finder(
         Measure::Preemption => Box::new(Schedule::new(Wanted::Preemptions)),
         Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
         Measure::Syscalls => Box::new(Calls::default()),
+        Measure::Calls => {
+            let missing = || sordino_analyze::Error::Event { event: function_calls::ENTRY.to_owned() };
+            Box::new(FunctionCalls::new(classes).ok_or_else(missing)?)
+        }
         Measure::Irqs => Box::new(Interrupts::new(false)),
         Measure::Softirqs => Box::new(Interrupts::new(true)),
         Measure::Locks => Box::new(Followed::new(Locks::default())),

@@ -36,6 +36,8 @@ pub enum Per {
     Holder,
     /// The address of a lock.
     Address,
+    /// A function, by its name.
+    Function,
     /// A link of a path.
     Link,
     /// The value of the field of this name.
@@ -45,7 +47,7 @@ pub enum Per {
 /// A word that is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall, fiber, holder, address, link or field:NAME"
+    "'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall, fiber, holder, address, function, link or field:NAME"
 )]
 pub struct PerError(String);
 
@@ -66,6 +68,7 @@ impl FromStr for Per {
             "fiber" => Self::Fiber,
             "holder" => Self::Holder,
             "address" => Self::Address,
+            "function" => Self::Function,
             "link" => Self::Link,
             _ => match text.split_once(':') {
                 Some(("field", name)) if !name.is_empty() => Self::Field(name.to_owned()),
@@ -90,6 +93,7 @@ impl fmt::Display for Per {
             Self::Fiber => "fiber",
             Self::Holder => "holder",
             Self::Address => "address",
+            Self::Function => "function",
             Self::Link => "link",
             Self::Field(name) => name,
         })
@@ -167,6 +171,7 @@ impl Key {
             Per::Address => {
                 span.address.map(|address| Value::Address(span.tid.and_then(|tid| system.pid(tid)), address))
             }
+            Per::Function => span.address.map(|address| Value::Address(moment.pid(), address)),
             Per::Irq | Per::Softirq | Per::Syscall | Per::Link => span.name.clone().map(Value::Text),
             Per::Field(_) => {
                 let field = (*self.fields.get(moment.event.class.index())?)?;

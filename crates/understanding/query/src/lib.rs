@@ -49,6 +49,7 @@ mod fiber_runs;
 mod fiber_waits;
 mod finder;
 mod followed;
+mod function_calls;
 mod gap;
 mod interrupts;
 mod jitter;

@@ -46,6 +46,11 @@ impl Mappings {
         Self { fields: fields.collect(), processes: HashMap::default(), count: 0 }
     }
 
+    /// Returns true if this class's events describe mappings.
+    pub fn reads(&self, class: ClassId) -> bool {
+        self.fields.get(class.index()).is_some_and(Option::is_some)
+    }
+
     /// Processes the next event of the trace.
     pub fn take(&mut self, moment: &Moment<'_>) {
         match moment.kernel {

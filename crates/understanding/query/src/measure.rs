@@ -2,7 +2,7 @@
 
 use crate::jitter::Periods;
 use crate::key::Per;
-use crate::{locks, reactivity};
+use crate::{function_calls, locks, reactivity};
 use sordino_analyze::IntervalRule;
 use sordino_timeline::Recorded;
 
@@ -31,6 +31,8 @@ pub enum Measure {
     FiberWaits,
     /// System calls, from entry to exit.
     Syscalls,
+    /// Calls of functions, from entry to exit.
+    Calls,
     /// Handlers of interrupts, nested ones included.
     Irqs,
     /// Handlers of softirqs, with the interrupts in them.
@@ -76,6 +78,7 @@ impl Measure {
             Self::Duration(rule) if rule.is_chain() => "period",
             Self::Duration(_) => "duration",
             Self::Syscalls => "syscalls",
+            Self::Calls => "calls",
             Self::Irqs => "irqs",
             Self::Softirqs => "softirqs",
             Self::Jitter(..) => "jitter",
@@ -97,7 +100,7 @@ impl Measure {
             Self::Preemption => "preemption",
             Self::Sleep => "sleep",
             Self::Duration(_) => "interval",
-            Self::Syscalls => "call",
+            Self::Calls | Self::Syscalls => "call",
             Self::Irqs => "interrupt",
             Self::Softirqs => "softirq",
             Self::Jitter(..) => "period",
@@ -121,6 +124,7 @@ impl Measure {
             Self::Active | Self::Slices | Self::Latency | Self::Preemption | Self::Sleep => Per::Thread,
             Self::Duration(_) => Per::Thread,
             Self::Syscalls => Per::Syscall,
+            Self::Calls => Per::Function,
             Self::Irqs => Per::Irq,
             Self::Softirqs => Per::Softirq,
         };
@@ -151,6 +155,7 @@ impl Measure {
             Self::Latency | Self::Preemption => {
                 &["interrupts", "other threads", "idle and switch", "unknown"]
             }
+            Self::Calls => &function_calls::PARTS,
             Self::Locks => &locks::PARTS,
             Self::Reactivity => &reactivity::PARTS,
             _ => &[],
@@ -162,6 +167,7 @@ impl Measure {
         match per {
             Per::Irq => matches!(self, Self::Irqs | Self::Reactivity),
             Per::Holder | Per::Address => *self == Self::Locks,
+            Per::Function => *self == Self::Calls,
             Per::Link => matches!(self, Self::Path(_)),
             Per::Softirq => *self == Self::Softirqs,
             Per::Syscall => *self == Self::Syscalls,
@@ -173,7 +179,7 @@ impl Measure {
     /// Returns the kernel's events that the measure needs and the trace lacks.
     pub fn missing(&self, recorded: Recorded) -> Vec<MissingEvents> {
         let needs: &[(bool, &'static str, bool)] = match self {
-            Self::Count | Self::Duration(_) | Self::Jitter(..) | Self::FiberWaits => &[],
+            Self::Count | Self::Duration(_) | Self::Jitter(..) | Self::FiberWaits | Self::Calls => &[],
             Self::Active | Self::Slices | Self::Jobs(_) => &[(recorded.switches, "sched", true)],
             Self::Latency | Self::Preemption => &[
                 (recorded.switches && recorded.wakeups, "sched", true),

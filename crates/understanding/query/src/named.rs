@@ -4,7 +4,7 @@ use crate::{Measure, PathOf, Periods};
 use sordino_analyze::{IntervalRule, Key, Point};
 
 /// The names of the measures, each with its description.
-pub const MEASURES: [(&str, &str); 19] = [
+pub const MEASURES: [(&str, &str); 20] = [
     ("count", "Events, and their rate"),
     ("rate", "Same as count"),
     ("active", "Time for which threads have a CPU, and its share of the recording's"),
@@ -17,6 +17,7 @@ pub const MEASURES: [(&str, &str); 19] = [
     ("jitter", "Deviations from the period of --event, missing events, and the most late ones in a row"),
     ("jobs", "Jobs from --event, or the wake-up that it is, until the thread sleeps"),
     ("syscalls", "System calls, from entry to exit"),
+    ("calls", "Calls of functions, from entry to exit, and their own time"),
     ("irqs", "Handlers of interrupts, from entry to exit"),
     ("softirqs", "Handlers of softirqs, from entry to exit"),
     ("locks", "Waits for futexes, by the thread that ended each"),
@@ -75,6 +76,7 @@ impl Measure {
             "preemption" => Self::Preemption,
             "sleep" => Self::Sleep,
             "syscalls" => Self::Syscalls,
+            "calls" => Self::Calls,
             "irqs" => Self::Irqs,
             "softirqs" => Self::Softirqs,
             "locks" => Self::Locks,

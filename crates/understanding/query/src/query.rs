@@ -262,7 +262,15 @@ impl Query {
     }
 
     fn values<'a>(&'a self, span: &'a Span, moment: &'a Moment<'_>) -> impl Iterator<Item = Value> + 'a {
-        self.keys.iter().map(|key| key.value(span, moment))
+        let both = self.pers.iter().zip(&self.keys);
+        both.map(|(per, key)| match key.value(span, moment) {
+            // One row for a function of several processes, which have it at different addresses.
+            Value::Address(Some(pid), address) if *per == Per::Function => {
+                let name = self.names.as_ref().and_then(|names| names(pid, address));
+                name.map_or(Value::Address(Some(pid), address), Value::Text)
+            }
+            value => value,
+        })
     }
 
     fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {

@@ -1,13 +1,16 @@
 //! Listings: the events of a trace, one a line.
 
 mod context;
+mod functions;
 mod json;
 mod text;
 
 use crate::time::TimeFormat;
 use crate::value::decimal;
+use functions::FunctionNames;
 use json::JsonLines;
 use sordino_event::Classes;
+use sordino_query::NameAddress;
 use sordino_timeline::Item;
 use std::io::{self, Write};
 use text::TextLines;
@@ -82,6 +85,17 @@ impl Listing {
             }
         };
         Self { lines, buffer }
+    }
+
+    /// Has the listing write the names of functions beside their addresses.
+    #[must_use]
+    pub fn naming(mut self, names: NameAddress) -> Self {
+        let names = FunctionNames::new(names);
+        match &mut self.lines {
+            Lines::Text(lines) => lines.functions = names,
+            Lines::Json(lines) => lines.functions = names,
+        }
+        self
     }
 
     /// Continues another listing: leaves out the first line of [`ListingFormat::Json`].

@@ -7,12 +7,18 @@ use std::io::Write as _;
 /// The maximum depth of nested values; deeper ones are shown as `...`. No format that is read nests as deep.
 const DEPTH_MAX: usize = 64;
 
-/// Writes `NAME = VALUE, ...`; each name with its separator comes from `names`.
-pub(crate) fn text_fields(event: &Event, names: &[Vec<u8>], out: &mut Vec<u8>) {
+/// Writes `NAME = VALUE, ...`; each name with its separator comes from `names`. `behind` may add to a value.
+pub(crate) fn text_fields(
+    event: &Event,
+    names: &[Vec<u8>],
+    behind: impl Fn(View<'_>, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
     for (index, name) in names.iter().enumerate() {
         let Some(value) = event.value(index) else { break };
         out.extend_from_slice(name);
         text_value(value, 0, out);
+        behind(value, out);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::commands::explain::{explain, format};
-use crate::trace::Recording;
+use crate::recording::Recording;
 use sordino_analyze::{ExplainOptions, IntervalRule, Key, Point, Thread};
 use sordino_check::Explained;
 use sordino_event::Nanos;

@@ -96,7 +96,7 @@ fn stage(options: &Options, scratch: &mut Scratch) -> Result<LoopStage, Failure>
 /// Counts the loop's events in a recording; the recorder counts those that were lost.
 fn count_ours(directory: &Path) -> Result<u64, Failure> {
     use sordino_timeline::Item;
-    let mut recording = crate::trace::Recording::open(Some(directory))?;
+    let mut recording = crate::recording::Recording::open(Some(directory))?;
     let loops = recording.classes.iter().filter(|(_, class)| class.name == "npt:loop");
     let wanted: Vec<_> = loops.map(|(id, _)| id).collect();
     let mut count = 0;

@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
+use crate::recording::{Recording, describes_state};
 use crate::terminal::is_read;
-use crate::trace::{Recording, describes_state};
 use sordino_collect::{Directory, Summary};
 use sordino_ctf::read::Stream;
 use sordino_dirfd::Dir;

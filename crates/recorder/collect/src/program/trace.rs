@@ -12,8 +12,9 @@ use sordino_event::{Cpu, Pid};
 use sordino_filter::condition::{Condition, Context};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
+use sordino_inspect::dump::ExecutableMapping;
 use sordino_inspect::quota::CpuQuota;
-use sordino_intake::Declared;
+use sordino_intake::{Declared, FUNCTIONS};
 use sordino_ring::number::{PointId, Ticks};
 use std::io;
 use std::path::PathBuf;
@@ -36,6 +37,10 @@ pub struct ProgramTrace {
     /// The name and file of the process.
     pub identity: Identity,
     pub(super) quota: Option<CpuQuota>,
+    /// The files that it had mapped when the session attached, if the session may record functions.
+    pub(super) files: Arc<[ExecutableMapping]>,
+    /// True if it has declared functions; the environment has the files then.
+    pub(super) has_functions: bool,
     /// Address of the futex word by which it wakes the collector, if it does.
     pub(super) wake_up: Option<u64>,
     /// The time at which the session attached, in ticks of the trace's clock, if the program ran before. Earlier hits
@@ -66,6 +71,23 @@ impl TracePlace {
         let changed = self.recording.dir(&self.name).and_then(|dir| change(&dir));
         changed.map_err(Error::output(self.recording.path().join(&self.name).join(METADATA)))
     }
+
+    /// Replaces the beginning of the metadata.
+    fn change_preamble(&self, before: &str, after: String) -> Result<(), Error> {
+        match self.metadata(|dir| overwrite(dir, METADATA, before, &after)) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.metadata(|dir| {
+                let text = dir.read_text(METADATA, MOST_METADATA)?;
+                let declarations = text.strip_prefix(before).ok_or(io::ErrorKind::InvalidData)?;
+                dir.replace(METADATA, (after + declarations).as_bytes())
+            }),
+        }
+    }
+}
+
+/// Returns true if some of the tracepoints are about functions.
+pub(super) fn has_functions(tracepoints: &[Declared]) -> bool {
+    tracepoints.iter().any(|known| known.schema.provider == FUNCTIONS)
 }
 
 impl ProgramTrace {
@@ -169,14 +191,27 @@ impl ProgramTrace {
         let Some(place) = &self.place else { return Ok(()) };
         let before = self.preamble(place, clock.hostname(), &place.clock)?;
         let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
-        match place.metadata(|dir| overwrite(dir, METADATA, &before, &after)) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => place.metadata(|dir| {
-                let text = dir.read_text(METADATA, MOST_METADATA)?;
-                let declarations = text.strip_prefix(&before).ok_or(io::ErrorKind::InvalidData)?;
-                dir.replace(METADATA, (after + declarations).as_bytes())
-            }),
+        place.change_preamble(&before, after)
+    }
+
+    /// Adds the files that the program has mapped to the metadata, once it has declared functions.
+    pub(super) fn add_files(&mut self, clock: &TraceClock) -> Result<(), Error> {
+        if self.has_functions || !has_functions(&self.tracepoints) {
+            return Ok(());
         }
+        let preamble = |trace: &Self| {
+            let of = |place: &TracePlace| trace.preamble(place, clock.hostname(), &place.clock);
+            trace.place.as_ref().map(of).transpose()
+        };
+        let before = preamble(self)?;
+        self.has_functions = true;
+        let after = preamble(self)?;
+        let changed = match (&self.place, before.zip(after)) {
+            (Some(place), Some((before, after))) => place.change_preamble(&before, after),
+            _ => Ok(()),
+        };
+        self.has_functions = changed.is_ok();
+        changed
     }
 
     /// Returns the trace without its tracepoints, for a program that has ended: a chunk may include any number of
@@ -220,6 +255,9 @@ impl ProgramTrace {
             environment.set("taken_up", ticks.0.cast_signed());
         }
         self.quota.iter().for_each(|quota| quota.tell(&mut environment));
+        for (number, file) in self.files.iter().filter(|_| self.has_functions).enumerate() {
+            environment.set(format!("mapped_file_{number}"), file.to_string().as_str());
+        }
         Ok(preamble(place.uuid, &environment, clock)?)
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Thread {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) mapped: Mapped,
-    offset: u64,
+    pub(super) offset: u64,
     pub(super) build_id: String,
 }
 

@@ -406,19 +406,23 @@ impl Task {
                 Done::Mappings(pid, mappings, more)
             }
             Self::File(mapped) => {
-                let (device, pid) = (mapped.file.device, mapped.pid);
-                let mut known = filesystems.lock().unwrap_or_else(PoisonError::into_inner);
-                let server = known.server(device, pid);
-                drop(known);
-                let found = match server {
-                    Some(Server::Kernel) => build_id::of(&mapped, false),
-                    Some(Server::KernelElsewhere) => build_id::of(&mapped, true),
-                    Some(Server::Program) => Err(Unknown::Skipped(Skip::Served)),
-                    None => Err(Unknown::Skipped(Skip::Nothing)),
-                };
+                let found = build_id_of(&mapped, filesystems);
                 Done::File(mapped, found)
             }
         }
+    }
+}
+
+/// Returns the build id of a mapped file, unless a program serves its file system.
+pub(super) fn build_id_of(mapped: &Mapped, filesystems: &Mutex<FileSystems>) -> Result<Found, Unknown> {
+    let mut known = filesystems.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = known.server(mapped.file.device, mapped.pid);
+    drop(known);
+    match server {
+        Some(Server::Kernel) => build_id::of(mapped, false),
+        Some(Server::KernelElsewhere) => build_id::of(mapped, true),
+        Some(Server::Program) => Err(Unknown::Skipped(Skip::Served)),
+        None => Err(Unknown::Skipped(Skip::Nothing)),
     }
 }
 

@@ -50,19 +50,19 @@ extern "C" {
 #endif
 
 /* Records that the calling thread begins to schedule fibers of the named scheduler. */
-__attribute__((unused)) static inline void sordino_fiber_thread_enter(const char *scheduler)
+SORDINO_OWN static inline void sordino_fiber_thread_enter(const char *scheduler)
 {
     sordino_tracepoint(sordino_fiber, thread_enter, scheduler);
 }
 
 /* Records that the calling thread schedules no fibers any more. */
-__attribute__((unused)) static inline void sordino_fiber_thread_leave(void)
+SORDINO_OWN static inline void sordino_fiber_thread_leave(void)
 {
     sordino_tracepoint(sordino_fiber, thread_leave);
 }
 
 /* Records a new fiber. Its name may be NULL. */
-__attribute__((unused)) static inline void sordino_fiber_new(uint64_t fiber, const char *name)
+SORDINO_OWN static inline void sordino_fiber_new(uint64_t fiber, const char *name)
 {
     sordino_tracepoint(sordino_fiber, new, fiber, name ? name : "");
 }
@@ -70,7 +70,7 @@ __attribute__((unused)) static inline void sordino_fiber_new(uint64_t fiber, con
 /* Records that the calling thread stops to run the fiber 'from', and runs the fiber 'to'; 0 for either stands for the
  * scheduler, or the thread's own code. To be called by the thread directly before the switch. 'on' names the thing on
  * which 'from' is blocked, and may be NULL. */
-__attribute__((unused)) static inline void sordino_fiber_switch(
+SORDINO_OWN static inline void sordino_fiber_switch(
     uint64_t from, uint64_t to, enum sordino_fiber_why why, const char *on)
 {
     const uint64_t enabled = SORDINO_ENABLED(sordino_point_sordino_fiber_switch);
@@ -85,19 +85,19 @@ __attribute__((unused)) static inline void sordino_fiber_switch(
 }
 
 /* Records the end of a fiber, behind its last switch. Its number may belong to a new fiber afterwards. */
-__attribute__((unused)) static inline void sordino_fiber_end(uint64_t fiber)
+SORDINO_OWN static inline void sordino_fiber_end(uint64_t fiber)
 {
     sordino_tracepoint(sordino_fiber, end, fiber);
 }
 
 /* Records that a blocked fiber becomes ready, because of the fiber 'by', or 0. */
-__attribute__((unused)) static inline void sordino_fiber_wake(uint64_t fiber, uint64_t by)
+SORDINO_OWN static inline void sordino_fiber_wake(uint64_t fiber, uint64_t by)
 {
     sordino_tracepoint(sordino_fiber, wake, fiber, by);
 }
 
 /* Records another name of a fiber. */
-__attribute__((unused)) static inline void sordino_fiber_rename(uint64_t fiber, const char *name)
+SORDINO_OWN static inline void sordino_fiber_rename(uint64_t fiber, const char *name)
 {
     sordino_tracepoint(sordino_fiber, rename, fiber, name ? name : "");
 }

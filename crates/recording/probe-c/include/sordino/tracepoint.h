@@ -147,8 +147,12 @@ __attribute__((weak, visibility("hidden"))) unsigned char sordino_points_are_reg
 #define SORDINO_KEPT used
 #endif
 
+/* Attributes of the functions in these headers. The program's own functions are recorded with -finstrument-functions,
+ * these are not. */
+#define SORDINO_OWN __attribute__((unused, no_instrument_function))
+
 /* The first constructor of every tracepoint. The module's first call registers all of its tracepoints. */
-__attribute__((unused)) static void sordino_register_points(void)
+SORDINO_OWN static void sordino_register_points(void)
 {
     if (!sordino_points_are_registered) {
         sordino_points_are_registered = 1;
@@ -172,7 +176,7 @@ struct sordino_inline_filter {
 
 /* Returns true if the inline filter rejects a hit with these values, one word for each of 'count' fields, with any
  * value for a field that is no integer. */
-static inline __attribute__((always_inline)) bool sordino_is_rejected(
+SORDINO_OWN static inline __attribute__((always_inline)) bool sordino_is_rejected(
     const struct sordino_tracepoint *point, uint64_t enabled, const uint64_t *values, size_t count)
 {
     const uint64_t *const word = __atomic_load_n(&point->enabled, __ATOMIC_RELAXED);
@@ -190,7 +194,7 @@ static inline __attribute__((always_inline)) bool sordino_is_rejected(
 
 /* Emits a staged payload of fixed length. Passes two words in registers, so that the compiler removes the stage, unless
  * there is an inline filter, which the caller has tested. */
-static inline __attribute__((always_inline)) void sordino_emit_fixed(
+SORDINO_OWN static inline __attribute__((always_inline)) void sordino_emit_fixed(
     const struct sordino_tracepoint *point, uint64_t enabled, const unsigned char *stage, size_t length)
 {
     if (length == 16 && !(enabled & SORDINO_INLINE_FILTER)) {
@@ -205,7 +209,7 @@ static inline __attribute__((always_inline)) void sordino_emit_fixed(
 /* Copies text of known size, zero byte included, and returns the address behind it. Replaces zero bytes that another
  * thread has written into the text meanwhile: they would end it early in the trace and displace the fields behind
  * it. */
-static inline unsigned char *sordino_put_text(unsigned char *to, const char *text, size_t size)
+SORDINO_OWN static inline unsigned char *sordino_put_text(unsigned char *to, const char *text, size_t size)
 {
     unsigned char *zero;
     memcpy(to, text, size - 1);
@@ -215,19 +219,19 @@ static inline unsigned char *sordino_put_text(unsigned char *to, const char *tex
     return to + size;
 }
 
-static inline const char *sordino_text(const char *text)
+SORDINO_OWN static inline const char *sordino_text(const char *text)
 {
     return text ? text : "(null)";
 }
 
 /* Return the bits of a floating-point number. */
-static inline __attribute__((always_inline)) uint64_t sordino_bits_f32(float value)
+SORDINO_OWN static inline __attribute__((always_inline)) uint64_t sordino_bits_f32(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
-static inline __attribute__((always_inline)) uint64_t sordino_bits_f64(double value)
+SORDINO_OWN static inline __attribute__((always_inline)) uint64_t sordino_bits_f64(double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -242,8 +246,8 @@ static inline __attribute__((always_inline)) uint64_t sordino_bits_f64(double va
         | (uint64_t)((first) + (second) + (third)) << 24)
 
 /* Stages the payload of sordino_emit_text on the stack, and emits it. */
-__attribute__((unused, noinline)) static void sordino_stage_text(const struct sordino_tracepoint *point, uint64_t enabled,
-    uint64_t layout, const char *text, uint64_t first, uint64_t second)
+SORDINO_OWN __attribute__((noinline)) static void sordino_stage_text(const struct sordino_tracepoint *point,
+    uint64_t enabled, uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
     const size_t before = layout & 255, m = layout >> 8 & 255, n = layout >> 16 & 255;
     text = sordino_text(text);
@@ -271,8 +275,8 @@ __attribute__((unused, noinline)) static void sordino_stage_text(const struct so
 /* Emits a text and up to two scalars, if no inline filter rejects them; a missing scalar is 0, and so is its size. The
  * layout contains the number of scalars before the text (bits 0 to 7) and the sizes of both (bits 8 to 15 and 16 to
  * 23). */
-__attribute__((unused, noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point, uint64_t enabled,
-    uint64_t layout, const char *text, uint64_t first, uint64_t second)
+SORDINO_OWN __attribute__((noinline)) static void sordino_emit_text(const struct sordino_tracepoint *point,
+    uint64_t enabled, uint64_t layout, const char *text, uint64_t first, uint64_t second)
 {
     if (enabled & SORDINO_INLINE_FILTER) {
         const uint64_t values[] = {first, (layout & 255) == 0 ? first : second, second};
@@ -284,7 +288,7 @@ __attribute__((unused, noinline)) static void sordino_emit_text(const struct sor
 
 /* Emits a line of text that is formatted on the stack, as by printf, and cut after 1,023 bytes. Leaves errno as it
  * was. */
-__attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_line(
+SORDINO_OWN __attribute__((format(printf, 3, 0))) static inline void sordino_emit_line(
     const struct sordino_tracepoint *point, uint64_t enabled, const char *format, va_list arguments)
 {
     __attribute__((aligned(8))) unsigned char text[1024];
@@ -298,7 +302,7 @@ __attribute__((format(printf, 3, 0), unused)) static inline void sordino_emit_li
 
 /* Records a line of text, formatted as by printf: the event sordino:mark. The text is formatted only if a session has
  * enabled the event, on the stack, and is cut after 1,023 bytes. Leaves errno as it was. */
-__attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(const char *format, ...)
+SORDINO_OWN __attribute__((format(printf, 1, 2))) static inline void sordino_mark(const char *format, ...)
 {
     const uint64_t enabled = SORDINO_ENABLED(sordino_mark_point);
     if (__builtin_expect(enabled != 0, 0)) {
@@ -312,7 +316,7 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_mark(co
 /* Requests a snapshot from every session that records this program, with the reason as text: the event
  * sordino:snapshot. Does not wait for it: the recorder writes the snapshot while the program goes on. A session that
  * takes no snapshots only records the event. The text is formatted as that of sordino_mark. Leaves errno as it was. */
-__attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapshot(const char *why, ...)
+SORDINO_OWN __attribute__((format(printf, 1, 2))) static inline void sordino_snapshot(const char *why, ...)
 {
     const uint64_t enabled = SORDINO_ENABLED(sordino_snapshot_point);
     if (__builtin_expect(enabled != 0, 0)) {
@@ -329,7 +333,8 @@ __attribute__((format(printf, 1, 2), unused)) static inline void sordino_snapsho
  * of the thread, also in sessions that began later. The call formats and copies the text, whether or not a session
  * records, then records the event sordino:context if a session has enabled it. Later events cost no more than without
  * annotations. Waits for nobody. Leaves errno as it was. */
-__attribute__((format(printf, 2, 3), unused)) static inline void sordino_context(const char *name, const char *format, ...)
+SORDINO_OWN __attribute__((format(printf, 2, 3))) static inline void sordino_context(
+    const char *name, const char *format, ...)
 {
     char text[84];
     const int error = errno;
@@ -414,7 +419,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 
 /* A hit of up to three scalars, whose values are passed in registers. */
 #define SORDINO_DEFINE_scalars(id, count, ...) \
-    __attribute__((unused)) static inline void sordino_hit_##id( \
+    SORDINO_OWN static inline void sordino_hit_##id( \
         SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
         SORDINO_PASTE(SORDINO_SCALARS_, count)(id, __VA_ARGS__) \
@@ -448,7 +453,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
     SORDINO_DEFINE_TEXT(id, (count, SORDINO_PARAMETER, l, f, g, h), 2, SORDINO_VALUE h, \
         SORDINO_WORD f, SORDINO_SIZE f, SORDINO_WORD g, SORDINO_SIZE g)
 #define SORDINO_DEFINE_TEXT(id, fields, before, text, first, m, second, n) \
-    __attribute__((unused)) static inline void sordino_hit_##id(SORDINO_EACH fields uint64_t sordino_w) \
+    SORDINO_OWN static inline void sordino_hit_##id(SORDINO_EACH fields uint64_t sordino_w) \
     { \
         sordino_emit_text( \
             &sordino_point_##id, sordino_w, (before) | (uint64_t)(m) << 8 | (uint64_t)(n) << 16, text, first, second); \
@@ -458,7 +463,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
 /* A hit of any other fields, whose values are staged on the stack. */
 #define SORDINO_DEFINE_any(id, count, ...) \
     /* Strings and sequences are staged on the stack of a function of their own. */ \
-    __attribute__((unused, noinline, cold)) static void sordino_hit_large_##id( \
+    SORDINO_OWN __attribute__((noinline, cold)) static void sordino_hit_large_##id( \
         SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
         SORDINO_EACH(count, SORDINO_LOCAL, __VA_ARGS__) \
@@ -473,7 +478,7 @@ _Static_assert(sizeof(struct sordino_field) == 40 && sizeof(struct sordino_label
             sordino_emit(&sordino_point_##id, sordino_w, NULL, SORDINO_ENCODED_LENGTH((uint64_t)1 << 30)); \
         } \
     } \
-    __attribute__((unused)) static inline void sordino_hit_##id( \
+    SORDINO_OWN static inline void sordino_hit_##id( \
         SORDINO_EACH(count, SORDINO_PARAMETER, __VA_ARGS__) uint64_t sordino_w) \
     { \
         enum { \

@@ -1,6 +1,7 @@
 //! The lines of a listing as JSON.
 
 use super::context;
+use super::functions::{FunctionNames, function_field};
 use crate::value::{decimal, json_fields, json_names, json_text};
 use sordino_event::{Class, Classes, Domain};
 use sordino_timeline::{Disorder, Item, Moment, Mounted, Vocabulary};
@@ -10,6 +11,7 @@ pub(super) struct JsonLines {
     classes: Vec<JsonClass>,
     /// True if events have members for their fibers.
     has_fibers: bool,
+    pub(super) functions: FunctionNames,
 }
 
 /// The common parts of all lines of a class.
@@ -19,6 +21,8 @@ struct JsonClass {
     head: Vec<u8>,
     /// The text before each field's value.
     fields: Vec<Vec<u8>>,
+    /// The index of the field with the address of a function.
+    function: Option<usize>,
 }
 
 impl JsonLines {
@@ -30,11 +34,12 @@ impl JsonLines {
             };
             json_text(class.name.as_bytes(), &mut head);
             head.extend_from_slice(b",\"fields\":{");
-            JsonClass { head, fields: json_names(class) }
+            JsonClass { head, fields: json_names(class), function: function_field(class) }
         };
         Self {
             classes: classes.iter().map(|(_, known)| class(known)).collect(),
             has_fibers: Vocabulary::new(classes).has_fibers(),
+            functions: FunctionNames::default(),
         }
     }
 
@@ -86,6 +91,7 @@ impl JsonLines {
         }
         match self.classes.get(moment.event.class.index()) {
             Some(class) => {
+                class.function.into_iter().for_each(|field| self.functions.json(field, moment, out));
                 out.extend_from_slice(&class.head);
                 json_fields(moment.event, &class.fields, out);
                 out.extend_from_slice(b"}}");

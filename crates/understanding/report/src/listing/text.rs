@@ -1,10 +1,11 @@
 //! The lines of a listing for people.
 
 use super::context;
+use super::functions::{FunctionNames, function_field};
 use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
-use sordino_event::{Class, Classes, Domain, Loss};
+use sordino_event::{Class, Classes, Domain, Loss, View};
 use sordino_timeline::{Contradiction, Disorder, Item, Moment, Mounted, Vocabulary};
 use std::io::Write;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(super) struct TextLines {
     place: Place,
     /// True if lines have a column for fibers.
     has_fibers: bool,
+    pub(super) functions: FunctionNames,
 }
 
 /// The common parts of all lines of a class.
@@ -35,6 +37,8 @@ struct TextClass {
     name: Vec<u8>,
     /// The text before each field's value.
     fields: Vec<Vec<u8>>,
+    /// True if the values are addresses of functions.
+    is_function: bool,
 }
 
 /// The CPU and the thread of the last line and their text, which seldom change.
@@ -65,7 +69,7 @@ impl TextLines {
             if !fields.is_empty() {
                 name.push(b' ');
             }
-            TextClass { name, fields }
+            TextClass { name, fields, is_function: function_field(class).is_some() }
         };
         Self {
             classes: classes.iter().map(|(_, known)| class(known)).collect(),
@@ -73,6 +77,7 @@ impl TextLines {
             colors,
             place: Place::default(),
             has_fibers: Vocabulary::new(classes).has_fibers(),
+            functions: FunctionNames::default(),
         }
     }
 
@@ -90,7 +95,12 @@ impl TextLines {
                 match self.classes.get(moment.event.class.index()) {
                     Some(class) => {
                         out.extend_from_slice(&class.name);
-                        text_fields(moment.event, &class.fields, out);
+                        let behind = |value: View<'_>, out: &mut Vec<u8>| {
+                            if class.is_function {
+                                self.functions.text(value, moment.pid(), out);
+                            }
+                        };
+                        text_fields(moment.event, &class.fields, behind, out);
                     }
                     None => out.push(b'?'),
                 }

@@ -1,11 +1,12 @@
 //! The condition that chooses a part of a recording.
 
-use crate::Failure;
-use crate::trace::Recording;
+use crate::failure::Failure;
+use crate::recording::Recording;
 use sordino_event::Class;
 use sordino_event::text::{count, printable};
 use sordino_query::SpanCondition;
 use sordino_selection::{check_fields, parse_condition};
+use sordino_terminal::message;
 use std::rc::Rc;
 
 impl Recording {
@@ -14,7 +15,7 @@ impl Recording {
     ///
     /// # Errors
     /// The fault in the text, or a field that no such event has.
-    pub(crate) fn condition(&mut self, text: &str, names: &[&str]) -> Result<Rc<SpanCondition>, Failure> {
+    pub fn condition(&mut self, text: &str, names: &[&str]) -> Result<Rc<SpanCondition>, Failure> {
         let expression = parse_condition(text)?;
         let classes = self.classes.iter().map(|(_, class)| class);
         let named: Vec<&Class> =
@@ -26,7 +27,7 @@ impl Recording {
 }
 
 /// Prints a message if a condition could not be applied to events.
-pub(crate) fn report_misfits(condition: &SpanCondition) {
+pub fn report_misfits(condition: &SpanCondition) {
     if let Some((misfits, invalid)) = condition.misfits() {
         let (events, invalid) = (count(misfits, "event"), invalid.to_string());
         message!("sordino: --where does not fit {events}, which are left out: {}", printable(&invalid));

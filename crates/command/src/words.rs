@@ -5,7 +5,7 @@ use sordino_event::text::printable;
 use std::ffi::OsString;
 
 /// Returns the value of `--color`, or the default if there is none or it is invalid.
-pub(crate) fn color(words: &[OsString]) -> ColorChoice {
+pub fn color(words: &[OsString]) -> ColorChoice {
     let mut own = words.iter().take_while(|word| *word != "--");
     let mut choice = None;
     while let Some(argument) = own.next() {
@@ -20,20 +20,20 @@ pub(crate) fn color(words: &[OsString]) -> ColorChoice {
 }
 
 /// Returns words as they are typed into a shell.
-pub(crate) fn typed(words: &[OsString]) -> String {
+pub fn typed(words: &[OsString]) -> String {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     quoted(words.iter().map(|word| &**word))
 }
 
 /// Returns words, quoted for a shell and printable.
-pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // A word of a command line has no zero byte, the only one that can't be quoted.
     let text = shlex::try_join(words).unwrap_or_default();
     printable(&text).into_owned()
 }
 
 /// Returns the arguments without `--color`, which does not belong to a session's definition.
-pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+pub fn without_color(arguments: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let (mut is_own, mut is_value) = (true, false);
     arguments.into_iter().filter(move |argument| {
         is_own &= argument != "--";
@@ -44,7 +44,10 @@ pub(crate) fn without_color(arguments: impl IntoIterator<Item = OsString>) -> im
 }
 
 /// Parses the id of a process, such as `4711`.
-pub(crate) fn pid(text: &str) -> Result<i32, String> {
+///
+/// # Errors
+/// The text is no such number; the message has the remedy.
+pub fn pid(text: &str) -> Result<i32, String> {
     text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
         let name = quoted([text]);
         format!("expected the id of a process, which 'pidof {name}' or 'sordino list' prints")
