@@ -94,31 +94,6 @@ fn a_program_takes_no_fault_on_pages_that_come_while_it_writes() {
     assert!(recorded * EVENT > 3 * FIRST, "{recorded} events need no pages besides the first");
 }
 
-/// "A program at full speed with default sizes, alone, from its first hit on loses no more than with rings that are
-/// populated whole": what a ring has room for is recorded, though nobody can allocate it as fast as it is written.
-#[test]
-fn a_first_burst_that_a_ring_has_room_for_loses_nothing() {
-    /// Bytes of all CPUs' rings that are prepared, and bytes of an event.
-    const PREPARED: u64 = 64 << 20;
-    const EVENT: u64 = 32;
-    let scene = Scene::new();
-    let program = scene.program("burst.c");
-    let ring = (PREPARED / std::thread::available_parallelism().unwrap().get() as u64).min(32 << 20);
-    let events = (ring / 8 * 7 / EVENT).to_string();
-    for _ in 0..3 {
-        let recording = scene.record(&[], &[program.to_str().unwrap(), "1", &events]);
-        assert_eq!((recording.user_events().to_string(), recording.lost()), (events.clone(), 0));
-    }
-    // A session's first program, and one that comes when its predecessor is long gone.
-    let session = Session::start(&scene, "first", &[]);
-    wait_until("the area is prepared", || {
-        session.status()["status"]["memory"]["used"].as_u64().is_some_and(|used| used >= PREPARED / 2)
-    });
-    assert_eq!(Session::join(&scene, Command::new(&program).args(["1", &events])).end().status, 0);
-    let recordings = session.stop();
-    assert_eq!((sum(&recordings, "events").to_string(), sum(&recordings, "ring_full")), (events, 0));
-}
-
 /// A program that outruns its memory loses what it counts, and nothing else.
 #[test]
 fn a_session_uses_no_more_than_its_budget_and_what_it_costs_is_told() {

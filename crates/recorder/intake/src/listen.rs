@@ -208,7 +208,7 @@ impl Listener {
                     let user = peer.user.as_raw();
                     let offers = offers_prepared_area(user, geteuid().as_raw(), self.is_private());
                     let prepared = self.prepared.as_ref().filter(|_| offers);
-                    let file = prepared.and_then(|areas| areas.offer(sizes));
+                    let file = prepared.and_then(|areas| areas.offer(peer.pid, sizes));
                     let is_sent = peer.answer_request(file.as_deref());
                     if let (Some(areas), Some(_), false) = (prepared, file, is_sent) {
                         areas.withdraw();

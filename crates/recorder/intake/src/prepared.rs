@@ -7,6 +7,7 @@
 use crate::hold::Wishes;
 use crate::ledger::{HeldMemory, Ledger};
 use crate::portion::prepared_portion;
+use sordino_inspect::discover::is_command_of_ours;
 use sordino_inspect::threads;
 use sordino_registration::AreaSizes;
 use sordino_ring::control::{FileId, Portion, Preparation};
@@ -57,6 +58,7 @@ struct PreparedArea {
     id: FileId,
     sizes: AreaSizes,
     start: PreparedStart,
+    skips_ours: bool,
     _memory: HeldMemory,
 }
 
@@ -80,8 +82,14 @@ impl PreparedAreas {
         let ledger = Ledger::new(crate::ledger::IntakeLimits::of_this_machine(None));
         let start = PreparedStart { first_seqno: Seqno(0), portion: Portion { cpu: 1, shared: 1 } };
         let id = FileId::of(&**file).unwrap();
-        let area =
-            PreparedArea { file: Arc::clone(file), id, sizes, start, _memory: ledger.hold(0).unwrap() };
+        let area = PreparedArea {
+            file: Arc::clone(file),
+            id,
+            sizes,
+            start,
+            skips_ours: false,
+            _memory: ledger.hold(0).unwrap(),
+        };
         let areas = Self::new(ledger);
         areas.lock().ready = Some(area);
         areas
@@ -125,7 +133,8 @@ impl PreparedAreas {
             catalogue: preparation.catalogue,
             reserve: preparation.size(),
         };
-        Ok(PreparedArea { id: FileId::of(&file)?, file: Arc::new(file), sizes, start, _memory: memory })
+        let (id, skips_ours) = (FileId::of(&file)?, wishes.skip_ours);
+        Ok(PreparedArea { file: Arc::new(file), id, sizes, start, skips_ours, _memory: memory })
     }
 
     /// Waits until an area is ready, or none can be made, or `time` has passed.
@@ -135,12 +144,15 @@ impl PreparedAreas {
         drop(self.0.changed.wait_timeout_while(state, time, |state| state.is_preparing));
     }
 
-    /// Returns the file of the area that is ready, if its sizes are these, for one program alone.
-    pub(crate) fn offer(&self, sizes: AreaSizes) -> Option<Arc<OwnedFd>> {
+    /// Returns the file of the area that is ready, if its sizes are these, for the program `pid` alone. Commands of
+    /// sordino itself, which sessions do not record, get none; to recognise them, a program of the recorder's user is
+    /// looked into.
+    pub(crate) fn offer(&self, pid: i32, sizes: AreaSizes) -> Option<Arc<OwnedFd>> {
         let mut state = self.lock();
         let fits = |area: &mut PreparedArea| {
             sizes.reserve >= area.sizes.reserve
                 && AreaSizes { reserve: area.sizes.reserve, ..sizes } == area.sizes
+                && !(area.skips_ours && is_command_of_ours(pid))
         };
         let area = state.ready.take_if(fits)?;
         let file = Arc::clone(&area.file);
@@ -238,6 +250,10 @@ mod tests {
         (areas, ledger)
     }
 
+    fn own() -> i32 {
+        std::process::id() as i32
+    }
+
     fn sizes() -> AreaSizes {
         AreaSizes {
             cpus: configured_cpus().unwrap(),
@@ -257,10 +273,10 @@ mod tests {
             AreaSizes { catalogue: sizes.catalogue - 1, ..sizes },
             AreaSizes { reserve: 1 << 20, ..sizes },
         ] {
-            assert!(areas.offer(other).is_none(), "{other:?}");
+            assert!(areas.offer(own(), other).is_none(), "{other:?}");
         }
-        let file = areas.offer(sizes).unwrap();
-        assert!(areas.offer(sizes).is_none());
+        let file = areas.offer(own(), sizes).unwrap();
+        assert!(areas.offer(own(), sizes).is_none());
         let id = FileId::of(&*file).unwrap();
         assert!(areas.take(FileId { inode: id.inode + 1, ..id }).is_none());
         assert_eq!(areas.take(id).unwrap().portion.cpu, 128);
@@ -272,7 +288,7 @@ mod tests {
         let (areas, ledger) = prepared(128 << 20);
         let held = ledger.memory().used;
         assert!(held >= 16 << 20);
-        let file = areas.offer(sizes()).unwrap();
+        let file = areas.offer(own(), sizes()).unwrap();
         let allocated = fs::File::from(file.try_clone().unwrap()).metadata().unwrap().blocks() * 512;
         assert_eq!(allocated, held);
         assert_eq!(ledger.memory().used, held);
@@ -283,7 +299,7 @@ mod tests {
     #[test]
     fn an_area_whose_program_never_registers_is_forgotten() {
         let (areas, ledger) = prepared(128 << 20);
-        let id = FileId::of(&*areas.offer(sizes()).unwrap()).unwrap();
+        let id = FileId::of(&*areas.offer(own(), sizes()).unwrap()).unwrap();
         areas.look_after(&wishes(), false);
         assert!(ledger.memory().used > 0);
         areas.lock().offered[0].1 -= UNUSED;
@@ -292,15 +308,24 @@ mod tests {
         areas.lock().used = Instant::now().checked_sub(IDLE);
         areas.look_after(&wishes(), false);
         areas.wait(SOON);
-        assert!(areas.offer(sizes()).is_none(), "its program has the memory of the first");
+        assert!(areas.offer(own(), sizes()).is_none(), "its program has the memory of the first");
+    }
+
+    #[test]
+    fn a_command_of_sordino_gets_none_where_it_is_not_recorded() {
+        let (areas, _) = prepared(128 << 20);
+        // This test is the recorder's own program.
+        areas.lock().ready.as_mut().unwrap().skips_ours = true;
+        assert!(areas.offer(own(), sizes()).is_none());
+        assert!(areas.offer(1, sizes()).is_some());
     }
 
     #[test]
     fn an_offer_that_did_not_reach_its_program_is_ready_for_another() {
         let (areas, ledger) = prepared(128 << 20);
-        let (first, used) = (areas.offer(sizes()).unwrap(), ledger.memory().used);
+        let (first, used) = (areas.offer(own(), sizes()).unwrap(), ledger.memory().used);
         areas.withdraw();
-        let second = areas.offer(sizes()).unwrap();
+        let second = areas.offer(own(), sizes()).unwrap();
         assert_eq!(FileId::of(&*first).unwrap(), FileId::of(&*second).unwrap());
         assert_eq!(ledger.memory().used, used);
     }
@@ -309,7 +334,7 @@ mod tests {
     fn one_is_ready_only_while_no_program_is_recorded() {
         let (areas, ledger) = prepared(128 << 20);
         areas.look_after(&wishes(), true);
-        assert!(areas.offer(sizes()).is_none());
+        assert!(areas.offer(own(), sizes()).is_none());
         let end = Instant::now() + SOON;
         while ledger.memory().used > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
@@ -320,16 +345,16 @@ mod tests {
         areas.lock().used = Instant::now().checked_sub(IDLE);
         areas.look_after(&wishes(), false);
         areas.wait(SOON);
-        assert!(areas.offer(sizes()).is_some());
+        assert!(areas.offer(own(), sizes()).is_some());
     }
 
     #[test]
     fn without_memory_and_for_rings_of_a_given_size_there_is_none() {
         let (areas, ledger) = prepared(100 << 10);
-        assert!(areas.offer(sizes()).is_none() && ledger.memory().used == 0);
+        assert!(areas.offer(own(), sizes()).is_none() && ledger.memory().used == 0);
         let areas = PreparedAreas::new(ledger);
         areas.prepare(&Wishes { is_sparse: false, ..wishes() });
         areas.wait(SOON);
-        assert!(areas.offer(sizes()).is_none());
+        assert!(areas.offer(own(), sizes()).is_none());
     }
 }
