@@ -229,7 +229,11 @@ fn system_calls_agree_with(scene: &Scene, load: &str) {
     // The last load's.
     _ = std::fs::remove_dir_all(&converted);
     let events = ["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"];
-    let options = [&["record", "-m", "16M", "-k", "CLOCK_MONOTONIC", "-o", &data], &events[..], &["--", "sh", "-c", load]];
+    let options = [
+        &["record", "-m", "16M", "-k", "CLOCK_MONOTONIC", "-o", &data],
+        &events[..],
+        &["--", "sh", "-c", load],
+    ];
     let recorded = perf(scene, &options.concat());
     if recorded.status != 0
         || perf(scene, &["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0
@@ -276,7 +280,8 @@ fn times_agree_with_timehist(scene: &Scene, load: &str) {
     // The last load's.
     _ = std::fs::remove_dir_all(&converted);
     let perf = |arguments: &[&str]| perf(scene, arguments);
-    let recorded = perf(&["sched", "record", "-m", "16M", "-k", "CLOCK_MONOTONIC", "-o", &data, "--", "sh", "-c", load]);
+    let recorded =
+        perf(&["sched", "record", "-m", "16M", "-k", "CLOCK_MONOTONIC", "-o", &data, "--", "sh", "-c", load]);
     if recorded.status != 0 || perf(&["data", "convert", "--to-ctf", &converted, "-i", &data]).status != 0 {
         Scene::not_measured(
             "perf cannot record the scheduler here, or not convert it to CTF: apt-get install linux-perf",
