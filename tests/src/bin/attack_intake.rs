@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// First word of a program's packet, written out here, because attackers do not follow the protocol's crate.
-const FIRST_WORD: u64 = u64::from_le_bytes(*b"sordino1");
+const FIRST_WORD: u64 = u64::from_le_bytes(*b"sordino2");
 /// Address space of each area in bytes: enough for rings of the default size.
 const RESERVE: usize = 256 << 20;
 /// Time limit for a recorder's answer.

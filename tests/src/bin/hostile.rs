@@ -122,7 +122,7 @@ fn tell(bytes: &[u8], file: Option<(BorrowedFd<'_>, usize)>) {
 fn packet(inode: u64) -> [u8; 40] {
     let (_, token) = session();
     let [first, second] = [0, 16].map(|at| u64::from_str_radix(&token[at..at + 16], 16).expect("digits"));
-    let words = [u64::from_le_bytes(*b"sordino1"), inode, u64::MAX, first, second];
+    let words = [u64::from_le_bytes(*b"sordino2"), inode, u64::MAX, first, second];
     let mut bytes = [0; 40];
     bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
     bytes
