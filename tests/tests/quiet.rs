@@ -112,7 +112,11 @@ fn whoever_gives_a_recorder_other_cpus_has_the_last_word() {
     let all_have = |cpus: &CpuList| threads_of(recorder).iter().all(|(_, has)| has == cpus);
     wait_until("all threads are elsewhere", || all_have(&others));
     let only = last.to_string();
-    scene.run(Command::new("taskset").args(["-a", "-p", "-c", &only, &recorder.to_string()])).succeeded();
+    let pid = recorder.to_string();
+    let mut taskset = Command::new("taskset");
+    taskset.args(["-a", "-p", "-c", &only, &pid]);
+    // It fails if one of them ends meanwhile, as the thread does that frees the area which no program took.
+    wait_until("all threads are moved", || scene.run(&mut taskset).status == 0);
     // It looks once a second.
     std::thread::sleep(Duration::from_millis(2500));
     assert!(all_have(&CpuList::new([last])), "{:?}", threads_of(recorder));
