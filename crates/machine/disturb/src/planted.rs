@@ -1,6 +1,6 @@
 //! Disturbances that were planted, and the check that they are found as causes of their gaps.
 
-use sordino_analyze::{Cause, Explanation, Findings};
+use sordino_analyze::{Cause, Explanation, Findings, Part};
 use sordino_event::{ClassId, Classes, Event, Time, View};
 use sordino_report::headline;
 
@@ -55,6 +55,19 @@ impl Planted {
             main.is_some_and(|part| self.kind.is(&part.cause))
         };
         self.gaps(gaps).filter(is_its).max_by_key(|gap| gap.length)
+    }
+
+    /// Returns the longest gap in its times that no event explains for the most part, and of whose other parts it is the
+    /// longest: a hypervisor made the gap longer.
+    fn hidden_in<'a>(&self, gaps: &'a [Explanation]) -> Option<(&'a Explanation, &'a Part)> {
+        let its_part = |gap: &'a Explanation| {
+            let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part))?;
+            let others = gap.parts.iter().filter(|part| !matches!(part.cause, Cause::Unexplained));
+            let longest = others.max_by_key(|part| part.time)?;
+            let is_hidden = matches!(main.cause, Cause::Unexplained) && self.kind.is(&longest.cause);
+            is_hidden.then_some((gap, longest))
+        };
+        self.gaps(gaps).filter_map(its_part).max_by_key(|(gap, _)| gap.length)
     }
 
     /// Returns the longest gap in its times, of any cause.
@@ -145,6 +158,10 @@ pub fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
         let verdict = match (planted.unmeasured(), planted.found_in(gaps)) {
             (Some(reason), _) => format!("not measured here: {reason}"),
             (None, Some(gap)) => format!("found: {}", headline(gap)),
+            (None, None) if let Some((gap, part)) = planted.hidden_in(gaps) => {
+                let time = part.time;
+                format!("found: {time} of its gap; the rest: {}", headline(gap))
+            }
             (None, None) => {
                 all_found = false;
                 // An interval with lost records in it is none of the gaps.
