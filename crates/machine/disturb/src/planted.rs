@@ -1,7 +1,7 @@
 //! Disturbances that were planted, and the check that they are found as causes of their gaps.
 
-use sordino_analyze::{Cause, Explanation, Findings, Part};
-use sordino_event::{ClassId, Classes, Event, Time, View};
+use sordino_analyze::{Cause, Explanation, Findings, Main};
+use sordino_event::{ClassId, Classes, Event, Nanos, Time, View};
 use sordino_report::headline;
 
 /// The kind of a planted disturbance.
@@ -57,17 +57,19 @@ impl Planted {
         self.gaps(gaps).filter(is_its).max_by_key(|gap| gap.length)
     }
 
-    /// Returns the longest gap in its times that no event explains for the most part, and of whose other parts it is the
-    /// longest: a hypervisor made the gap longer.
-    fn hidden_in<'a>(&self, gaps: &'a [Explanation]) -> Option<(&'a Explanation, &'a Part)> {
-        let its_part = |gap: &'a Explanation| {
+    /// Returns the longest gap in its times of which it is a part as long as itself, while a hypervisor took the rest: the
+    /// kernel counted stolen time. Its part is the main one in what is returned.
+    fn beside_a_hypervisor(&self, gaps: &[Explanation]) -> Option<Explanation> {
+        let its_part = |gap: &Explanation| {
             let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part))?;
-            let others = gap.parts.iter().filter(|part| !matches!(part.cause, Cause::Unexplained));
-            let longest = others.max_by_key(|part| part.time)?;
-            let is_hidden = matches!(main.cause, Cause::Unexplained) && self.kind.is(&longest.cause);
-            is_hidden.then_some((gap, longest))
+            let is_stolen = matches!(main.cause, Cause::Unexplained) && !gap.stolen.is_empty();
+            let part = gap.parts.iter().position(|part| self.kind.is(&part.cause)).filter(|_| is_stolen)?;
+            let window = self.windows.iter().find(|window| overlaps(gap, window))?;
+            let is_whole = gap.parts[part].time.0 >= (window.1 - window.0).0 / 10 * 9;
+            let main = Main { part, excess: None, others: 0, others_time: Nanos::ZERO };
+            is_whole.then(|| Explanation { main: Some(main), ..gap.clone() })
         };
-        self.gaps(gaps).filter_map(its_part).max_by_key(|(gap, _)| gap.length)
+        self.gaps(gaps).filter_map(its_part).max_by_key(|gap| gap.length)
     }
 
     /// Returns the longest gap in its times, of any cause.
@@ -76,13 +78,12 @@ impl Planted {
     }
 
     fn gaps<'a>(&self, gaps: &'a [Explanation]) -> impl Iterator<Item = &'a Explanation> {
-        let is_in = |gap: &&Explanation| {
-            let overlaps =
-                |(begin, end): &(Time, Time)| gap.interval.begin <= *end && *begin <= gap.interval.end;
-            self.windows.iter().any(overlaps)
-        };
-        gaps.iter().filter(is_in)
+        gaps.iter().filter(|gap| self.windows.iter().any(|window| overlaps(gap, window)))
     }
+}
+
+fn overlaps(gap: &Explanation, (begin, end): &(Time, Time)) -> bool {
+    gap.interval.begin <= *end && *begin <= gap.interval.end
 }
 
 impl Kind {
@@ -158,9 +159,8 @@ pub fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
         let verdict = match (planted.unmeasured(), planted.found_in(gaps)) {
             (Some(reason), _) => format!("not measured here: {reason}"),
             (None, Some(gap)) => format!("found: {}", headline(gap)),
-            (None, None) if let Some((gap, part)) = planted.hidden_in(gaps) => {
-                let time = part.time;
-                format!("found: {time} of its gap; the rest: {}", headline(gap))
+            (None, None) if let Some(gap) = planted.beside_a_hypervisor(gaps) => {
+                format!("found: {}; a hypervisor took more of its gap", headline(&gap))
             }
             (None, None) => {
                 all_found = false;
@@ -173,4 +173,81 @@ pub fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
         text += &format!("  {:<38} {verdict}\n", planted.name());
     }
     (text, all_found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_analyze::{After, Certainty, EventFields, Interval, Part, Stolen, Thread};
+    use sordino_event::Tid;
+
+    /// The hog's time, from its own tracepoints.
+    const WINDOW: (Time, Time) = (Time(1000), Time(4000));
+
+    fn thread(name: &str) -> Thread {
+        Thread { tid: Tid(7), comm: Some(name.into()), priority: None, is_recorder: false }
+    }
+
+    fn part(cause: Cause, time: i64) -> Part {
+        Part {
+            cause,
+            time: Nanos(time),
+            usual: Nanos::ZERO,
+            entry: Nanos::ZERO,
+            count: 1,
+            longest: Nanos(time),
+            longest_at: WINDOW.0,
+            certainty: Certainty::Known,
+            inside: Vec::new(),
+            quota: None,
+            beside: Vec::new(),
+            senders: Vec::new(),
+            files: Vec::new(),
+            wakers: Vec::new(),
+        }
+    }
+
+    /// A gap of the loop that a thread called `name` took for so long, and that is unexplained for longer.
+    fn gap(name: &str, time: i64, is_stolen: bool) -> Explanation {
+        let (begin, end) = (Time(900), Time(9000));
+        let behind = Some(thread(name));
+        let waiting = Cause::Waiting { after: After::Preemption, behind, syscall: None };
+        let stolen = Stolen { cpu: 1, time: Nanos(10_000), from: begin, to: end };
+        Explanation {
+            interval: Interval {
+                begin,
+                end,
+                tid: Tid(6),
+                pid: None,
+                begin_cpu: None,
+                end_cpu: None,
+                fiber: None,
+            },
+            thread: thread("npt"),
+            fiber: None,
+            length: end - begin,
+            begin_fields: EventFields::new(),
+            end_fields: EventFields::new(),
+            stages: Vec::new(),
+            parts: vec![part(Cause::Unexplained, 5000), part(waiting, time)],
+            main: Some(Main { part: 0, excess: None, others: 0, others_time: Nanos::ZERO }),
+            inversions: Vec::new(),
+            migrations: Vec::new(),
+            migrations_count: 0,
+            lost: Vec::new(),
+            stolen: is_stolen.then_some(stolen).into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn what_a_hypervisor_took_more_of_is_found_if_all_of_it_is_there_and_time_was_stolen() {
+        let hog = Planted { kind: Kind::Hog, windows: vec![WINDOW] };
+        let found = |gap: Explanation| hog.beside_a_hypervisor(&[gap]).map(|gap| headline(&gap));
+        assert!(found(gap("hog", 3000, true)).is_some_and(|text| text.contains("hog/7")));
+        assert_eq!(found(gap("hog", 2000, true)), None, "a third of it is missing");
+        assert_eq!(found(gap("hog", 3000, false)), None, "nothing shows a hypervisor");
+        assert_eq!(found(gap("other", 3000, true)), None);
+        let elsewhere = Planted { kind: Kind::Hog, windows: vec![(Time(10_000), Time(13_000))] };
+        assert!(elsewhere.beside_a_hypervisor(&[gap("hog", 3000, true)]).is_none());
+    }
 }
