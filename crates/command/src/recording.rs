@@ -63,20 +63,7 @@ impl Recording {
         self.pass_of(&Demand::default(), what, take)
     }
 
-    /// Does the same, and begins with the items a little before the time to which passes are limited: they show what the
-    /// machine did then.
-    ///
-    /// # Errors
-    /// The error of `take`, or of reading.
-    pub fn pass_with_lead(
-        &mut self,
-        what: Option<&'static str>,
-        take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
-        self.pass_of_with_lead(&Demand::default(), what, take)
-    }
-
-    /// Does what [`pass`](Self::pass) does, with the events and fields that are demanded.
+    /// Passes what is demanded, as [`pass`](Self::pass) does.
     ///
     /// # Errors
     /// The error of `take`, or of reading.
@@ -88,20 +75,6 @@ impl Recording {
     ) -> Result<(), Failure> {
         let mut progress = Progress::new(false);
         self.0.pass_of(demand, what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
-    }
-
-    /// Does what [`pass_with_lead`](Self::pass_with_lead) does, with the events and fields that are demanded.
-    ///
-    /// # Errors
-    /// The error of `take`, or of reading.
-    pub fn pass_of_with_lead(
-        &mut self,
-        demand: &Demand,
-        what: Option<&'static str>,
-        take: impl FnMut(&Item<'_>) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
-        let mut progress = Progress::new(false);
-        self.0.pass_of_with_lead(demand, what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
     }
 
     /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.

@@ -10,7 +10,7 @@ use arrow_schema::ArrowError;
 use sordino_ctf::read::Stream;
 use sordino_event::text::with_causes;
 use sordino_event::{Event, Loss, Step, Time};
-use sordino_reading::{OpenRecording, describes_state};
+use sordino_reading::{Demand, OpenRecording, describes_state};
 use sordino_selection::{EventFilter, EventRules, SelectionError};
 use sordino_timeline::{Item, is_statedump};
 use std::collections::BTreeSet;
@@ -133,10 +133,8 @@ impl Source {
         let mut pass = Pass::new(self, tables, projection, limits, filter, sink)?;
         let has_lead = tables.iter().any(|table| matches!(table, Table::Intervals | Table::Latencies));
         let begin = recording.begin();
-        match has_lead {
-            true => recording.pass_with_lead(None, |item| pass.take(item, begin))?,
-            false => recording.pass(None, |item| pass.take(item, begin))?,
-        }
+        let demand = if has_lead { Demand::default().with_lead() } else { Demand::default() };
+        recording.pass_of(&demand, None, |item| pass.take(item, begin))?;
         self.find(recording.problems(), pass.lost);
         pass.end()
     }

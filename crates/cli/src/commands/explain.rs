@@ -18,6 +18,7 @@ use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_quantity::duration;
 use sordino_query::{FiberLives, Measure, Query, SpanCondition};
+use sordino_reading::Demand;
 use sordino_report::{
     AllThreads, FindingsFormat, misplaced_directory, none_was_woken, nothing_to_choose, write_findings,
     write_findings_json,
@@ -274,7 +275,7 @@ impl Intervals {
         let query = Query::new(&recording.classes, recorded, measure, &[]);
         let query = query.map_err(|error| refused(&error, recording))?;
         let mut query = query.since(recording.begin()).only(Box::new(is_wanted)).surveying();
-        recording.pass_with_lead(Some("looking for intervals"), |item| {
+        recording.pass_of(&Demand::default().with_lead(), Some("looking for intervals"), |item| {
             query.take(item);
             Ok(true)
         })?;
@@ -386,7 +387,7 @@ pub(crate) fn explain_survey(
     let drawn = survey.longest.iter().take(extent.pictures);
     let mut painter = Painter::new(&recording.classes, recorded, drawn.map(Window::around));
     let mut explainer = Explainer::new(survey, recorded, extent.wanted).with_quotas(recording.quotas());
-    recording.pass_with_lead(Some("explaining them"), |item| {
+    recording.pass_of(&Demand::default().with_lead(), Some("explaining them"), |item| {
         explainer.take(item);
         painter.take(item);
         Ok(true)

@@ -216,8 +216,8 @@ fn pass(
     let names = AddressNames::new(recording);
     queries.iter_mut().for_each(|query| query.set_names(names.namer()));
     let reads = |class| names.reads(class) || queries.iter().any(|query| query.reads_fields(class));
-    let demand = Demand::for_fields_of(&recording.classes, reads);
-    recording.pass_of_with_lead(&demand, Some("measuring"), |item| {
+    let demand = Demand::for_fields_of(&recording.classes, reads).with_lead();
+    recording.pass_of(&demand, Some("measuring"), |item| {
         names.take(item);
         queries.iter_mut().for_each(|query| query.take(item));
         Ok(true)

@@ -15,6 +15,8 @@ pub struct Demand {
     /// True for classes whose events may lack their fields; indexed by class.
     bare: Arc<[bool]>,
     rejected: Option<Rejected>,
+    /// True if the pass begins a little before the time to which passes are limited.
+    pub(crate) has_lead: bool,
 }
 
 /// The events that are left out.
@@ -48,7 +50,13 @@ impl Demand {
     pub fn for_fields_of(classes: &Classes, reads: impl Fn(ClassId) -> bool) -> Self {
         let vocabulary = Vocabulary::new(classes);
         let is_bare = |id| !reads(id) && !vocabulary.reads_fields(id);
-        Self { bare: classes.iter().map(|(id, _)| is_bare(id)).collect(), rejected: None }
+        Self { bare: classes.iter().map(|(id, _)| is_bare(id)).collect(), ..Self::default() }
+    }
+
+    /// Begins with the items a little before the time to which passes are limited: they show what the machine did then.
+    #[must_use]
+    pub fn with_lead(self) -> Self {
+        Self { has_lead: true, ..self }
     }
 
     /// Leaves out the events that `rejects` returns true for, unless they show something about threads.

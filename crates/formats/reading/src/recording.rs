@@ -239,43 +239,17 @@ impl OpenRecording {
         self.pass_of(&Demand::default(), watch, take)
     }
 
-    /// Does the same with the events that are demanded, and without fields that are not.
+    /// Passes what is demanded.
     ///
     /// # Errors
     /// Those of `take`; problems of reading are kept.
     pub fn pass_of<E>(
         &mut self,
         demand: &Demand,
-        watch: Option<(&'static str, &mut dyn Watch)>,
-        mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        let from = self.within.0;
-        self.pass_of_with_lead(demand, watch, |item| if end_of(item) < from { Ok(true) } else { take(item) })
-    }
-
-    /// Does the same, and begins with the items a little before the time to which passes are limited: they show what the
-    /// machine did then.
-    ///
-    /// # Errors
-    /// Those of `take`; problems of reading are kept.
-    pub fn pass_with_lead<E>(
-        &mut self,
-        watch: Option<(&'static str, &mut dyn Watch)>,
-        take: impl FnMut(&Item<'_>) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        self.pass_of_with_lead(&Demand::default(), watch, take)
-    }
-
-    /// Does the same with the events that are demanded, and without fields that are not.
-    ///
-    /// # Errors
-    /// Those of `take`; problems of reading are kept.
-    pub fn pass_of_with_lead<E>(
-        &mut self,
-        demand: &Demand,
         mut watch: Option<(&'static str, &mut dyn Watch)>,
         mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
     ) -> Result<(), E> {
+        let from = if demand.has_lead { Time::MIN } else { self.within.0 };
         let (first, last) = self.span();
         let (first, last) = (first.max(self.within.0), last.min(self.within.1));
         let decoders = self.decoders();
@@ -292,7 +266,7 @@ impl OpenRecording {
                         let done = (moment.event.time - first).0.max(0).cast_unsigned();
                         watch.working(what, done, (last - first).0.max(0).cast_unsigned());
                     }
-                    if begin_of(&item) > last || !take(&item)? {
+                    if begin_of(&item) > last || end_of(&item) >= from && !take(&item)? {
                         break;
                     }
                 }
