@@ -1,55 +1,17 @@
 //! Memory is taken for the content of a trace's files, not for the sizes that they claim.
 
+#[path = "../../../../testdata/allocations.rs"]
+mod allocations;
 mod support;
 
+use allocations::peak_of;
 use sordino_ctf::read::{Trace, find};
 use sordino_event::{Classes, Event, LossCause, Step};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use support::packets::{IndexedPacket, metadata};
-
-/// An allocator that counts a thread's allocated bytes, and their maximum.
-struct Counting;
-
-thread_local! {
-    static NOW: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-// SAFETY: the system's allocator does all the work; the counters have no influence on it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.get().wrapping_add(layout.size());
-        NOW.set(now);
-        PEAK.set(PEAK.get().max(now));
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // The subtraction wraps where another thread allocated the memory.
-        NOW.set(NOW.get().wrapping_sub(layout.size()));
-        // SAFETY: `memory` came from `alloc` above, so from the system's allocator, with this layout.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-/// Returns the result of `work`, and the most bytes that this thread had allocated at once during it, beyond those
-/// before.
-fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    // From here on, the counter does not wrap.
-    NOW.set(1 << 40);
-    PEAK.set(1 << 40);
-    let result = work();
-    (result, PEAK.get() - (1 << 40))
-}
 
 /// Returns the number of events in all streams of the trace in `dir`, and of corrupt places. All streams are read at
 /// once.

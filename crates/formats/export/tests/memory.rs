@@ -1,61 +1,34 @@
 //! What an export keeps does not grow with the trace.
 
+#[path = "../../../../testdata/allocations.rs"]
+mod allocations;
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
+use allocations::peak_of;
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Paje, Perfetto, TraceDat,
 };
 use sordino_timeline::Item;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use support::{Kinds, each, origin};
-
-/// An allocator that counts a thread's allocated bytes, and their maximum.
-struct Counting;
-
-thread_local! {
-    static NOW: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-// SAFETY: the system's allocator does all the work; the counters have no influence on it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.get().wrapping_add(layout.size().cast_signed());
-        NOW.set(now);
-        PEAK.set(PEAK.get().max(now));
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        NOW.set(NOW.get().wrapping_sub(layout.size().cast_signed()));
-        // SAFETY: `memory` came from `alloc` above, so from the system's allocator, with this layout.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// Returns the number of exported bytes, and the most bytes that were allocated at once for a trace of `count` rounds.
 fn peak(make: impl Fn(&Kinds) -> Box<dyn Exporter>, count: i64) -> (usize, isize) {
     let kinds = Kinds::new();
-    let before = NOW.get();
-    PEAK.set(before);
-    let mut exporter = make(&kinds);
-    let (mut out, mut bytes) = (Vec::new(), 0);
-    exporter.begin(&mut out);
-    each(&kinds.classes, [kinds.rounds(count)], |item| {
-        exporter.take(item, &mut out);
-        if out.len() >= 1 << 16 {
-            bytes += out.len();
-            out.clear();
-        }
-    });
-    exporter.end(&mut out);
-    (bytes + out.len(), PEAK.get() - before)
+    peak_of(|| {
+        let mut exporter = make(&kinds);
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        exporter.begin(&mut out);
+        each(&kinds.classes, [kinds.rounds(count)], |item| {
+            exporter.take(item, &mut out);
+            if out.len() >= 1 << 16 {
+                bytes += out.len();
+                out.clear();
+            }
+        });
+        exporter.end(&mut out);
+        bytes + out.len()
+    })
 }
 
 /// A format of several files, written one behind the other.

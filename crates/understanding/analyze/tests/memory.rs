@@ -1,39 +1,12 @@
 //! What explaining keeps does not grow with the number of intervals.
 
+#[path = "../../../../testdata/allocations.rs"]
+mod allocations;
 mod support;
 
+use allocations::peak_of;
 use sordino_analyze::{ExplainOptions, Explainer, Finder};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, V};
-
-/// An allocator that counts a thread's allocated bytes, and their maximum.
-struct Counting;
-
-thread_local! {
-    static NOW: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-// SAFETY: the system's allocator does all the work; the counters have no influence on it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.get().wrapping_add(layout.size().cast_signed());
-        NOW.set(now);
-        PEAK.set(PEAK.get().max(now));
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        NOW.set(NOW.get().wrapping_sub(layout.size().cast_signed()));
-        // SAFETY: `memory` came from `alloc` above, so from the system's allocator, with this layout.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// The number of intervals in a round, and the length of a round in nanoseconds.
 const INTERVALS: i64 = 100;
@@ -86,15 +59,14 @@ fn requests() -> Script {
 
 /// Returns the number of intervals of a rule in this many rounds, and the most bytes that were allocated at once.
 fn peak(script: &Script, rule: &str, rounds: i64) -> (u64, isize) {
-    let before = NOW.get();
-    PEAK.set(before);
-    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    script.play_rounds(rounds, ROUND, |item| _ = finder.take(item));
-    let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
-    let mut explainer = Explainer::new(finder.finish(), recorded, ExplainOptions::default());
-    script.play_rounds(rounds, ROUND, |item| explainer.take(item));
-    let findings = explainer.finish();
-    (findings.statistics.count, PEAK.get() - before)
+    peak_of(|| {
+        let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
+        script.play_rounds(rounds, ROUND, |item| _ = finder.take(item));
+        let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
+        let mut explainer = Explainer::new(finder.finish(), recorded, ExplainOptions::default());
+        script.play_rounds(rounds, ROUND, |item| explainer.take(item));
+        explainer.finish().statistics.count
+    })
 }
 
 /// Asserts that a recording several times as long takes the same memory. The longest 100,000 intervals are kept, so the
