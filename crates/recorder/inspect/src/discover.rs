@@ -285,11 +285,15 @@ pub fn identity(pid: i32) -> Identity {
 /// Reading the arguments touches the process's memory, whose pages may never come: not for a thread that others depend
 /// on.
 pub fn is_command_of_ours(pid: i32) -> bool {
+    let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    executes_our_program(pid) && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
+}
+
+/// Returns true if a process executes this very program. Waits for nothing of that process.
+pub fn executes_our_program(pid: i32) -> bool {
     static OURS: OnceLock<Option<FileId>> = OnceLock::new();
     let ours = *OURS.get_or_init(|| program_of("self"));
-    let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
     ours.is_some_and(|ours| program_of(&pid.to_string()) == Some(ours))
-        && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
 }
 
 /// Returns the file that a process executes, without a request to its file system, which may be any user's.

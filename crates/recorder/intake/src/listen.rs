@@ -526,4 +526,22 @@ mod tests {
         assert_eq!((byte[0], FileId::of(&sent).unwrap()), (PREPARED_AREA[0], FileId::of(&*file).unwrap()));
         assert_eq!(reply(&second), NO_PREPARED_AREA);
     }
+
+    #[test]
+    fn programs_beyond_those_that_may_wait_stay_in_the_backlog_until_others_are_answered() {
+        let place = tempfile::tempdir().unwrap();
+        let mut listener = Listener::at(place.path()).unwrap();
+        listener.most_waiting = 2;
+        let address = SocketAddrUnix::new(place.path().join(SOCKET)).unwrap();
+        let programs: Vec<_> = (0..5).map(|_| connected(&address, &packet(None))).collect();
+        let mut first = listener.accept();
+        assert_eq!((first.len(), listener.has_room(), listener.fds().count()), (2, false, 0));
+        assert!(listener.accept().is_empty() && !listener.has_accepted_all());
+        first.pop();
+        let second = listener.accept();
+        assert_eq!(second.len(), 1);
+        drop((first, second));
+        assert_eq!(listener.accept().len(), 2);
+        assert!(programs.iter().all(|program| reply(program) == RecorderReply::GoOn.encode()));
+    }
 }

@@ -7,7 +7,7 @@
 use crate::hold::Wishes;
 use crate::ledger::{HeldMemory, Ledger};
 use crate::portion::prepared_portion;
-use sordino_inspect::discover::is_command_of_ours;
+use sordino_inspect::discover::executes_our_program;
 use sordino_inspect::threads;
 use sordino_registration::AreaSizes;
 use sordino_ring::control::{FileId, Portion, Preparation};
@@ -145,14 +145,13 @@ impl PreparedAreas {
     }
 
     /// Returns the file of the area that is ready, if its sizes are these, for the program `pid` alone. Commands of
-    /// sordino itself, which sessions do not record, get none; to recognise them, a program of the recorder's user is
-    /// looked into.
+    /// sordino itself, which sessions do not record, get none; nor does npt, which they do record.
     pub(crate) fn offer(&self, pid: i32, sizes: AreaSizes) -> Option<Arc<OwnedFd>> {
         let mut state = self.lock();
         let fits = |area: &mut PreparedArea| {
             sizes.reserve >= area.sizes.reserve
                 && AreaSizes { reserve: area.sizes.reserve, ..sizes } == area.sizes
-                && !(area.skips_ours && is_command_of_ours(pid))
+                && !(area.skips_ours && executes_our_program(pid))
         };
         let area = state.ready.take_if(fits)?;
         let file = Arc::clone(&area.file);

@@ -149,14 +149,13 @@ impl<'a> Session<'a> {
 /// Returns true if programs may start that would use [an area of this recorder's](uses_prepared_area): its command, if
 /// that has its user, and any program, if it is root's session.
 pub(super) fn awaits_programs(options: &Options) -> bool {
-    match &options.programs {
+    let user = geteuid().as_raw();
+    let may_start = match &options.programs {
         Programs::Command(line) => line.prefix.is_empty(),
-        Programs::All => {
-            let user = geteuid().as_raw();
-            options.session.is_some() && !options.kernel_only && uses_prepared_area(user, user, false)
-        }
+        Programs::All => options.session.is_some() && uses_prepared_area(user, user, false),
         Programs::Pids(_) => false,
-    }
+    };
+    may_start && !options.kernel_only
 }
 
 /// Returns the task of the collector's thread beside its orders.
