@@ -519,6 +519,9 @@ mod tests {
 
         let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
         listener.offer(PreparedAreas::ready(&file, sizes));
+        // It is offered to a program that has gone, and is ready for another.
+        drop(connected(&address, &request(recorder.token)));
+        assert!(listener.accept().is_empty());
         let [first, second] = [(); 2].map(|()| connected(&address, &request(recorder.token)));
         assert!(listener.accept().is_empty());
         let mut byte = [0; 8];

@@ -2,7 +2,7 @@
 mod support;
 
 use sordino_ring::area::Area;
-use sordino_ring::control::{AttachOptions, Portion, Preparation, Program};
+use sordino_ring::control::{AttachOptions, Portion, Preparation, Program, Refusal};
 use sordino_ring::layout::{Capacity, Geometry};
 use sordino_ring::map;
 use std::fs::File;
@@ -92,6 +92,20 @@ fn another_session_that_comes_first_gets_none_of_it_and_nothing_is_left() {
     }
     harness.write(second.slot, 0, &[0; 8]);
     assert_eq!((second.readers[0].lost().total, second.is_prepared), (1, false), "it has its first portion");
+}
+
+/// Its attempt may have removed what was prepared.
+#[test]
+fn after_a_session_that_failed_to_attach_nothing_counts_as_prepared() {
+    pin(0);
+    let options_of_prepared = prepared_for();
+    let harness = Harness::in_prepared(preparation(&options_of_prepared).make().unwrap());
+    let huge = Geometry { bits: 20, count: 512, overwrite: false };
+    let other_recorder = Program::open(&harness.file).unwrap();
+    let refused = other_recorder.attach(&AttachOptions { cpus: &[0], ..options(huge, 7) });
+    assert!(matches!(refused, Err(Refusal::NoRoom { .. })), "{refused:?}");
+    let attached = harness.program.attach(&attaching()).unwrap();
+    assert!(!attached.is_prepared && attached.hidden.is_empty());
 }
 
 #[test]
