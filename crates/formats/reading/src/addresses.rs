@@ -124,6 +124,8 @@ fn mapped_file(text: &str) -> Option<FileMapping> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_event::Classes;
+    use std::process::Command;
 
     #[test]
     fn entries_that_make_no_sense_are_left_out() {
@@ -148,5 +150,45 @@ mod tests {
             (0x5000..0x6000, 0, "/b".to_owned(), String::new()),
         ];
         assert_eq!(files.iter().map(texts).collect::<Vec<_>>(), expected);
+    }
+
+    /// Returns the mapping of this program's code.
+    fn own_code() -> FileMapping {
+        let path = std::env::current_exe().unwrap();
+        let notes = Command::new("readelf").arg("-n").arg(&path).output().unwrap();
+        let notes = String::from_utf8(notes.stdout).unwrap();
+        let build_id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let path = path.to_str().unwrap();
+        let line = maps.lines().find(|line| line.contains(" r-xp ") && line.ends_with(path)).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        mapped_file(&format!("{} {} {build_id} {path}", words[0], words[2])).unwrap()
+    }
+
+    /// A process may have executed several programs, or another one had its number.
+    #[test]
+    fn an_address_has_a_name_only_if_all_traces_of_the_process_agree() {
+        let here = an_address_has_a_name_only_if_all_traces_of_the_process_agree as fn() as usize as u64;
+        let own = vec![own_code()];
+        let other = FileMapping {
+            addresses: 0..u64::MAX,
+            offset: 0,
+            path: b"/none"[..].into(),
+            build_id: "ab".into(),
+        };
+        let name = |traces: Vec<Vec<FileMapping>>| {
+            let known = Known {
+                of_traces: HashMap::from([(Pid(7), traces)]),
+                mappings: Mappings::new(&Classes::default()),
+                files: SymbolFiles::default(),
+                names: HashMap::new(),
+            };
+            AddressNames(Rc::new(RefCell::new(known))).namer()(Pid(7), here)
+        };
+        let found = name(vec![own.clone(), own.clone()]).unwrap();
+        assert!(found.ends_with("an_address_has_a_name_only_if_all_traces_of_the_process_agree"), "{found}");
+        let other = vec![other];
+        assert_eq!(name(vec![own.clone(), other.clone()]), None);
+        assert_eq!(name(vec![other, own]), None);
     }
 }

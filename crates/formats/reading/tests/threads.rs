@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{Cpu, Field, Level, Schema};
+use sordino_event::{Cpu, Field, Level, Schema, Time};
 use sordino_reading::{Demand, OpenRecording};
 use sordino_timeline::Item;
 use std::convert::Infallible;
@@ -98,6 +98,32 @@ fn fields_that_nobody_reads_change_nothing_else() {
     let bare = |recording: &OpenRecording| Demand::for_fields_of(&recording.classes, |_| false);
     let all = |recording: &OpenRecording| Demand::for_fields_of(&recording.classes, |_| true);
     assert_eq!(items(dir.path(), 1, Some(&bare)), items(dir.path(), 1, Some(&all)));
+}
+
+#[test]
+fn a_pass_begins_at_the_time_to_which_it_is_limited_or_a_lead_before() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), [2000, 0, 0]);
+    let mut recording = OpenRecording::open(Some(dir.path())).unwrap();
+    let (first, last) = recording.span();
+    let from = Time(first.0 + 10_000);
+    recording.narrow(from, Time(last.0 - 5_000));
+    let mut times = |demand: &Demand| {
+        let mut times = Vec::new();
+        let passed: Result<(), Infallible> = recording.pass_of(demand, None, |item| {
+            times.extend(match item {
+                Item::Event(moment) => Some(moment.event.time),
+                _ => None,
+            });
+            Ok(true)
+        });
+        let Ok(()) = passed;
+        times
+    };
+    let limited = times(&Demand::default());
+    assert_eq!((limited[0], limited.last(), limited.len()), (from, Some(&Time(last.0 - 5_000)), 500));
+    let with_lead = times(&Demand::default().with_lead());
+    assert!(with_lead[0] == first && with_lead.ends_with(&limited), "{}", with_lead.len());
 }
 
 #[test]

@@ -54,6 +54,9 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let here = this_program_is_among_the_files_that_it_has_mapped as fn() as usize as u64;
         let file = files.iter().find(|file| (file.addresses.0..file.addresses.1).contains(&here)).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.starts_with(&format!("{:x}-", file.addresses.0))).unwrap();
+        assert_eq!(line.split(' ').nth(2), Some(&*format!("{:08x}", file.offset)));
         assert_eq!(file.path, program.to_str().unwrap());
         assert!(file.build_id.len() >= 16, "{file}");
         let (start, end) = file.addresses;
