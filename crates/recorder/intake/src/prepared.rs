@@ -100,7 +100,7 @@ impl PreparedAreas {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread that prepares an area, if none is ready. It takes some 50 ms of a CPU.
+    /// Starts a thread that prepares an area, if none is ready. It takes some 30 ms of a CPU.
     pub(crate) fn prepare(&self, wishes: &Wishes) {
         let mut state = self.lock();
         if state.ready.is_some() || state.is_preparing || !wishes.is_sparse {

@@ -5,7 +5,7 @@ use crate::accounts::is_trusted;
 use sordino_ring::map::{populate, populate_apart};
 use std::collections::VecDeque;
 
-/// Size of the part that is made present in one step, in bytes: some 40 us.
+/// Size of the part that is made present in one step, in bytes: rings in use wait no longer.
 const STEP: u64 = 256 << 10;
 
 /// The parts that are left, as addresses and lengths.

@@ -24,7 +24,7 @@ pub struct Preparation<'a> {
 impl Preparation<'_> {
     /// Makes the file. The program that gets it is attached to with [`AttachOptions::prepared`].
     ///
-    /// Not for the recording path: takes some 1 ms for each MiB.
+    /// Not for the recording path: takes some 0.5 ms for each MiB.
     ///
     /// # Errors
     /// `ENOSPC` or `ENOMEM` when there is no memory; `EFBIG` beyond the limit of a file's size; other errors of the
