@@ -6,7 +6,7 @@
 //! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands where
 //!   records are missing.
 //!
-//! The module [`text`] makes names and strings from outside fit for a terminal.
+//! The module [`functions`] has the names of the events about functions. The module [`text`] makes names and strings from outside fit for a terminal.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!
@@ -23,6 +23,7 @@
 
 pub mod catalogue;
 mod class;
+pub mod functions;
 mod id;
 mod level;
 mod loss;

@@ -4,7 +4,7 @@ use sordino_filter_vm::{Number, Operator, Relation};
 use std::ops::{Range, RangeInclusive};
 
 /// Field with the address of a function, to which `$function` refers.
-pub(super) const FUNCTION: &str = "function";
+pub(super) const FUNCTION: &str = sordino_event::functions::FUNCTION;
 
 /// A part of a condition and its place in the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,8 +123,7 @@ impl Tree {
         }
     }
 
-    /// Returns the tree in which each comparison of `$function` with a text has the addresses that `resolve` returns for
-    /// the text.
+    /// Returns the tree in which each comparison of `$function` with a text has the addresses that `resolve` returns.
     pub(super) fn with_functions(&self, resolve: &mut impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
         let node = match &self.node {
             Node::Compare(relation @ (Relation::Equal | Relation::Unequal), left, right) => {

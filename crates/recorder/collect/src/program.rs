@@ -21,7 +21,7 @@ use sordino_event::{Cpu, Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison, is_match};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
-use sordino_intake::{Claim, FUNCTIONS, Taken, is_trusted};
+use sordino_intake::{Claim, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
 use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
@@ -221,7 +221,7 @@ impl Traced {
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
-        let has_functions = new.iter().any(|known| known.schema.provider == FUNCTIONS);
+        let has_functions = has_functions(new);
         let named = user.names_functions().then(|| {
             user.with_functions(|pattern| {
                 let ranges = self.functions.ranges(|name| is_match(pattern, name));

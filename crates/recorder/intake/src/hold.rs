@@ -21,9 +21,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Provider of the events about functions (`docs/functions.md`), whose addresses readers name by the mapped files.
-pub const FUNCTIONS: &str = "sordino_function";
-
 /// The session's options that apply to every program.
 #[derive(Clone, Debug)]
 pub struct Wishes {

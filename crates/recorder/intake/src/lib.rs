@@ -53,7 +53,7 @@ pub use accounts::is_trusted;
 pub use catalogue::{Catalogue, CatalogueReader, Declared, Learned, first_tracepoints};
 pub use detachment::{Detachment, close};
 pub use error::Error;
-pub use hold::{Candidate, FUNCTIONS, Taken, Wishes};
+pub use hold::{Candidate, Taken, Wishes};
 pub use intake::Intake;
 pub use job::{Job, JobSource};
 pub use ledger::{Claim, IntakeLimits, Memory};

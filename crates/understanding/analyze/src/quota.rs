@@ -43,8 +43,7 @@ impl Quotas {
         self.real_time = Some(Quota { group: None, runtime, period });
     }
 
-    /// Returns the quota that is used up where this is the cause of a thread's time, or may be used up while the thread
-    /// waits for others.
+    /// Returns the quota that is used up where this is the cause of a thread's time, or may be while the thread waits.
     pub(crate) fn of(&self, cause: &Cause, pid: Option<Pid>, thread: &Thread) -> Option<Quota> {
         let is_real_time = thread.priority.is_some_and(Priority::is_real_time);
         match cause {

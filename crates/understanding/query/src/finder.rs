@@ -4,7 +4,7 @@ use crate::calls::Calls;
 use crate::fiber_runs::FiberRuns;
 use crate::fiber_waits::FiberWaits;
 use crate::followed::Followed;
-use crate::function_calls::{self, FunctionCalls};
+use crate::function_calls::FunctionCalls;
 use crate::interrupts::Interrupts;
 use crate::jitter::Jitter;
 use crate::jobs::Jobs;
@@ -17,7 +17,7 @@ use crate::reactivity::Reactions;
 use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
 use sordino_analyze::{Finder, FoundInterval, IntervalRule};
-use sordino_event::{Classes, Loss, Time};
+use sordino_event::{Classes, Loss, Time, functions};
 use sordino_timeline::{Item, Moment, is_statedump};
 use std::fmt::Debug;
 
@@ -102,7 +102,7 @@ pub(crate) fn finder(
         Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
         Measure::Syscalls => Box::new(Calls::default()),
         Measure::Calls => {
-            let missing = || sordino_analyze::Error::Event { event: function_calls::ENTRY.to_owned() };
+            let missing = || sordino_analyze::Error::Event { event: functions::ENTRY.to_owned() };
             Box::new(FunctionCalls::new(classes).ok_or_else(missing)?)
         }
         Measure::Irqs => Box::new(Interrupts::new(false)),

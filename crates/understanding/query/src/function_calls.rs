@@ -3,14 +3,10 @@
 use crate::finder::SpanFinder;
 use crate::gap::Gap;
 use crate::span::{Found, Span};
+use foldhash::{HashMap, HashMapExt};
+use sordino_event::functions::{CALL_SITE, ENTRY, EXIT, FUNCTION};
 use sordino_event::{Class, Classes, Loss, Nanos, Pid, Tid, Time, View};
 use sordino_timeline::{FiberEvent, FiberId, Moment, Mounted};
-use std::collections::HashMap;
-
-/// The events of a function's entry and exit, and their fields.
-pub(crate) const ENTRY: &str = "sordino_function:entry";
-const EXIT: &str = "sordino_function:exit";
-const FIELDS: [&str; 2] = ["function", "call_site"];
 
 /// The names of the parts of a call.
 pub(crate) const PARTS: [&str; 4] = ["own", "in calls", "other fibers", "unknown"];
@@ -111,7 +107,7 @@ impl FunctionCalls {
     pub(crate) fn new(classes: &Classes) -> Option<Self> {
         let event = |class: &Class| {
             let is_entry = class.name == ENTRY;
-            let fields = FIELDS.map(|name| class.field(name));
+            let fields = [FUNCTION, CALL_SITE].map(|name| class.field(name));
             let [Some(function), Some(call_site)] = fields else { return None };
             (is_entry || class.name == EXIT).then_some((is_entry, [function, call_site]))
         };
@@ -184,8 +180,7 @@ impl FunctionCalls {
 }
 
 impl CallStack {
-    /// Gives the time since the stack was left to the innermost call, as unknown: it goes on, and nothing showed since
-    /// when.
+    /// Gives the time since the stack was left to the innermost call, as unknown: nothing showed when it went on.
     fn settle(&mut self, now: Time) {
         let away = self.come_back(now);
         self.frames.last_mut().into_iter().for_each(|frame| frame.unknown += away);

@@ -8,13 +8,13 @@ use crate::unanswered::{Lack, Unanswered};
 use sordino_ctf::write::{StreamClass, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;
-use sordino_event::{Cpu, Pid};
+use sordino_event::{Cpu, Pid, functions};
 use sordino_filter::condition::{Condition, Context};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_inspect::dump::ExecutableMapping;
 use sordino_inspect::quota::CpuQuota;
-use sordino_intake::{Declared, FUNCTIONS};
+use sordino_intake::Declared;
 use sordino_ring::number::{PointId, Ticks};
 use std::io;
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ impl TracePlace {
 
 /// Returns true if some of the tracepoints are about functions.
 pub(super) fn has_functions(tracepoints: &[Declared]) -> bool {
-    tracepoints.iter().any(|known| known.schema.provider == FUNCTIONS)
+    tracepoints.iter().any(|known| known.schema.provider == functions::PROVIDER)
 }
 
 impl ProgramTrace {

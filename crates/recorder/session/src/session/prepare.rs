@@ -24,9 +24,10 @@ use sordino_collect::options::{Options, Polling, Programs};
 use sordino_collect::placement::CpuPlacement;
 use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
+use sordino_event::functions;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::steal::Steal;
-use sordino_intake::{FUNCTIONS, Intake, IntakeLimits, Listener, Supply, Wishes, limits};
+use sordino_intake::{Intake, IntakeLimits, Listener, Supply, Wishes, limits};
 use sordino_registration::trust::uses_prepared_area;
 use sordino_ring::write::TimestampClock;
 use sordino_undo::Guardian;
@@ -185,7 +186,7 @@ fn wishes(options: &Options, clock: TimestampClock) -> Wishes {
         wake: options.polling == Polling::Wakeup,
         block: options.block,
         is_sparse: !(options.whole_rings || options.geometry.overwrite || options.block.is_some()),
-        functions: options.user.may_choose(FUNCTIONS),
+        functions: options.user.may_choose(functions::PROVIDER),
         names_functions: options.user.names_functions(),
         conditions: options.user.has_conditions() || options.contexts.counters,
         with_kernel: !options.kernel.is_empty(),

@@ -1,15 +1,11 @@
 //! Names of functions beside their addresses.
 
 use crate::value::{bare, json_text};
+use sordino_event::functions::{ENTRY, EXIT, FUNCTION};
 use sordino_event::{Class, Pid, View};
 use sordino_query::NameAddress;
 use sordino_timeline::Moment;
 use std::fmt;
-
-/// Provider of the events about functions, whose fields are addresses.
-const PROVIDER: &str = "sordino_function:";
-/// The field with the address of the function; the first of both events.
-const FUNCTION: &str = "function";
 
 /// The names of the addresses in events about functions, if the listing has them.
 #[derive(Default)]
@@ -23,7 +19,7 @@ impl fmt::Debug for FunctionNames {
 
 /// Returns the index of the field with a function's address, of an event about functions.
 pub(super) fn function_field(class: &Class) -> Option<usize> {
-    class.field(FUNCTION).filter(|_| class.name.starts_with(PROVIDER))
+    class.field(FUNCTION).filter(|_| [ENTRY, EXIT].contains(&&*class.name))
 }
 
 impl FunctionNames {
