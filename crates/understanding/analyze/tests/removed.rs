@@ -45,8 +45,7 @@ fn is_return(record: &Record) -> bool {
 }
 
 /// Returns the time from which on the handlers are known again after event `number`, a signal or a handler's end that is
-/// removed: after a signal, the time at which the thread leaves its last handler. A handler whose end is removed seems
-/// to go on.
+/// removed: after a signal, the time at which the thread leaves its last handler. Without its end, a handler goes on.
 fn handlers_known(all: &[Row], number: usize) -> Option<i64> {
     let depth = |rows: &[Row]| {
         let of =
