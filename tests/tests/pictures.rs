@@ -112,9 +112,14 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
         assert!(said.contains(" from +") || said.contains(" from -"), "{said}");
     }
 
-    let ended = scene.sordino(&["peak", trace, "-o", picture.to_str().unwrap()]);
-    assert!(ended.succeeded().contains("#1: 2"), "{}", ended.output);
-    is_xml(&picture);
+    // Another program may have made a longer gap, so the hog's is one of the longest three.
+    let told = ["1", "2", "3"].map(|rank| {
+        let ended = scene.sordino(&["peak", trace, "--rank", rank, "-o", picture.to_str().unwrap()]);
+        is_xml(&picture);
+        ended.succeeded().to_owned()
+    });
+    let is_planted = |told: &String| told.contains("preempted by hog/") && told.contains(": 2");
+    assert!(told.iter().any(is_planted), "{told:?}");
     scene.refuses(
         2,
         &["there is no interval #999"],

@@ -5,7 +5,7 @@ use crate::commands::session;
 use crate::recording::Recording;
 use crate::terminal::{ListingOutput, has_colors, is_read, is_terminal};
 use clap::{Args, ValueEnum};
-use sordino_event::{Event, Time};
+use sordino_event::Time;
 use sordino_live::hand_on_in;
 use sordino_reading::{AddressNames, Demand};
 use sordino_report::{LastLines, Listing, ListingFormat, TimeFormat};
@@ -117,20 +117,18 @@ fn list(
     options: &Options,
 ) -> Result<bool, Failure> {
     let what = (!is_terminal() || options.last.is_some()).then_some("listing");
+    // Programs that record functions have their files in their traces, so no event is needed for names.
     let names = AddressNames::new(recording);
     let mut listing = Listing::new(&recording.classes, format).naming(names.namer());
     let mut last = options.last.map(|most| LastLines::new(most as usize));
     let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;
     let classes = &recording.classes;
-    let mut demand = Demand::for_fields_of(classes, |class| sieve.chooses(class) || names.reads(class));
+    let mut demand = Demand::for_fields_of(classes, |class| sieve.chooses(class));
     if let Some(rejects) = sieve.rejects() {
-        let naming: Box<[bool]> = classes.iter().map(|(class, _)| names.reads(class)).collect();
-        let is_naming = move |event: &Event| naming.get(event.class.index()).is_some_and(|naming| *naming);
-        demand = demand.without(classes, Arc::new(move |event| !is_naming(event) && rejects(event)));
+        demand = demand.without(classes, Arc::new(rejects));
     }
     recording.pass_of(&demand, what, |item| {
-        names.take(item);
         if sieve.passes(item) {
             read_on = is_read(match &mut last {
                 None => listing.write(item, &mut out),
