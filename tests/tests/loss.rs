@@ -1,6 +1,8 @@
 //! Loss: every record that is not in the trace is counted.
 
 use sordino_tests::{Recording, Scene};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const THREADS: usize = 4;
 const EACH: usize = 300_000;
@@ -56,4 +58,34 @@ fn loss_is_a_failure_where_the_user_says_so() {
     let program = scene.program("burst.c");
     let complete = scene.record(&["--fail-on-loss"], &[program.to_str().unwrap(), "1", "1000"]);
     assert_eq!((complete.ended.status, complete.lost()), (0, 0));
+}
+
+/// A listing is never shorter in silence: each file that the recorder wrote is there, or it is named.
+#[test]
+fn files_that_are_missing_are_told() {
+    let scene = Scene::new();
+    let program = scene.program("burst.c");
+    let recording = scene.record(&[], &[program.to_str().unwrap(), "1", "1000"]);
+    let listing = || scene.sordino(&["events", recording.name()]);
+    listing().succeeded();
+    let (metadata, stream) = {
+        let files = files_of(&scene.path(recording.name()));
+        let named = |name: &str| files.iter().find(|file| file.ends_with(name)).cloned();
+        let stream = files.iter().find(|file| file.to_string_lossy().contains("/cpu")).cloned();
+        (named("metadata").expect("metadata"), stream.expect("a stream"))
+    };
+    let size = fs::metadata(&stream).unwrap().len();
+    fs::File::options().write(true).open(&stream).unwrap().set_len(size - 4096).unwrap();
+    listing().failed(2, &["lacks what its recorder wrote", &format!("has {} of {size} bytes", size - 4096)]);
+    fs::remove_file(&stream).unwrap();
+    listing().failed(2, &["lacks what its recorder wrote", "/cpu", "is missing"]);
+    fs::remove_file(&metadata).unwrap();
+    listing().failed(2, &["/metadata is missing"]);
+}
+
+/// Returns the files of a recording's programs.
+fn files_of(recording: &Path) -> Vec<PathBuf> {
+    let programs = fs::read_dir(recording.join("user")).unwrap();
+    let files = programs.flat_map(|program| fs::read_dir(program.unwrap().path()).unwrap());
+    files.map(|file| file.unwrap().path()).collect()
 }

@@ -5,11 +5,13 @@
 //! | `recording` | an open recording, and passes over its events |
 //! | `demand` | the events and fields that a pass shows |
 //! | `ahead` | decoding by threads, ahead of the merge |
+//! | `absent` | files that are missing |
 //! | `addresses` | names of addresses in processes |
 //! | `several` | the traces that belong to one recording |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
 
+mod absent;
 mod addresses;
 mod ahead;
 mod demand;

@@ -1,5 +1,6 @@
 //! A recording that is opened for reading.
 
+use crate::absent::absent_files;
 use crate::addresses::mapped_files;
 use crate::ahead::{Decoders, Reader};
 use crate::demand::Demand;
@@ -90,13 +91,15 @@ impl OpenRecording {
             problems: Vec::new(),
             threads: None,
         };
-        recording.look_at_summary();
         let traces = read::find(&recording.path)?;
         if traces.is_empty() {
             let text = format!("{} holds no CTF trace: no file 'metadata' in it", recording.path.display());
             return Err(Error::Unusable(text));
         }
         several::refuse_several(&recording.path, &traces)?;
+        for part in several::parts(&recording.path, &traces) {
+            recording.look_at_summary(&part);
+        }
         for trace in traces {
             let first = recording.classes.iter().count();
             match read::Trace::open(&trace, &mut recording.classes) {
@@ -133,10 +136,10 @@ impl OpenRecording {
         self.within = (self.within.0.max(from), self.within.1.min(to));
     }
 
-    /// Adds a problem if the recording is not finished, and so lacks kernel events.
-    fn look_at_summary(&mut self) {
-        let Ok(directory) = Directory::open(&self.path) else { return };
-        let path = self.path.display();
+    /// Adds a problem if a part of the recording is not finished, and so lacks kernel events, or if files of it are missing.
+    fn look_at_summary(&mut self, part: &Path) {
+        let Ok(directory) = Directory::open(part) else { return };
+        let path = part.display();
         match Summary::read(&directory) {
             Ok(summary) if summary.state == State::Recording => self.problems.push(format!(
                 "{path} is not finished: it is being recorded, or its recorder was killed (then: sordino recover {path})"
@@ -144,7 +147,7 @@ impl OpenRecording {
             Ok(summary) if summary.state == State::Incomplete => self.problems.push(format!(
                 "{path} lacks kernel events, whose pages are kept: make room, then run: sordino recover {path}"
             )),
-            Ok(_) => {}
+            Ok(summary) => self.problems.extend(absent_files(part, &summary)),
             Err(error) => self.problems.push(with_causes(&error)),
         }
     }

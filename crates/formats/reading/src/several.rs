@@ -42,6 +42,13 @@ pub(crate) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Err
     Err(Error::Unusable(text))
 }
 
+/// Returns the directories that may have a summary: the named one, and those of the chunks of a session.
+pub(crate) fn parts(named: &Path, traces: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let is_recording = |path: &Path| Directory::open(path).is_ok();
+    let of_traces = traces.iter().map(|trace| recording(trace, &is_recording));
+    of_traces.chain([named]).map(Path::to_owned).collect()
+}
+
 /// Returns the recordings that traces belong to; `is_recording` returns true for a directory of sordino's. For the
 /// directory of a session that has more than chunks, it returns each chunk and snapshot.
 fn recordings(traces: &[PathBuf], named: &Path, is_recording: impl Fn(&Path) -> bool) -> Vec<PathBuf> {

@@ -1,11 +1,12 @@
 //! Counts the events of a recording.
 
 use crate::directory::{Directory, USER};
+use crate::files::is_in_recording;
 use crate::summary::Summary;
 use crate::watch::Watch;
 use sordino_ctf::read::{Stream, Trace};
 use sordino_event::{Classes, Event, LossCause, Step};
-use std::path::{Component, Path};
+use std::path::Path;
 
 /// Maximum size of the programs' traces for which events are counted, in bytes: counting more takes a minute.
 const MOST: u64 = 4 << 30;
@@ -24,14 +25,13 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
     }
     let mut done = 0;
     for program in &mut summary.programs {
-        // The names of a trace that came as a stream were chosen by another machine.
         if program.streams.is_empty() || !is_in_recording(&program.trace) {
             continue;
         }
         let trace = Trace::open(directory.trace_path(&program.trace), &mut Classes::default());
         let trace = trace.map_err(|error| directory.reader_error(&error));
         for stream in &mut program.streams {
-            let file = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+            let file = stream.file_name();
             let mut advance = |bytes| watch.working("counting events", done + bytes, total);
             match trace.as_ref().map_err(String::clone).and_then(|trace| count(trace, &file, &mut advance)) {
                 Ok(events) => stream.events = Some(events),
@@ -42,13 +42,6 @@ pub(crate) fn count_events(directory: &Directory, summary: &mut Summary, watch: 
             done += stream.bytes;
         }
     }
-}
-
-/// Returns true if a path is that of a program's trace, below the recording's directory.
-fn is_in_recording(trace: &str) -> bool {
-    let mut names = Path::new(trace).components();
-    names.next() == Some(Component::Normal(USER.as_ref()))
-        && names.all(|name| matches!(name, Component::Normal(_)))
 }
 
 /// The same limit for a request of the status, in bytes.

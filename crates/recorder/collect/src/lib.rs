@@ -9,6 +9,7 @@
 //! | `options`, `error` | the settings of a recording, and its errors |
 //! | `directory`, `series`, `chunk` | the layout of a recording, numbered recordings, the one that is being written |
 //! | `summary`, `count`, `unanswered` | `recording.json`: counts of events, unrecorded hits |
+//! | `files` | the files that a summary lists |
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `shortfall`, `similar`, `names` | missing events and the reasons; similar names, and suggestions for a reader |
 //! | `drain`, `output` | the thread that empties rings into files |
@@ -31,6 +32,7 @@ mod cut;
 pub mod directory;
 pub mod drain;
 mod error;
+mod files;
 pub mod history;
 pub mod kernel;
 pub mod missing;

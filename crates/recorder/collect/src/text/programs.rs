@@ -42,7 +42,7 @@ fn of_one(program: &ProgramSummary) -> String {
     let name = printable(&program.name);
     let mut text = String::new();
     for stream in &program.streams {
-        let place = stream.cpu.map_or("shared".to_owned(), |cpu| format!("cpu{cpu}"));
+        let place = stream.file_name();
         let events = stream.events.map_or("? events".to_owned(), |events| count(events, "event"));
         text += &format!("  {name} ({}) {place}: {events}, {}", program.pid, bytes(stream.bytes));
         text += &loss(
