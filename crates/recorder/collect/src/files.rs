@@ -13,19 +13,26 @@ impl StreamSummary {
 
 impl Summary {
     /// Returns the files that the recorder wrote, relative to the recording's directory, with the least number of bytes
-    /// that each has. Files that are empty when nothing was recorded are left out.
+    /// that each has. Files of traces without events are left out.
     pub fn files(&self) -> impl Iterator<Item = (String, u64)> {
-        let of_kernel = |stream: &KernelStream| (format!("{KERNEL}/cpu{}", stream.cpu), stream.bytes);
-        let kernel = self.kernel.first().map(|_| (format!("{KERNEL}/metadata"), 1));
-        let kernel = kernel.into_iter().chain(self.kernel.iter().map(of_kernel));
+        let of_cpu = |stream: &KernelStream| (format!("cpu{}", stream.cpu), stream.bytes);
+        let of_ring = |stream: &StreamSummary| (stream.file_name(), stream.bytes);
+        let kernel = files_of(KERNEL, self.kernel.iter().map(of_cpu));
         let programs = self.programs.iter().filter(|program| is_in_recording(&program.trace));
-        let programs = programs.flat_map(|program| {
-            let of_ring = |stream: &StreamSummary| (stream.file_name(), stream.bytes);
-            let files = program.streams.iter().map(of_ring).chain([("metadata".to_owned(), 1)]);
-            files.map(|(file, bytes)| (format!("{}/{file}", program.trace), bytes))
-        });
-        kernel.chain(programs).filter(|(_, bytes)| *bytes > 0)
+        kernel.chain(
+            programs.flat_map(move |program| files_of(&program.trace, program.streams.iter().map(of_ring))),
+        )
     }
+}
+
+/// Returns the files of a trace that has events, from those of its streams.
+fn files_of(
+    trace: &str,
+    streams: impl Iterator<Item = (String, u64)> + Clone,
+) -> impl Iterator<Item = (String, u64)> {
+    let streams = streams.filter(|(_, bytes)| *bytes > 0);
+    let metadata = streams.clone().next().map(|_| ("metadata".to_owned(), 1));
+    metadata.into_iter().chain(streams).map(move |(file, bytes)| (format!("{trace}/{file}"), bytes))
 }
 
 /// Returns true if a path is that of a program's trace, below the recording's directory. The names of a trace that came
@@ -54,16 +61,16 @@ mod tests {
             programs: vec![
                 program("user/0001-a-5", vec![stream(Some(1), 8), stream(Some(3), 0), stream(None, 7)]),
                 program("user/../../b", vec![stream(Some(1), 8)]),
-                program("", vec![]),
+                program("user/0002-c-6", vec![stream(Some(1), 0)]),
             ],
             ..Summary::default()
         };
         let expected = [
             ("kernel/metadata", 1),
             ("kernel/cpu2", 9),
+            ("user/0001-a-5/metadata", 1),
             ("user/0001-a-5/cpu1", 8),
             ("user/0001-a-5/shared", 7),
-            ("user/0001-a-5/metadata", 1),
         ];
         assert_eq!(
             summary.files().collect::<Vec<_>>(),
