@@ -44,7 +44,7 @@ fn file(flags: u32, size: u64, seal: bool) -> File {
     file.set_len(size).expect("a size");
     if seal {
         // SAFETY: `F_ADD_SEALS` takes an integer and no pointer; the descriptor is owned.
-        assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) }, 0);
+        assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL) }, 0);
     }
     file
 }

@@ -5,6 +5,7 @@ mod part;
 #[cfg(not(loom))]
 mod present;
 
+use kind::SEALS;
 pub(crate) use kind::{is_in_memory, is_sealed};
 pub(crate) use part::{open, read_at};
 #[cfg(not(loom))]
@@ -37,8 +38,8 @@ pub fn create_file(size: u64) -> io::Result<OwnedFd> {
     // SAFETY: the call has just returned this descriptor, and nothing else owns it.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     set_size(&file, size)?;
-    // SAFETY: fcntl on an owned descriptor accesses no memory. A seal on the seals, too, would prevent nothing.
-    check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) } as isize)?;
+    // SAFETY: fcntl on an owned descriptor accesses no memory.
+    check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) } as isize)?;
     Ok(file)
 }
 

@@ -95,18 +95,35 @@ fn rings_that_find_no_room_are_refused_with_the_room_there_is() {
     harness.attach(SMALL, 1);
 }
 
+/// Makes a file of 1 MiB in memory without a seal.
+fn memory_file() -> OwnedFd {
+    // SAFETY: the name is a constant string with a zero byte, the flag is valid.
+    let file = unsafe { libc::memfd_create(c"sordino".as_ptr(), libc::MFD_ALLOW_SEALING) };
+    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
+    let file = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(file) };
+    map::set_size(&file, 1 << 20).unwrap();
+    file
+}
+
 #[test]
 fn a_file_that_is_no_area_is_refused() {
     let empty = map::create_file(0).unwrap();
     assert!(matches!(Program::open(&empty), Err(Refusal::NoArea)));
     let zeros = map::create_file(1 << 20).unwrap();
     assert!(matches!(Program::open(&zeros), Err(Refusal::NoArea)));
-    // SAFETY: the name is a constant string with a zero byte, the flag is valid.
-    let unsealed = unsafe { libc::memfd_create(c"sordino".as_ptr(), libc::MFD_ALLOW_SEALING) };
-    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
-    let unsealed = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(unsealed) };
-    map::set_size(&unsealed, 1 << 20).unwrap();
-    assert!(matches!(Program::open(&unsealed), Err(Refusal::Unsealed)));
+    assert!(matches!(Program::open(&memory_file()), Err(Refusal::Unsealed)));
+    let sealed = |seals: libc::c_int| {
+        let file = memory_file();
+        // SAFETY: fcntl on an owned descriptor accesses no memory.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
+        file
+    };
+    // A program could keep the memory of pages that it no longer uses.
+    let (whole, shrink) = (libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL, libc::F_SEAL_SHRINK);
+    for seals in [shrink, libc::F_SEAL_SEAL, whole | libc::F_SEAL_FUTURE_WRITE, whole | libc::F_SEAL_WRITE] {
+        assert!(matches!(Program::open(&sealed(seals)), Err(Refusal::Unsealed)), "{seals:#x}");
+    }
+    assert!(matches!(Program::open(&sealed(whole)), Err(Refusal::NoArea)));
     let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap().into();
     assert!(matches!(Program::open(&null), Err(Refusal::Unsealed)));
 }

@@ -13,10 +13,15 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
     if result == 0 { Ok(status.f_type == libc::TMPFS_MAGIC) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns true if the file can never shrink under its mappings.
+/// The seals of an area's file: it can never shrink under its mappings, and nobody can add another seal.
+pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+/// The seals with which the kernel refuses to give back pages of the file.
+const KEEPING_PAGES: libc::c_int = libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE;
+
+/// Returns true if the file can never shrink under its mappings, and its pages can always be given back.
 pub(crate) fn is_sealed(file: &impl AsRawFd) -> bool {
     // SAFETY: F_GET_SEALS takes no argument, and the descriptor is open as long as it is borrowed; it fails for a file
     // that has no seals.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
+    seals >= 0 && seals & (SEALS | KEEPING_PAGES) == SEALS
 }
