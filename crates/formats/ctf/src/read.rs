@@ -5,7 +5,7 @@
 //! | a directory to the traces in it | [`find()`] |
 //! | bytes of the metadata file to text, to tokens, to blocks and types | `unpack`, `lex`, `parse`, `parse_type`, `attributes`, `types` |
 //! | blocks to the content of the metadata | `metadata` |
-//! | types to operations, and classes for users | `compile`, `compile_type`, `program` |
+//! | types to operations, and classes for users | `compile`, `compile_type`, `program`, `hidden` |
 //! | headers of packets to an index | `index` |
 //! | paths to open files, regular ones only | `regular` |
 //! | packets to events and losses | [`Events`], `machine` |
@@ -18,6 +18,7 @@ mod compile;
 mod compile_type;
 mod events;
 mod find;
+mod hidden;
 mod index;
 mod lex;
 mod machine;

@@ -1,6 +1,7 @@
 //! The compiler from the types of metadata to a [`Program`].
 
 use super::compile_type::{ChooseRegister, Compiler, Names, Scope, Target};
+use super::hidden::Hidden;
 use super::lex::Result;
 use super::machine::EVENT_MAX;
 use super::metadata::{self, Metadata};
@@ -69,9 +70,9 @@ impl Compiler {
         self.roots.retain(|(scope, _)| *scope == Scope::PacketHeader);
         let packet_context =
             self.hidden(Scope::PacketContext, stream.packet_context.as_ref(), packet_context_register)?;
-        let event_header = self.event_header(stream.event_header.as_ref())?;
+        let mut event_header = self.event_header(stream.event_header.as_ref())?;
         let loss = loss_place(stream);
-        let (event_context, context_names) =
+        let (mut event_context, context_names) =
             self.context(Scope::StreamEventContext, stream.event_context.as_ref(), loss)?;
         let before = self.roots.len();
         let mut events = Vec::new();
@@ -93,6 +94,10 @@ impl Compiler {
             events.push(EventProgram { id: event.id, class: classes.add(class), context, payload, fixed });
         }
         events.sort_by_key(|event| event.id);
+        let own = events.iter_mut().map(|event| &mut event.context.hidden);
+        for hidden in own.chain([&mut event_header, &mut event_context.hidden]) {
+            hidden.simplify(&self.ops);
+        }
         Ok(StreamProgram {
             id: stream.id,
             packet_context,
@@ -116,14 +121,15 @@ impl Compiler {
         self.scope(scope, ty, |compiler, member, _| compiler.skip(&member.ty, &member.name, register, true))
     }
 
-    fn event_header(&mut self, ty: Option<&Arc<Type>>) -> Result<Range<usize>> {
-        self.scope(Scope::EventHeader, ty, |compiler, member, _| {
+    fn event_header(&mut self, ty: Option<&Arc<Type>>) -> Result<Hidden> {
+        let ops = self.scope(Scope::EventHeader, ty, |compiler, member, _| {
             let target = compiler.skip(&member.ty, &member.name, event_header_register, true)?;
             if let (true, Some(Op::Register(_, register))) = (is_lost(member), compiler.ops.last_mut()) {
                 *register = Register::Lost;
             }
             Ok(target)
-        })
+        })?;
+        Ok(Hidden::new(ops))
     }
 
     /// Compiles a context. Also returns the names of the fields that it shows.
@@ -155,7 +161,7 @@ impl Compiler {
             }
             Ok(target)
         })?;
-        Ok((Context { hidden, shown }, names))
+        Ok((Context { hidden: Hidden::new(hidden), shown }, names))
     }
 
     /// Compiles a payload. Also returns the names of the fields that it shows.

@@ -277,7 +277,7 @@ impl Events {
         let machine = &mut self.machine;
         let start = machine.position;
         machine.begin_event();
-        machine.run(&program.ops, class.event_header.clone(), event)?;
+        machine.run_hidden(&program.ops, &class.event_header, event)?;
         let registers = machine.registers();
         let id = registers.get(Register::Id);
         let event_class = find_event(&class.events, id).ok_or(Corrupt)?;
@@ -294,9 +294,9 @@ impl Events {
         }
         event.begin(time, event_class.class);
         let context = machine.position;
-        machine.run(&program.ops, class.event_context.hidden.clone(), event)?;
+        machine.run_hidden(&program.ops, &class.event_context.hidden, event)?;
         let own_context = machine.position;
-        machine.run(&program.ops, event_class.context.hidden.clone(), event)?;
+        machine.run_hidden(&program.ops, &event_class.context.hidden, event)?;
         let payload = machine.position;
         let is_bare = self.bare.get(event_class.class.index()).is_some_and(|bare| *bare);
         let fixed = event_class.fixed.filter(|_| is_bare && payload.is_multiple_of(8));

@@ -1,5 +1,6 @@
 //! The machine that runs a [`Program`](super::program::Program) over the bytes of a packet.
 
+use super::hidden::{Hidden, Loads};
 use super::program::{Int, NO_SLOT, Op, Register, Times};
 use crate::Uuid;
 use sordino_event::{Event, Value};
@@ -202,20 +203,35 @@ impl Machine {
         self.labels = MAX_LABELS;
     }
 
-    /// Runs the operations `range`, and shows values in `event`.
+    /// Runs the operations of a header or a context.
     #[inline]
-    pub(super) fn run(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
-        // Headers and contexts seldom consist of anything else.
-        let mut at = range.start;
-        while let (true, Some(Op::Register(int, register))) = (at < range.end, ops.get(at)) {
-            self.register(int, *register)?;
-            at += 1;
+    pub(super) fn run_hidden(&mut self, ops: &[Op], hidden: &Hidden, event: &mut Event) -> Result<()> {
+        if let Some(loads) = &hidden.loads {
+            let start = (self.position + loads.mask) & !loads.mask;
+            if start.is_multiple_of(8) {
+                return self.fill_registers(start, loads);
+            }
         }
-        if at < range.end { self.run_any(ops, at..range.end, event) } else { Ok(()) }
+        self.run(ops, hidden.ops.clone(), event)
     }
 
-    /// Runs operations of any kind.
-    fn run_any(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
+    /// Fills registers from the integers at `start`, a whole byte.
+    #[inline]
+    fn fill_registers(&mut self, start: u64, loads: &Loads) -> Result<()> {
+        let stop = start + loads.bits;
+        if stop > self.end && loads.bits > 0 {
+            return Err(self.behind_the_end());
+        }
+        self.position = stop;
+        for load in &loads.loads {
+            let low = u64::from_le_bytes(self.chunk((start / 8) as usize + load.byte));
+            self.store(load.register, extended(low << (64 - load.bits), load.bits, load.signed), load.bits);
+        }
+        Ok(())
+    }
+
+    /// Runs the operations `range`, and shows values in `event`.
+    pub(super) fn run(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let next = at + 1;
@@ -228,7 +244,10 @@ impl Machine {
                         Value::Unsigned(value, *base)
                     });
                 }
-                Op::Register(int, register) => self.register(int, *register)?,
+                Op::Register(int, register) => {
+                    let value = self.integer(int)?;
+                    self.store(*register, value, int.bits);
+                }
                 Op::Text(times) => {
                     let length = self.times(*times);
                     let text = until_zero(self.take(length)?);
@@ -278,7 +297,7 @@ impl Machine {
                     }
                     for _ in 0..times {
                         let before = self.position;
-                        self.run_any(ops, next..*end, event)?;
+                        self.run(ops, next..*end, event)?;
                         if self.position == before {
                             self.empty = self.empty.checked_sub(1).ok_or(Corrupt)?;
                         }
@@ -289,7 +308,7 @@ impl Machine {
                 Op::Select { slot, signed, arms, end } => {
                     let tag = widen(self.slots[*slot as usize], *signed);
                     let arm = arms.iter().find(|arm| arm.low <= tag && tag <= arm.high).ok_or(Corrupt)?;
-                    self.run_any(ops, arm.body.clone(), event)?;
+                    self.run(ops, arm.body.clone(), event)?;
                     at = *end;
                     continue;
                 }
@@ -325,7 +344,7 @@ impl Machine {
             (0, false) => u64::from_le_bytes(self.chunk(byte)) << unused,
             _ => self.unusual(byte, bit, int),
         };
-        let value = if int.signed { (high as i64 >> unused) as u64 } else { high >> unused };
+        let value = extended(high, int.bits, int.signed);
         if int.slot != NO_SLOT {
             self.slots[int.slot as usize] = value;
         }
@@ -347,22 +366,21 @@ impl Machine {
         self.bytes[byte..].first_chunk().copied().unwrap_or([0; N])
     }
 
+    /// Stores the value of an integer of `bits` in a register.
     #[inline]
-    fn register(&mut self, int: &Int, register: Register) -> Result<()> {
-        let value = self.integer(int)?;
+    fn store(&mut self, register: Register, value: u64, bits: u32) {
         match register {
             Register::Nowhere => {}
             Register::Ticks | Register::Begin => {
-                self.registers.ticks = Registers::extend(self.registers.ticks, value, int.bits);
+                self.registers.ticks = Registers::extend(self.registers.ticks, value, bits);
                 self.registers.set(register, self.registers.ticks);
             }
             Register::End => {
-                let end = Registers::extend(self.registers.ticks, value, int.bits);
+                let end = Registers::extend(self.registers.ticks, value, bits);
                 self.registers.set(register, end);
             }
             _ => self.registers.set(register, value),
         }
-        Ok(())
     }
 
     fn times(&self, times: Times) -> u64 {
@@ -400,6 +418,13 @@ impl Machine {
         self.position = (start + length as u64 + 1) * 8;
         Ok(&self.bytes[start as usize..start as usize + length])
     }
+}
+
+/// Returns the value that lies at the top of 64 bits.
+#[inline]
+fn extended(high: u64, bits: u32, signed: bool) -> u64 {
+    let unused = 64 - bits;
+    if signed { (high as i64 >> unused) as u64 } else { high >> unused }
 }
 
 fn widen(value: u64, signed: bool) -> i128 {

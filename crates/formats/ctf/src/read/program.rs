@@ -1,6 +1,7 @@
 //! Compiled types of a trace: flat lists of operations that a [`Machine`](super::machine::Machine) runs over a
 //! packet.
 
+use super::hidden::Hidden;
 use super::types::Enumeration;
 use crate::clock::Conversion;
 use sordino_event::{Base, ClassId, LossCause};
@@ -22,7 +23,7 @@ pub(super) struct Program {
 pub(super) struct StreamProgram {
     pub(super) id: u64,
     pub(super) packet_context: Range<usize>,
-    pub(super) event_header: Range<usize>,
+    pub(super) event_header: Hidden,
     /// The alignment of events in bits, minus 1.
     pub(super) event_mask: u64,
     pub(super) event_context: Context,
@@ -49,8 +50,7 @@ pub(super) struct EventProgram {
 /// over twice.
 #[derive(Debug)]
 pub(super) struct Context {
-    /// The operations that fill registers and show nothing.
-    pub(super) hidden: Range<usize>,
+    pub(super) hidden: Hidden,
     /// The operations that show fields which are not in registers; empty if there are none.
     pub(super) shown: Range<usize>,
 }
