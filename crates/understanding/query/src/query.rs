@@ -199,27 +199,31 @@ impl Query {
         self.finder.take(moment, &mut self.found);
         if !self.found.is_empty() {
             let mut found = std::mem::take(&mut self.found);
-            found.drain(..).for_each(|found| match found {
-                _ if moment.event.time < self.begin => {}
-                Found::Whole(span) | Found::Cut(span) if self.measure == Measure::Active => {
-                    self.add(&self.clipped(span), moment);
-                }
-                // Links that end together are found together: some lie before the begin.
-                Found::Whole(span)
-                    if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) =>
-                {
-                    if span.to > self.begin {
-                        self.add(&self.clipped(span), moment);
-                    }
-                }
-                Found::Whole(span) => self.add(&span, moment),
-                Found::Cut(_) => self.apart.cut += 1,
-                Found::Broken => self.breaks(),
-            });
+            if moment.event.time >= self.begin {
+                found.iter().for_each(|found| self.measure(found, moment));
+            }
+            found.clear();
             self.found = found;
         }
         if self.measure == Measure::Active {
             self.follow(moment);
+        }
+    }
+
+    fn measure(&mut self, found: &Found, moment: &Moment<'_>) {
+        match found {
+            Found::Whole(span) | Found::Cut(span) if self.measure == Measure::Active => {
+                self.add(&self.clipped(span), moment);
+            }
+            // Links that end together are found together: some lie before the begin.
+            Found::Whole(span) if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) => {
+                if span.to > self.begin {
+                    self.add(&self.clipped(span), moment);
+                }
+            }
+            Found::Whole(span) => self.add(span, moment),
+            Found::Cut(_) => self.apart.cut += 1,
+            Found::Broken => self.breaks(),
         }
     }
 
@@ -253,8 +257,8 @@ impl Query {
     }
 
     /// Returns the part of a span that is measured.
-    fn clipped(&self, span: Span) -> Span {
-        Span { from: span.from.max(self.begin), ..span }
+    fn clipped(&self, span: &Span) -> Span {
+        Span { from: span.from.max(self.begin), ..span.clone() }
     }
 
     fn wants(&self, span: &Span, moment: &Moment<'_>) -> bool {
