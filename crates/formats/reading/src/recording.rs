@@ -249,9 +249,27 @@ impl OpenRecording {
     pub fn pass_of<E>(
         &mut self,
         demand: &Demand,
-        mut watch: Option<(&'static str, &mut dyn Watch)>,
+        watch: Option<(&'static str, &mut dyn Watch)>,
         mut take: impl FnMut(&Item<'_>) -> Result<bool, E>,
     ) -> Result<(), E> {
+        let mut failed = Ok(());
+        self.each(demand, watch, &mut |item| {
+            take(item).unwrap_or_else(|error| {
+                failed = Err(error);
+                false
+            })
+        });
+        failed
+    }
+
+    /// Passes what is demanded to `take`, until that returns `false`. It is not generic: the merge and the state of the
+    /// machine would be compiled in each caller's crate, of which some are optimised for size.
+    fn each(
+        &mut self,
+        demand: &Demand,
+        mut watch: Option<(&'static str, &mut dyn Watch)>,
+        take: &mut dyn FnMut(&Item<'_>) -> bool,
+    ) {
         let from = if demand.has_lead { Time::MIN } else { self.within.0 };
         let (first, last) = self.span();
         let (first, last) = (first.max(self.within.0), last.min(self.within.1));
@@ -269,7 +287,7 @@ impl OpenRecording {
                         let done = (moment.event.time - first).0.max(0).cast_unsigned();
                         watch.working(what, done, (last - first).0.max(0).cast_unsigned());
                     }
-                    if begin_of(&item) > last || end_of(&item) >= from && !take(&item)? {
+                    if begin_of(&item) > last || end_of(&item) >= from && !take(&item) {
                         break;
                     }
                 }
@@ -281,7 +299,6 @@ impl OpenRecording {
         // A further pass has the same problems.
         problems.retain(|problem| !self.problems.contains(problem));
         self.problems.append(&mut problems);
-        Ok(())
     }
 
     /// Returns the times of the first and the last event.
