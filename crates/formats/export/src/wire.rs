@@ -42,11 +42,9 @@ impl<'a> Message<'a> {
         self.fixed(field, value.to_bits());
     }
 
-    /// Appends a text. Invalid UTF-8 and zero bytes, which end a text for some readers, are replaced by U+FFFD.
+    /// Appends a text, made [`valid`].
     pub(crate) fn text(&mut self, field: u32, text: &[u8]) {
-        let text = String::from_utf8_lossy(text);
-        let text = if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text };
-        self.bytes(field, text.as_bytes());
+        self.bytes(field, valid(text).as_bytes());
     }
 
     /// Appends bytes, or an encoded message.
@@ -89,6 +87,12 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// Replaces invalid UTF-8 and zero bytes, which end a text for some readers, by U+FFFD.
+pub(crate) fn valid(text: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(text);
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text }
 }
 
 #[cfg(test)]

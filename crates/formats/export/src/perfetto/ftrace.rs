@@ -1,7 +1,7 @@
 //! The kernel's events, in bundles of each CPU.
 
 use super::{packet, timestamp};
-use crate::wire::Message;
+use crate::wire::{Message, valid};
 use sordino_event::{Classes, Cpu, Event, Tid, View};
 use sordino_report::json_value;
 use sordino_timeline::kernel::{Interrupt, Syscall};
@@ -58,7 +58,7 @@ struct Bundle {
     is_behind_loss: bool,
 }
 
-/// The attributes of a class that its decoded events do not have.
+/// The attributes of a class that its decoded events do not have. Names are valid texts.
 #[derive(Debug)]
 struct Known {
     name: String,
@@ -74,8 +74,8 @@ struct Known {
 impl Ftrace {
     pub(super) fn new(classes: &Classes, release: Option<&str>) -> Self {
         let known = classes.iter().map(|(_, class)| Known {
-            name: class.name.clone(),
-            fields: class.fields.clone(),
+            name: valid(class.name.as_bytes()).into_owned(),
+            fields: class.fields.iter().map(|name| valid(name.as_bytes()).into_owned()).collect(),
             wakes_new: class.name.ends_with("sched_wakeup_new"),
             clone_flags: class.field("clone_flags"),
             id: class.field("id"),
@@ -218,11 +218,11 @@ impl Body<'_> {
         const TEXT: u32 = 3;
         const SIGNED: u32 = 4;
         const UNSIGNED: u32 = 5;
-        generic.text(1, self.class.name.as_bytes());
+        generic.bytes(1, self.class.name.as_bytes());
         for (index, name) in self.class.fields.iter().enumerate() {
             let Some(value) = recorded.value(index) else { break };
             generic.message(2, |field| {
-                field.text(1, name.as_bytes());
+                field.bytes(1, name.as_bytes());
                 match value {
                     View::Text(text) => field.text(TEXT, text),
                     View::Signed(value, _) | View::Label(value, None) => field.signed(SIGNED, value),
