@@ -3,10 +3,12 @@
 use serde_json::Value;
 use sordino_tests::active::number;
 use sordino_tests::install::{compile, installed, release_program, root};
-use sordino_tests::listing::named;
-use sordino_tests::{Compiler, Recording, Scene};
+use sordino_tests::listing::{items, named};
+use sordino_tests::session::Session;
+use sordino_tests::{Compiler, Recording, Scene, wait_until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Times that the program calls its functions.
 const ROUNDS: i64 = 50;
@@ -115,6 +117,64 @@ fn a_rule_selects_functions_by_their_addresses() {
     assert_eq!((names, unknown), (vec![RECURSE], 0));
     let none = scene.record(&["--user", "motor"], &[program, "3"]);
     assert_eq!(none.user_events(), 0, "{}", none.notes());
+}
+
+#[test]
+fn recorded_events_are_chosen_by_the_names_of_their_functions() {
+    let scene = Scene::new();
+    let program = build(&scene, &["-lsordino-functions"]);
+    let recording = scene.record(&[], &[program.to_str().unwrap(), "5"]);
+    let recursions = counted(&recording.ended.output)[RECURSE];
+    let chosen = ["--where", "$function == \"*::recurse(*\""];
+    let run = |command: &[&str]| scene.sordino(&[command, &chosen[..]].concat());
+    let events = run(&["events", recording.name(), "--json"]);
+    let events = items(events.succeeded());
+    let names: Vec<&str> = events.iter().filter_map(|event| event["function_name"].as_str()).collect();
+    assert_eq!(names, vec![RECURSE; 2 * recursions as usize]);
+    let calls = run(&["query", recording.name(), "calls", "--per", "function", "--json"]);
+    let calls: Value = serde_json::from_str(calls.succeeded()).expect("JSON");
+    let rows = calls["tables"][0]["rows"].as_array().expect("rows");
+    assert_eq!((rows.len(), &rows[0]["labels"][0]), (1, &Value::from(RECURSE)));
+    let between = ["--begin", "sordino_function:entry", "--end", "sordino_function:exit"];
+    let explained = run(&[&["explain", recording.name(), "--json"][..], &between].concat());
+    let explained: Value = serde_json::from_str(explained.succeeded()).expect("JSON");
+    let intervals = explained["intervals"].as_array().expect("intervals").iter();
+    let ends: Vec<i64> = intervals.map(|interval| number(&interval["end_fields"]["function"])).collect();
+    let entry = events.iter().find(|event| event["function_name"] == RECURSE).expect("an entry");
+    assert!(
+        !ends.is_empty() && ends.iter().all(|end| *end == number(&entry["fields"]["function"])),
+        "{explained}"
+    );
+    let exported = run(&["export", recording.name(), "--to", "csv"]);
+    assert_eq!(exported.succeeded().lines().count() as i64, 1 + 2 * recursions);
+    // A library that is built anew has other functions: nothing is said of them.
+    std::fs::remove_file(&program).unwrap();
+    let none = run(&["events", recording.name()]);
+    none.failed(0, &["without a name, with which $function compares nothing", "none meets --where"]);
+}
+
+#[test]
+fn a_live_reader_names_functions() {
+    let scene = Scene::new();
+    let program = build(&scene, &["-lsordino-functions"]);
+    let session = Session::start(&scene, "live", &["--user", "sordino_function"]);
+    let (variable, path) = Session::environment(&scene);
+    let mut command =
+        scene.command(&["events", "--follow", "live", "--json", "--where", "$function == \"*::recurse(*\""]);
+    let follower = scene.start(command.env(variable, path));
+    let ended = Session::join(&scene, Command::new(&program).arg("5")).end();
+    let expected = vec![RECURSE.to_owned(); 2 * counted(ended.succeeded())[RECURSE] as usize];
+    let named = || {
+        let output = follower.output();
+        // The last line may be incomplete.
+        let whole = output.rfind('\n').map(|end| items(&output[..=end])).unwrap_or_default();
+        let name = |event: Value| event["function_name"].as_str().map(ToOwned::to_owned);
+        whole.into_iter().filter_map(name).collect::<Vec<_>>()
+    };
+    wait_until("all of it is shown", || named().len() >= expected.len());
+    assert_eq!(named(), expected);
+    session.stop();
+    follower.end().succeeded();
 }
 
 /// Each fiber is in `work` and `leave` when it switches: the scheduler's `run` goes on, then another fiber's `leave`.
