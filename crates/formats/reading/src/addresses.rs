@@ -65,18 +65,18 @@ impl TraceNames {
     }
 
     /// Returns the name by the trace of the process. If several processes had the number, or a process executed several
-    /// programs, all names have to be the same: nothing shows which of them an address belongs to.
+    /// programs or loaded libraries one after the other, all names have to be the same: nothing shows which of them an
+    /// address belongs to.
     fn find(&self, pid: Pid, address: u64) -> Option<Arc<str>> {
         let mut found: Option<Option<Arc<str>>> = None;
         for files in self.traces.get(&pid)? {
-            // Of the parts of a file, variables lie behind the code.
-            let before = files.iter().filter(|file| file.addresses.start <= address);
-            let Some(mapping) = before.max_by_key(|file| file.addresses.start) else { continue };
-            let name = self.symbols.name(mapping, address);
-            if found.as_ref().is_some_and(|found| *found != name) {
-                return None;
+            for mapping in mappings_of(files, address) {
+                let name = self.symbols.name(mapping, address);
+                if found.as_ref().is_some_and(|found| *found != name) {
+                    return None;
+                }
+                found = Some(name);
             }
-            found = Some(name);
         }
         found.flatten()
     }
@@ -93,6 +93,17 @@ impl TraceNames {
         }
         name
     }
+}
+
+/// Returns the mapped parts of files to which an address may belong: those that contain it, or else the last one before.
+/// Of the parts of a file, variables lie behind the code.
+fn mappings_of(files: &[FileMapping], address: u64) -> Vec<&FileMapping> {
+    let containing: Vec<_> = files.iter().filter(|file| file.addresses.contains(&address)).collect();
+    if !containing.is_empty() {
+        return containing;
+    }
+    let before = files.iter().filter(|file| file.addresses.start <= address);
+    before.max_by_key(|file| file.addresses.start).into_iter().collect()
 }
 
 impl FunctionNames for TraceNames {
@@ -225,6 +236,8 @@ mod tests {
         assert!(found.ends_with("an_address_has_a_name_only_if_all_traces_of_the_process_agree"), "{found}");
         let other = vec![other];
         assert_eq!(name(vec![own.clone(), other.clone()]), None);
+        // Two libraries that were at the same addresses, one after the other.
+        assert_eq!(name(vec![[own.clone(), other.clone()].concat()]), None);
         assert_eq!(name(vec![other, own]), None);
     }
 }
