@@ -3,10 +3,13 @@
 use serde_json::Value;
 use sordino_tests::active::number;
 use sordino_tests::install::{compile, installed, release_program, root};
-use sordino_tests::listing::named;
-use sordino_tests::{Compiler, Recording, Scene};
+use sordino_tests::listing::{items, named};
+use sordino_tests::session::Session;
+use sordino_tests::{Compiler, Recording, Running, Scene, wait_until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 /// Times that the program calls its functions.
 const ROUNDS: i64 = 50;
@@ -115,6 +118,114 @@ fn a_rule_selects_functions_by_their_addresses() {
     assert_eq!((names, unknown), (vec![RECURSE], 0));
     let none = scene.record(&["--user", "motor"], &[program, "3"]);
     assert_eq!(none.user_events(), 0, "{}", none.notes());
+}
+
+#[test]
+fn recorded_events_are_chosen_by_the_names_of_their_functions() {
+    let scene = Scene::new();
+    let program = build(&scene, &["-lsordino-functions"]);
+    let recording = scene.record(&[], &[program.to_str().unwrap(), "5"]);
+    let recursions = counted(&recording.ended.output)[RECURSE];
+    let chosen = ["--where", "$function == \"*::recurse(*\""];
+    let run = |command: &[&str]| scene.sordino(&[command, &chosen[..]].concat());
+    let events = run(&["events", recording.name(), "--json"]);
+    let events = items(events.succeeded());
+    let names: Vec<&str> = events.iter().filter_map(|event| event["function_name"].as_str()).collect();
+    assert_eq!(names, vec![RECURSE; 2 * recursions as usize]);
+    let calls = run(&["query", recording.name(), "calls", "--per", "function", "--json"]);
+    let calls: Value = serde_json::from_str(calls.succeeded()).expect("JSON");
+    let rows = calls["tables"][0]["rows"].as_array().expect("rows");
+    assert_eq!((rows.len(), &rows[0]["labels"][0]), (1, &Value::from(RECURSE)));
+    let between = ["--begin", "sordino_function:entry", "--end", "sordino_function:exit"];
+    let explained = run(&[&["explain", recording.name(), "--json"][..], &between].concat());
+    let explained: Value = serde_json::from_str(explained.succeeded()).expect("JSON");
+    let intervals = explained["intervals"].as_array().expect("intervals").iter();
+    let ends: Vec<i64> = intervals.map(|interval| number(&interval["end_fields"]["function"])).collect();
+    let entry = events.iter().find(|event| event["function_name"] == RECURSE).expect("an entry");
+    assert!(
+        !ends.is_empty() && ends.iter().all(|end| *end == number(&entry["fields"]["function"])),
+        "{explained}"
+    );
+    let exported = run(&["export", recording.name(), "--to", "csv"]);
+    assert_eq!(exported.succeeded().lines().count() as i64, 1 + 2 * recursions);
+    // A library that is built anew has other functions: nothing is said of them.
+    std::fs::remove_file(&program).unwrap();
+    let none = run(&["events", recording.name()]);
+    none.failed(0, &["without a name, with which $function compares nothing", "none meets --where"]);
+}
+
+/// Starts a live reader of the session of this name.
+fn follow(scene: &Scene, name: &str, options: &[&str]) -> Running {
+    let (variable, path) = Session::environment(scene);
+    let mut command = scene.command(&[&["events", "--follow", name, "--json"], options].concat());
+    scene.start(command.env(variable, path))
+}
+
+/// Returns the names of the functions that a live reader has shown so far.
+fn named_by(follower: &Running) -> Vec<String> {
+    let output = follower.output();
+    // The last line may be incomplete.
+    let whole = output.rfind('\n').map(|end| items(&output[..=end])).unwrap_or_default();
+    let about =
+        |event: &Value| event["name"].as_str().is_some_and(|name| name.starts_with("sordino_function:"));
+    let name = |event: Value| event["function_name"].as_str().unwrap_or("?").to_owned();
+    whole.into_iter().filter(about).map(name).collect()
+}
+
+#[test]
+fn a_live_reader_names_functions() {
+    let scene = Scene::new();
+    let program = build(&scene, &["-lsordino-functions"]);
+    let session = Session::start(&scene, "live", &["--user", "sordino_function"]);
+    let follower = follow(&scene, "live", &["--where", "$function == \"*::recurse(*\""]);
+    let call = || Session::join(&scene, Command::new(&program).arg("5")).end();
+    let calls = 2 * counted(call().succeeded())[RECURSE] as usize;
+    // The reader may have begun after that.
+    wait_until("it reads", || {
+        call().succeeded();
+        std::thread::sleep(Duration::from_millis(700));
+        !named_by(&follower).is_empty()
+    });
+    let before = named_by(&follower).len();
+    call().succeeded();
+    wait_until("all of it is shown", || named_by(&follower).len() >= before + calls);
+    let names = named_by(&follower);
+    assert_eq!(names, vec![RECURSE; names.len()]);
+    session.stop();
+    follower.end().succeeded();
+}
+
+/// Records calls of a library that a program loads while the session `name` records it; `rules` are those at the start,
+/// and others are enabled later.
+fn record_late_library(name: &str, rules: &str, enabled: Option<&str>) {
+    let scene = Scene::new();
+    build(&scene, &[]);
+    let program = scene.compile(Compiler::Gcc, "late.c", &["-finstrument-functions", "-lsordino-functions"]);
+    let (library, end) = (scene.path("libinstrumented.so"), scene.path("end"));
+    let session = Session::start(&scene, name, &["--user", rules]);
+    let follower = follow(&scene, name, &[]);
+    let late = Session::join(&scene, Command::new(&program).args([&library, &end]));
+    wait_until("the program is recorded", || session.has(late.pid()));
+    enabled.into_iter().for_each(|rules| session.does("enable", &[rules]));
+    wait_until("functions of the library are shown", || named_by(&follower).len() > 20);
+    std::fs::write(&end, "").unwrap();
+    late.end().succeeded();
+    let names = named_by(&follower);
+    assert_eq!(names, vec!["library_work"; names.len()]);
+    session.stop();
+    follower.end().succeeded();
+}
+
+const OF_LIBRARY: &str = "sordino_function if $function == \"library_*\"";
+
+#[test]
+fn functions_of_a_library_that_is_loaded_later_are_selected_and_named() {
+    record_late_library("late", OF_LIBRARY, None);
+}
+
+#[test]
+fn functions_are_selected_in_a_session_that_records_already() {
+    record_late_library("enabled", "motor", Some(OF_LIBRARY));
 }
 
 /// Each fiber is in `work` and `leave` when it switches: the scheduler's `run` goes on, then another fiber's `leave`.

@@ -39,7 +39,7 @@ mod span;
 mod tree;
 
 pub use comparison::InlineComparison;
-pub use decoded::Known;
+pub use decoded::{FunctionNames, Known};
 pub use sordino_filter_vm::{MAX_CODE, holds};
 
 use crate::Invalid;

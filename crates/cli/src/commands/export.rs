@@ -13,6 +13,7 @@ use sordino_export::{
 };
 use sordino_handover::{ExportParts, ExportStream, ExportedItems};
 use sordino_otf2::Otf2;
+use sordino_reading::AddressNames;
 use sordino_selection::{EventFilter, EventOptions, TimeOptions};
 use sordino_timeline::Item;
 use std::fs::File;
@@ -179,8 +180,11 @@ fn convert(
     mut write: impl FnMut(Vec<u8>) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let (mut buffer, mut is_read) = (Vec::new(), true);
+    let names = AddressNames::new(recording);
+    exporter.name_functions(names.namer());
     exporter.begin(&mut buffer);
     recording.pass(Some("exporting"), |item| {
+        names.take(item);
         if is_wanted(item) {
             exporter.take(item, &mut buffer);
             if buffer.len() >= PORTION {

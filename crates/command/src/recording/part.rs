@@ -26,8 +26,11 @@ impl Recording {
     }
 }
 
-/// Prints a message if a condition could not be applied to events.
+/// Prints a message if a condition could not be applied to events, or to functions without a name.
 pub fn report_misfits(condition: &SpanCondition) {
+    if let Some(note) = condition.note_on_functions() {
+        message!("sordino: {}", printable(&note));
+    }
     if let Some((misfits, invalid)) = condition.misfits() {
         let (events, invalid) = (count(misfits, "event"), invalid.to_string());
         message!("sordino: --where does not fit {events}, which are left out: {}", printable(&invalid));

@@ -5,14 +5,25 @@
 use super::resolve::listed;
 use super::tree::{Node, Tree, Variable};
 use crate::Invalid;
+use sordino_event::functions::function;
 use sordino_event::{Class, Cpu, Domain, Event, Nanos, Pid, Tid, View};
 use sordino_filter_vm::{Number, Relation, glob};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The names of functions, by their addresses in processes.
+pub trait FunctionNames: Debug {
+    /// Returns the name of the function at this address of a process, as its source has it; `None` if it is not known.
+    fn name(&self, pid: Pid, address: u64) -> Option<Arc<str>>;
+
+    /// Returns the number of functions so far whose names are not known.
+    fn unnamed(&self) -> usize;
+}
+
 /// The facts about a decoded event besides its class and its fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// The value of `$cpu`.
     pub cpu: Option<Cpu>,
@@ -38,6 +49,8 @@ pub struct Known<'a> {
     pub annotations: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
     /// The performance counters at the event, with their names.
     pub counters: &'a [(Arc<str>, u64)],
+    /// The names of functions, for the value of `$function` at their entries and exits.
+    pub functions: Option<&'a dyn FunctionNames>,
 }
 
 /// One side of a comparison.
@@ -46,6 +59,8 @@ enum Side<'a> {
     /// An enumeration's label, if its value has one.
     Label(Number, Option<&'a [u8]>),
     Text(&'a [u8]),
+    /// The name of a function.
+    Name(Arc<str>),
     /// A text in quotes.
     Pattern(&'a str),
     /// The trace does not have the value, or the sequence not the element: no comparison holds.
@@ -138,13 +153,16 @@ impl<'a> Evaluation<'a> {
         match (self.side(left)?, self.side(right)?) {
             (Side::Unknown, _) | (_, Side::Unknown) => Ok(false),
             (Side::Text(text), Side::Pattern(pattern)) => matches(pattern, Some(text)),
+            (Side::Name(name), Side::Pattern(pattern)) => matches(pattern, Some(name.as_bytes())),
             (Side::Label(_, label), Side::Pattern(pattern)) => matches(pattern, label),
             (Side::Number(a) | Side::Label(a, _), Side::Number(b) | Side::Label(b, _)) => {
                 Ok(relation.holds(a, b))
             }
             (Side::Number(_), Side::Pattern(_)) => wants(left, "not compared with a text"),
-            (_, Side::Text(_)) => wants(right, "compared with a text in quotes only"),
-            (Side::Text(_) | Side::Pattern(_), _) => wants(left, "compared with a text in quotes only"),
+            (_, Side::Text(_) | Side::Name(_)) => wants(right, "compared with a text in quotes only"),
+            (Side::Text(_) | Side::Name(_) | Side::Pattern(_), _) => {
+                wants(left, "compared with a text in quotes only")
+            }
         }
     }
 
@@ -162,6 +180,7 @@ impl<'a> Evaluation<'a> {
                 Some((number, name)) => Side::Label(Number::Integer(number.into()), name.map(str::as_bytes)),
                 None => Side::Unknown,
             }),
+            Node::Variable(Variable::Function) => Ok(self.function().map_or(Side::Unknown, Side::Name)),
             Node::Annotation(name) => Ok(match self.annotation(name) {
                 Some(text) => Side::Label(number_in(text), Some(text.as_bytes())),
                 None => Side::Unknown,
@@ -200,11 +219,9 @@ impl<'a> Evaluation<'a> {
             Node::Negate(part) => self.value(part)?.negated(),
             Node::Complement(part) => self.value(part)?.complement(),
             Node::Apply(operator, left, right) => operator.apply(self.value(left)?, self.value(right)?),
-            Node::Variable(Variable::Function) | Node::Functions(_) => {
-                let message = "$function chooses what is recorded; a recorded event has its 'function'";
-                return Err(Invalid::new(tree.at.clone(), message));
-            }
-            Node::Variable(_)
+            // Those are resolved for programs only.
+            Node::Functions(_)
+            | Node::Variable(_)
             | Node::Text(_)
             | Node::Compare(..)
             | Node::Not(_)
@@ -215,6 +232,12 @@ impl<'a> Evaluation<'a> {
 
     fn annotation(&self, name: &str) -> Option<&'a str> {
         self.known.annotations?.get(name).map(|text| &**text)
+    }
+
+    /// Returns the name of the function that the event is about.
+    fn function(&self) -> Option<Arc<str>> {
+        let (names, pid) = self.known.functions.zip(self.known.pid)?;
+        names.name(pid, function(self.class, self.event)?)
     }
 
     fn counter(&self, name: &str) -> Option<u64> {

@@ -1,8 +1,9 @@
 //! The language of conditions, on records of one tracepoint that has a field of every kind.
 
 use super::*;
-use sordino_event::{Domain, Field, Level, MAX_NAME, Range, Type};
+use sordino_event::{Classes, Domain, Field, Level, MAX_NAME, Range, Tid, Time, Type, Value};
 use sordino_filter_vm::{Op, Sole};
+use std::sync::Arc;
 
 const FIELDS: [(&str, &str); 15] = [
     ("count", "u64"),
@@ -559,17 +560,54 @@ fn functions_are_compared_by_their_addresses_once_these_are_known() {
 }
 
 #[test]
-fn functions_are_compared_with_texts_only_and_not_in_recorded_events() {
+fn functions_are_compared_with_texts_only() {
     let field = Field { name: "function".to_owned(), ty: "u64x".parse().unwrap() };
     let schema = Schema { fields: vec![field], ..schema() };
     for text in ["$function == 16", "$function < \"solve\"", "$function"] {
         assert!(Expression::parse(text).unwrap().compile(&schema, &CONTEXT).is_err(), "{text}");
+        assert!(recorded(text, "sordino_function:entry", 0x10).is_err(), "{text}");
     }
-    let class = Class::new(Domain::User, "sordino_function:entry", ["function"]);
-    let met = Expression::parse("$function == \"solve\"").unwrap().is_met_by(
-        &class,
-        &Event::default(),
-        &Known::default(),
-    );
-    assert!(met.unwrap_err().to_string().starts_with("$function chooses what is recorded"));
+}
+
+/// The functions of process 7.
+#[derive(Debug)]
+struct Functions;
+
+impl FunctionNames for Functions {
+    fn name(&self, pid: Pid, address: u64) -> Option<Arc<str>> {
+        (pid == Pid(7) && address == 0x10).then(|| "Solver::step(int)".into())
+    }
+
+    fn unnamed(&self) -> usize {
+        0
+    }
+}
+
+/// Returns true if an event of process 7 about the function at this address meets the condition.
+fn recorded(text: &str, event: &str, function: u64) -> Result<bool, Invalid> {
+    let mut classes = Classes::default();
+    let id = classes.add(Class::new(Domain::User, event, ["function"]));
+    let mut decoded = Event::default();
+    decoded.begin(Time(1), id);
+    decoded.push(Value::unsigned(function));
+    let known =
+        Known { pid: Some(Pid(7)), tid: Some(Tid(8)), functions: Some(&Functions), ..Known::default() };
+    Expression::parse(text).unwrap().is_met_by(&classes[id], &decoded, &known)
+}
+
+#[test]
+fn a_recorded_function_is_compared_by_its_name() {
+    let entry = |text: &str, function| recorded(text, "sordino_function:entry", function).unwrap();
+    for text in
+        ["$function == \"Solver::*\"", "\"*step*\" == $function", "!($function != \"Solver::step(int)\")"]
+    {
+        assert!(entry(text, 0x10), "{text}");
+        assert!(!entry(&format!("!({text})"), 0x10), "{text}");
+        // Neither holds for a function without a name, nor for another event.
+        for (event, function) in [("sordino_function:exit", 0x11), ("timer:entry", 0x10)] {
+            assert_eq!(recorded(text, event, function), Ok(false), "{text}");
+            assert_eq!(recorded(&format!("!({text})"), event, function), Ok(false), "{text}");
+        }
+    }
+    assert!(entry("$function == \"x\" || $tid == 8", 0x11));
 }

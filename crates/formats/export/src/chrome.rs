@@ -3,10 +3,12 @@
 //! Times are microseconds since the recording began, with three decimals: since the epoch they would not fit the
 //! numbers of JavaScript.
 
+use crate::calls::{Call, Functions};
 use crate::lines::object;
 use crate::runs::{Kind, Span, Spans};
 use crate::{Exporter, Origin};
 use sordino_event::{Classes, Domain, Pid, Tid, Time};
+use sordino_query::NameAddress;
 use sordino_report::json_text;
 use sordino_timeline::{Item, Moment, System};
 use std::collections::{HashMap, HashSet};
@@ -24,6 +26,7 @@ pub struct Chrome {
     origin: Origin,
     classes: Classes,
     spans: Spans,
+    functions: Functions,
     /// The names of threads and processes that were written.
     threads: HashMap<(Option<Pid>, Tid), Option<Arc<str>>>,
     /// The threads that stand for CPUs and were named.
@@ -35,7 +38,8 @@ impl Chrome {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes, origin: Origin) -> Self {
         let (threads, cpus) = (HashMap::new(), HashSet::new());
-        Self { origin, classes: classes.clone(), spans: Spans::default(), threads, cpus, is_first: true }
+        let (spans, functions) = (Spans::default(), Functions::new(classes));
+        Self { origin, classes: classes.clone(), spans, functions, threads, cpus, is_first: true }
     }
 
     fn moment(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
@@ -56,8 +60,32 @@ impl Chrome {
         place(pid, tid, out);
         time(",\"ts\":", moment.event.time.0.saturating_sub(self.origin.begin.0), out);
         out.extend_from_slice(b",\"args\":");
-        object(moment, class, out);
+        let function = self.functions.name(moment, &self.classes);
+        object(moment, class, function.as_deref(), out);
         out.push(b'}');
+    }
+
+    /// Writes the call of a function: a span of its thread, or one that begins and ends in its fiber, wherever that was.
+    fn call(&mut self, call: &Call, out: &mut Vec<u8>) {
+        let (pid, tid) = (u64::from(call.pid.0.cast_unsigned()), u64::from(call.tid.0.cast_unsigned()));
+        let begin = call.begin.0.saturating_sub(self.origin.begin.0);
+        let length = call.end.0.saturating_sub(call.begin.0);
+        let phases = match call.fiber {
+            None => &[("X", begin)][..],
+            Some(_) => &[("b", begin), ("e", begin + length)],
+        };
+        for (phase, at) in phases {
+            separate(&mut self.is_first, out);
+            put(out, format_args!("{{\"ph\":\"{phase}\",\"cat\":\"function\",\"name\":"));
+            json_text(call.name.as_bytes(), out);
+            place(pid, tid, out);
+            time(",\"ts\":", *at, out);
+            match call.fiber {
+                None => time(",\"dur\":", length, out),
+                Some(fiber) => put(out, format_args!(",\"id\":\"fiber {} of {pid}\"", fiber.number)),
+            }
+            out.extend_from_slice(b",\"args\":{}}");
+        }
     }
 
     fn span(&mut self, span: &Span, system: &System, out: &mut Vec<u8>) {
@@ -135,6 +163,9 @@ impl Exporter for Chrome {
     }
 
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        if let Some(call) = self.functions.take(item) {
+            self.call(&call, out);
+        }
         match item {
             Item::Event(moment) => self.moment(moment, out),
             Item::Loss(loss) => {
@@ -159,6 +190,10 @@ impl Exporter for Chrome {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\n]}\n");
+    }
+
+    fn name_functions(&mut self, names: NameAddress) {
+        self.functions.set_names(names);
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! | module | format |
 //! |---|---|
+//! | `calls` | functions by their names, and their calls as spans |
 //! | `ctf` | the Common Trace Format, a directory of traces |
 //! | `files` | the files that a format of several is made of |
 //! | `chrome` | Chrome's JSON |
@@ -18,6 +19,7 @@
 //! Nothing here does I/O or reads a clock.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod chrome;
 mod ctf;
 mod files;
@@ -37,6 +39,7 @@ pub use perfetto::Perfetto;
 pub use trace_dat::TraceDat;
 
 use sordino_event::{PriorityNumbering, Time};
+use sordino_query::NameAddress;
 use sordino_timeline::Item;
 
 /// A writer of one format.
@@ -49,6 +52,9 @@ pub trait Exporter {
 
     /// Appends what was kept, and the end of the format.
     fn end(&mut self, out: &mut Vec<u8>);
+
+    /// Has the exporter write the names of functions, if the format has them.
+    fn name_functions(&mut self, _: NameAddress) {}
 }
 
 /// A writer of a format of several files, or of a file of several parts, which are joined in the order of their names.

@@ -1,32 +1,38 @@
 //! Tables of text: JSON lines as `sordino events --json` prints them, and CSV.
 
 use crate::Exporter;
+use crate::calls::Functions;
 use sordino_event::{Class, Classes, Domain};
+use sordino_query::NameAddress;
 use sordino_report::{Listing, ListingFormat, json_text, json_value};
 use sordino_timeline::{Item, Moment};
 
 /// A writer of JSON lines.
 #[derive(Debug)]
-pub struct Json(Listing);
+pub struct Json(Option<Listing>);
 
 impl Json {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes) -> Self {
-        Self(Listing::new(classes, ListingFormat::Json))
+        Self(Some(Listing::new(classes, ListingFormat::Json)))
     }
 }
 
 impl Exporter for Json {
     fn begin(&mut self, out: &mut Vec<u8>) {
         // Writing to a vector does not fail.
-        let _ = self.0.head(out);
+        let _ = self.0.as_mut().map(|lines| lines.head(out));
     }
 
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
-        let _ = self.0.write(item, out);
+        let _ = self.0.as_mut().map(|lines| lines.write(item, out));
     }
 
     fn end(&mut self, _: &mut Vec<u8>) {}
+
+    fn name_functions(&mut self, names: NameAddress) {
+        self.0 = self.0.take().map(|lines| lines.naming(names));
+    }
 }
 
 /// A writer of CSV (RFC 4180): a line of names, then a line for each item. All texts are in quotes, lines end with a
@@ -34,6 +40,7 @@ impl Exporter for Json {
 #[derive(Debug)]
 pub struct Csv {
     classes: Classes,
+    functions: Functions,
     /// The fields of the item that is being written, as JSON.
     fields: Vec<u8>,
 }
@@ -41,7 +48,7 @@ pub struct Csv {
 impl Csv {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes) -> Self {
-        Self { classes: classes.clone(), fields: Vec::new() }
+        Self { classes: classes.clone(), functions: Functions::default(), fields: Vec::new() }
     }
 
     fn event(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
@@ -60,7 +67,8 @@ impl Csv {
         text(class.name.as_bytes(), out);
         out.push(b',');
         self.fields.clear();
-        object(moment, class, &mut self.fields);
+        let function = self.functions.name(moment, &self.classes);
+        object(moment, class, function.as_deref(), &mut self.fields);
         text(&self.fields, out);
         out.push(b'\n');
     }
@@ -99,16 +107,26 @@ impl Exporter for Csv {
     }
 
     fn end(&mut self, _: &mut Vec<u8>) {}
+
+    fn name_functions(&mut self, names: NameAddress) {
+        self.functions.set_names(names);
+    }
 }
 
-/// Appends an event's fields as a JSON object.
-pub(crate) fn object(moment: &Moment<'_>, class: &Class, out: &mut Vec<u8>) {
+/// Appends an event's fields as a JSON object, with the name of the function that it is about.
+pub(crate) fn object(moment: &Moment<'_>, class: &Class, function: Option<&str>, out: &mut Vec<u8>) {
     let mut separator = b'{';
     for (name, value) in moment.event.fields(class) {
         out.push(separator);
         json_text(name.as_bytes(), out);
         out.push(b':');
         json_value(value, out);
+        separator = b',';
+    }
+    if let Some(function) = function {
+        out.push(separator);
+        out.extend_from_slice(b"\"function_name\":");
+        json_text(function.as_bytes(), out);
         separator = b',';
     }
     out.extend_from_slice(if separator == b'{' { b"{}" } else { b"}" });

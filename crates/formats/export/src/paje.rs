@@ -98,7 +98,7 @@ impl Paje {
             _ => ("EM", containers::MACHINE),
         };
         self.fields.clear();
-        object(moment, class, &mut self.fields);
+        object(moment, class, None, &mut self.fields);
         let who = match (moment.domain, moment.cpu, moment.tid) {
             (Domain::Kernel, _, Some(tid)) => thread_name(tid, moment.system),
             (Domain::User, Some(cpu), _) => format!("cpu{}", cpu.0),

@@ -1,7 +1,8 @@
 //! Perfetto's trace format: a sequence of protobuf packets, as Perfetto's `trace_processor` imports them.
 //!
 //! The kernel's events become bundles of ftrace events, from which `trace_processor` makes scheduling, states of threads
-//! and interrupts. Events of programs are instants on the track of their thread. A wake-up is a pair of instants, at
+//! and interrupts. Events of programs are instants on the track of their thread, calls of functions slices there or on
+//! the track of their fiber. A wake-up is a pair of instants, at
 //! the thread that wakes and at the thread that runs, joined by a flow. Losses are instants on a track of their own.
 //!
 //! Times are nanoseconds since the epoch. Perfetto's own clock, which counts from boot, is set equal to it.
@@ -16,12 +17,14 @@ mod annotations;
 mod ftrace;
 mod tracks;
 
+use crate::calls::{Call, Functions};
 use crate::wire::Message;
 use crate::{Exporter, Origin};
 use annotations::{Name, Names, annotate};
 use ftrace::Ftrace;
 use sordino_event::{Base, Classes, Domain, Loss, Tid, Time, View};
-use sordino_timeline::{Disorder, Item, Kernel, Moment};
+use sordino_query::NameAddress;
+use sordino_timeline::{Disorder, FiberEvent, FiberId, Item, Kernel, Moment, System};
 use std::collections::HashMap;
 use tracks::{LOSSES, PLACELESS, Tracks};
 
@@ -40,7 +43,9 @@ const ONLY: u64 = 1;
 /// Flags of a sequence: it begins here, and a packet refers to names of earlier ones.
 const BEGINS: u64 = 1;
 const REFERS: u64 = 2;
-/// Type of a track's event.
+/// Types of a track's event.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
 const INSTANT: u64 = 3;
 
 /// A writer of Perfetto's format.
@@ -51,6 +56,7 @@ pub struct Perfetto {
     names: Names,
     tracks: Tracks,
     ftrace: Ftrace,
+    functions: Functions,
     /// The flow from the last wake-up of each thread that has not run since.
     wakeups: HashMap<Tid, u64>,
     flows: u64,
@@ -71,6 +77,7 @@ impl Perfetto {
         Self {
             names: Names::new(classes),
             ftrace: Ftrace::new(classes, origin.kernel_release.as_deref()),
+            functions: Functions::new(classes),
             classes: classes.clone(),
             origin,
             tracks: Tracks::default(),
@@ -94,6 +101,9 @@ impl Perfetto {
                 };
                 self.event_on(track, moment, out);
             }
+        }
+        if let Some(FiberEvent::End { fiber } | FiberEvent::New { fiber, .. }) = moment.about_fibers() {
+            moment.pid().into_iter().for_each(|pid| self.tracks.forget_fiber(FiberId { pid, number: fiber }));
         }
         if let Some(Kernel::Gone { tid }) = moment.kernel {
             self.tracks.forget(tid);
@@ -149,7 +159,9 @@ impl Perfetto {
         };
         self.event.clear();
         let mut message = Message::new(&mut self.event);
-        head(&mut message, track, self.names.own(category), self.names.class(event.class, &self.classes));
+        let name = self.names.class(event.class, &self.classes);
+        head(&mut message, INSTANT, track, self.names.own(category));
+        message.unsigned(NAME, name);
         if let Some(cpu) = moment.cpu {
             let name = self.names.own(Name::Cpu);
             annotate(&mut message, name, View::Unsigned(cpu.0.into(), Base::Decimal), &mut self.names);
@@ -159,6 +171,10 @@ impl Perfetto {
                 break;
             };
             annotate(&mut message, name, value, &mut self.names);
+        }
+        if let Some(function) = self.functions.name(moment, &self.classes) {
+            let name = self.names.text(b"function_name");
+            annotate(&mut message, name, View::Text(function.as_bytes()), &mut self.names);
         }
         let context = moment.context();
         for (name, text) in context.into_iter().flat_map(|context| &context.values) {
@@ -170,6 +186,22 @@ impl Perfetto {
             annotate(&mut message, name, View::Unsigned(*count, Base::Decimal), &mut self.names);
         }
         self.write(event.time, out);
+    }
+
+    /// Writes the call of a function as a slice of its thread or its fiber.
+    fn call(&mut self, call: &Call, system: &System, out: &mut Vec<u8>) {
+        const NAME: u32 = 23;
+        let track = match call.fiber {
+            Some(fiber) => self.tracks.fiber(fiber, system, out),
+            None => self.tracks.thread(call.tid, Some(call.pid), system, out),
+        };
+        for (kind, time) in [(BEGIN, call.begin), (END, call.end)] {
+            self.event.clear();
+            let mut message = Message::new(&mut self.event);
+            head(&mut message, kind, track, self.names.own(Name::OfFunctions));
+            message.text(NAME, call.name.as_bytes());
+            self.write(time, out);
+        }
     }
 
     fn loss(&mut self, loss: &Loss, out: &mut Vec<u8>) {
@@ -215,7 +247,8 @@ impl Perfetto {
         const ENDING_FLOWS: u32 = 48;
         self.event.clear();
         let mut message = Message::new(&mut self.event);
-        head(&mut message, track, self.names.own(category), self.names.own(name));
+        head(&mut message, INSTANT, track, self.names.own(category));
+        message.unsigned(NAME, self.names.own(name));
         for (name, value) in fields {
             let name = self.names.text(name.as_bytes());
             annotate(&mut message, name, *value, &mut self.names);
@@ -276,6 +309,9 @@ impl Exporter for Perfetto {
     }
 
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        if let (Some(call), Item::Event(moment)) = (self.functions.take(item), item) {
+            self.call(&call, moment.system, out);
+        }
         match item {
             Item::Event(moment) => self.moment(moment, out),
             Item::Loss(loss) => self.loss(loss, out),
@@ -286,18 +322,23 @@ impl Exporter for Perfetto {
     fn end(&mut self, out: &mut Vec<u8>) {
         self.ftrace.flush_all(out);
     }
+
+    fn name_functions(&mut self, names: NameAddress) {
+        self.functions.set_names(names);
+    }
 }
 
+/// Field of a track event with the number of its name.
+const NAME: u32 = 10;
+
 /// Appends the fields that every track event has.
-fn head(event: &mut Message<'_>, track: u64, category: u64, name: u64) {
+fn head(event: &mut Message<'_>, kind: u64, track: u64, category: u64) {
     const CATEGORY: u32 = 3;
     const TYPE: u32 = 9;
-    const NAME: u32 = 10;
     const TRACK: u32 = 11;
-    event.unsigned(TYPE, INSTANT);
+    event.unsigned(TYPE, kind);
     event.unsigned(TRACK, track);
     event.unsigned(CATEGORY, category);
-    event.unsigned(NAME, name);
 }
 
 /// Appends a packet of the only sequence.

@@ -1,81 +1,14 @@
 //! Perfetto's packets, decoded field by field.
 
+#[path = "support/packets.rs"]
+mod packets;
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
+use packets::Message;
 use sordino_export::Perfetto;
 use std::collections::HashMap;
 use support::{HOSTILE, Kinds, exported, origin};
-
-/// A decoded message: its fields in order.
-#[derive(Debug)]
-struct Message(Vec<(u32, Field)>);
-
-#[derive(Debug)]
-enum Field {
-    Number(u64),
-    Bytes(Vec<u8>),
-}
-
-impl Message {
-    fn read(mut bytes: &[u8]) -> Self {
-        let mut fields = Vec::new();
-        while !bytes.is_empty() {
-            let tag = varint(&mut bytes);
-            let field = match tag & 7 {
-                0 => Field::Number(varint(&mut bytes)),
-                1 => Field::Number(u64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap())),
-                2 => {
-                    let length = varint(&mut bytes) as usize;
-                    Field::Bytes(take(&mut bytes, length).to_vec())
-                }
-                wire => panic!("wire type {wire}"),
-            };
-            fields.push(((tag >> 3) as u32, field));
-        }
-        Self(fields)
-    }
-
-    fn number(&self, field: u32) -> Option<u64> {
-        self.0.iter().find_map(|(number, value)| match value {
-            Field::Number(value) if *number == field => Some(*value),
-            _ => None,
-        })
-    }
-
-    fn all(&self, field: u32) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().filter_map(move |(number, value)| match value {
-            Field::Bytes(bytes) if *number == field => Some(&bytes[..]),
-            _ => None,
-        })
-    }
-
-    fn messages(&self, field: u32) -> impl Iterator<Item = Self> {
-        self.all(field).map(Self::read)
-    }
-
-    fn text(&self, field: u32) -> Option<&str> {
-        self.all(field).next().map(|bytes| std::str::from_utf8(bytes).expect("UTF-8"))
-    }
-}
-
-fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
-    let (taken, rest) = bytes.split_at(count);
-    *bytes = rest;
-    taken
-}
-
-fn varint(bytes: &mut &[u8]) -> u64 {
-    let mut value = 0;
-    for shift in (0..).step_by(7) {
-        let byte = take(bytes, 1)[0];
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    value
-}
 
 /// The decoded packets, with the interned names.
 struct Trace {

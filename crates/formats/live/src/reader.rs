@@ -5,7 +5,7 @@ use sordino_event::text::with_causes;
 use sordino_event::{Class, Classes, Domain, Event, Step, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::SpanCondition;
-use sordino_reading::{OpenRecording, describes_state};
+use sordino_reading::{OpenRecording, Symbols, describes_state};
 use sordino_timeline::{Item, System};
 use sordino_watch::Tally;
 use std::cell::{Cell, RefCell};
@@ -36,6 +36,8 @@ pub(crate) struct Reader {
     system: System,
     /// The time up to which everything was read or left out.
     floor: Option<Time>,
+    /// The symbols of programs' files, for conditions on functions.
+    symbols: Symbols,
     /// The reasons why parts could not be read, the first few.
     pub(crate) problems: Vec<String>,
 }
@@ -80,6 +82,7 @@ impl Reader {
         let waiting = std::mem::take(&mut self.held);
         let waiting = classified(waiting, &mut recording);
         let path = recording.path.clone();
+        recording.read_symbols_by(self.symbols.clone());
         let condition = condition.map(|expression| {
             SpanCondition::new(expression.clone(), &recording.classes, recording.facts.clone())
         });

@@ -3,105 +3,159 @@
 use crate::OpenRecording;
 use sordino_ctf::Environment;
 use sordino_event::{ClassId, Pid};
+use sordino_filter::condition::FunctionNames;
 use sordino_query::{FileMapping, Mappings, NameAddress};
 use sordino_symbols::{MappedFile, SymbolFiles, demangled, named_function};
 use sordino_timeline::Item;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The maximum number of names that are kept.
 const NAMES_MAX: usize = 1 << 16;
 
+/// The symbols of files, read once for the recordings that share them.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    files: Arc<Mutex<SymbolFiles>>,
+    /// The functions without a name that conditions asked for.
+    unnamed: Arc<Mutex<HashSet<(Pid, u64)>>>,
+}
+
+/// Locks what no panic leaves half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Symbols {
+    /// Returns the name of the symbol at an address of a process with this mapping, as its source has it.
+    fn name(&self, mapping: &FileMapping, address: u64) -> Option<Arc<str>> {
+        let FileMapping { addresses, offset, path, build_id } = mapping.clone();
+        let (path, build_id) = (OsStr::from_bytes(&path).into(), build_id.into());
+        let mapped = MappedFile { addresses, offset, path, build_id };
+        let mut files = locked(&self.files);
+        let name = demangled(files.name(&mapped, address)?);
+        Some(named_function(&name).unwrap_or(&name).into())
+    }
+}
+
+/// The name of an address, if it has one.
+type Name = Option<Arc<str>>;
+
+/// The names of addresses in the programs that recorded functions, by the files that their traces list.
+#[derive(Debug, Default)]
+pub(crate) struct TraceNames {
+    /// The files that programs had mapped, of each trace.
+    traces: HashMap<Pid, Vec<Vec<FileMapping>>>,
+    symbols: Symbols,
+    names: Mutex<HashMap<(Pid, u64), Name>>,
+}
+
+impl TraceNames {
+    pub(crate) fn new(traces: HashMap<Pid, Vec<Vec<FileMapping>>>, symbols: Symbols) -> Self {
+        Self { traces, symbols, names: Mutex::default() }
+    }
+
+    /// Returns true if a trace lists the files of the process.
+    fn have(&self, pid: Pid) -> bool {
+        self.traces.contains_key(&pid)
+    }
+
+    /// Returns the name by the trace of the process. If several processes had the number, or a process executed several
+    /// programs or loaded libraries one after the other, all names have to be the same: nothing shows which of them an
+    /// address belongs to.
+    fn find(&self, pid: Pid, address: u64) -> Option<Arc<str>> {
+        let mut found: Option<Option<Arc<str>>> = None;
+        for files in self.traces.get(&pid)? {
+            for mapping in mappings_of(files, address) {
+                let name = self.symbols.name(mapping, address);
+                if found.as_ref().is_some_and(|found| *found != name) {
+                    return None;
+                }
+                found = Some(name);
+            }
+        }
+        found.flatten()
+    }
+
+    /// Returns the name of the symbol at an address of a process.
+    fn symbol(&self, pid: Pid, address: u64) -> Option<Arc<str>> {
+        let mut names = locked(&self.names);
+        if let Some(name) = names.get(&(pid, address)) {
+            return name.clone();
+        }
+        let name = self.find(pid, address);
+        if names.len() < NAMES_MAX {
+            names.insert((pid, address), name.clone());
+        }
+        name
+    }
+}
+
+/// Returns the mapped parts of files to which an address may belong: those that contain it, or else the last one before.
+/// Of the parts of a file, variables lie behind the code.
+fn mappings_of(files: &[FileMapping], address: u64) -> Vec<&FileMapping> {
+    let containing: Vec<_> = files.iter().filter(|file| file.addresses.contains(&address)).collect();
+    if !containing.is_empty() {
+        return containing;
+    }
+    let before = files.iter().filter(|file| file.addresses.start <= address);
+    before.max_by_key(|file| file.addresses.start).into_iter().collect()
+}
+
+impl FunctionNames for TraceNames {
+    fn name(&self, pid: Pid, address: u64) -> Option<Arc<str>> {
+        let name = self.symbol(pid, address);
+        let mut unnamed = locked(&self.symbols.unnamed);
+        if name.is_none() && unnamed.len() < NAMES_MAX {
+            unnamed.insert((pid, address));
+        }
+        name
+    }
+
+    fn unnamed(&self) -> usize {
+        locked(&self.symbols.unnamed).len()
+    }
+}
+
 /// The mappings of processes so far in a pass, and the files that were read.
 #[derive(Debug)]
-pub struct AddressNames(Rc<RefCell<Known>>);
-
-#[derive(Debug)]
-struct Known {
-    /// The files that programs had mapped when the recorder attached, of each trace.
-    of_traces: HashMap<Pid, Vec<Vec<FileMapping>>>,
-    mappings: Mappings,
-    files: SymbolFiles,
-    /// Names by the traces' files, which are the same in the whole pass.
-    names: HashMap<(Pid, u64), Option<Arc<str>>>,
+pub struct AddressNames {
+    of_traces: Arc<TraceNames>,
+    mappings: Rc<RefCell<Mappings>>,
 }
 
 impl AddressNames {
     /// Creates the names for a pass over a recording.
     pub fn new(recording: &OpenRecording) -> Self {
-        let mut of_traces: HashMap<Pid, Vec<_>> = HashMap::new();
-        for (pid, files) in recording.mapped_files() {
-            of_traces.entry(pid).or_default().push(files.to_vec());
-        }
-        let mappings = Mappings::new(&recording.classes);
-        let (files, names) = (SymbolFiles::default(), HashMap::new());
-        Self(Rc::new(RefCell::new(Known { of_traces, mappings, files, names })))
+        let of_traces = Arc::clone(recording.function_names());
+        let mappings = Rc::new(RefCell::new(Mappings::new(&recording.classes)));
+        Self { of_traces, mappings }
     }
 
     /// Returns true if names depend on the fields of this class's events.
     pub fn reads(&self, class: ClassId) -> bool {
-        self.0.borrow().mappings.reads(class)
+        self.mappings.borrow().reads(class)
     }
 
     /// Processes the next item of the pass.
     pub fn take(&self, item: &Item<'_>) {
         if let Item::Event(moment) = item {
-            self.0.borrow_mut().mappings.take(moment);
+            self.mappings.borrow_mut().take(moment);
         }
     }
 
     /// Returns a function that returns the name of the symbol at an address, by the items so far.
     pub fn namer(&self) -> NameAddress {
-        let known = Rc::clone(&self.0);
-        Box::new(move |pid, address| known.borrow_mut().name(pid, address))
+        let (of_traces, mappings) = (Arc::clone(&self.of_traces), Rc::clone(&self.mappings));
+        Box::new(move |pid, address| match of_traces.have(pid) {
+            true => of_traces.symbol(pid, address),
+            false => of_traces.symbols.name(mappings.borrow().before(pid, address)?, address),
+        })
     }
-}
-
-impl Known {
-    fn name(&mut self, pid: Pid, address: u64) -> Option<Arc<str>> {
-        if let Some(name) = self.names.get(&(pid, address)) {
-            return name.clone();
-        }
-        if !self.of_traces.contains_key(&pid) {
-            let mapping = self.mappings.before(pid, address)?;
-            return named(&mut self.files, mapping, address);
-        }
-        let name = self.name_in_traces(pid, address);
-        if self.names.len() < NAMES_MAX {
-            self.names.insert((pid, address), name.clone());
-        }
-        name
-    }
-
-    /// Returns the name by the trace of the process. If several processes had the number, or a process executed several
-    /// programs, all names have to be the same: nothing shows which of them an address belongs to.
-    fn name_in_traces(&mut self, pid: Pid, address: u64) -> Option<Arc<str>> {
-        let mut found: Option<Option<Arc<str>>> = None;
-        for files in self.of_traces.get(&pid)? {
-            // Of the parts of a file, variables lie behind the code.
-            let before = files.iter().filter(|file| file.addresses.start <= address);
-            let Some(mapping) = before.max_by_key(|file| file.addresses.start) else { continue };
-            let name = named(&mut self.files, mapping, address);
-            if found.as_ref().is_some_and(|found| *found != name) {
-                return None;
-            }
-            found = Some(name);
-        }
-        found.flatten()
-    }
-}
-
-/// Returns the name of the symbol at an address of a process with this mapping, as its source has it.
-fn named(files: &mut SymbolFiles, mapping: &FileMapping, address: u64) -> Option<Arc<str>> {
-    let FileMapping { addresses, offset, path, build_id } = mapping.clone();
-    let (path, build_id) = (OsStr::from_bytes(&path).into(), build_id.into());
-    let mapped = MappedFile { addresses, offset, path, build_id };
-    let name = demangled(files.name(&mapped, address)?);
-    Some(named_function(&name).unwrap_or(&name).into())
 }
 
 /// Returns the mapped files in the environment of a program's trace, as far as they make sense.
@@ -124,7 +178,6 @@ fn mapped_file(text: &str) -> Option<FileMapping> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_event::Classes;
     use std::process::Command;
 
     #[test]
@@ -177,18 +230,14 @@ mod tests {
             build_id: "ab".into(),
         };
         let name = |traces: Vec<Vec<FileMapping>>| {
-            let known = Known {
-                of_traces: HashMap::from([(Pid(7), traces)]),
-                mappings: Mappings::new(&Classes::default()),
-                files: SymbolFiles::default(),
-                names: HashMap::new(),
-            };
-            AddressNames(Rc::new(RefCell::new(known))).namer()(Pid(7), here)
+            TraceNames::new(HashMap::from([(Pid(7), traces)]), Symbols::default()).name(Pid(7), here)
         };
         let found = name(vec![own.clone(), own.clone()]).unwrap();
         assert!(found.ends_with("an_address_has_a_name_only_if_all_traces_of_the_process_agree"), "{found}");
         let other = vec![other];
         assert_eq!(name(vec![own.clone(), other.clone()]), None);
+        // Two libraries that were at the same addresses, one after the other.
+        assert_eq!(name(vec![[own.clone(), other.clone()].concat()]), None);
         assert_eq!(name(vec![other, own]), None);
     }
 }

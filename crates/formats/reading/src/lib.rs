@@ -19,7 +19,7 @@ mod error;
 mod recording;
 mod several;
 
-pub use addresses::AddressNames;
+pub use addresses::{AddressNames, Symbols};
 pub use demand::{Demand, Rejects};
 pub use error::Error;
 pub use recording::{OpenRecording, describes_state};

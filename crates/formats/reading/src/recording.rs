@@ -1,7 +1,7 @@
 //! A recording that is opened for reading.
 
 use crate::absent::absent_files;
-use crate::addresses::mapped_files;
+use crate::addresses::{Symbols, TraceNames, mapped_files};
 use crate::ahead::{Decoders, Reader};
 use crate::demand::Demand;
 use crate::{Error, several};
@@ -14,8 +14,10 @@ use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::{Facts, FileMapping};
 use sordino_timeline::{Item, Recorded, Source, SuperTrace, System, Vocabulary};
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 /// Number of items of a pass between two updates of its progress.
@@ -51,6 +53,7 @@ pub struct OpenRecording {
     problems: Vec<String>,
     /// The number of threads that decode, if it is set.
     threads: Option<usize>,
+    function_names: Arc<TraceNames>,
 }
 
 /// A program, from its trace's environment.
@@ -90,6 +93,7 @@ impl OpenRecording {
             kernel: [None, None],
             problems: Vec::new(),
             threads: None,
+            function_names: Arc::default(),
         };
         let traces = read::find(&recording.path)?;
         if traces.is_empty() {
@@ -121,7 +125,23 @@ impl OpenRecording {
             }
         }
         recording.facts.begin_at(recording.span().0);
+        recording.read_symbols_by(Symbols::default());
         Ok(recording)
+    }
+
+    /// Shares the symbols of files with other recordings of the same programs, so that each file is read once.
+    pub fn read_symbols_by(&mut self, symbols: Symbols) {
+        let mut traces: HashMap<Pid, Vec<Vec<FileMapping>>> = HashMap::new();
+        for Program { pid, files, .. } in self.programs.iter().filter(|program| !program.files.is_empty()) {
+            traces.entry(*pid).or_default().push(files.clone());
+        }
+        self.function_names = Arc::new(TraceNames::new(traces, symbols));
+        self.facts.name_functions(Arc::clone(&self.function_names) as _);
+    }
+
+    /// Returns the names of functions in programs whose traces list their files.
+    pub(crate) fn function_names(&self) -> &Arc<TraceNames> {
+        &self.function_names
     }
 
     /// Limits passes to the time in which events can meet the condition.
@@ -222,12 +242,6 @@ impl OpenRecording {
         self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));
         self.real_time.into_iter().for_each(|(runtime, period)| quotas.set_real_time(runtime, period));
         quotas
-    }
-
-    /// Returns the files that each program had mapped when the recorder attached, of those that record functions.
-    pub(crate) fn mapped_files(&self) -> impl Iterator<Item = (Pid, &[FileMapping])> {
-        let with_files = self.programs.iter().filter(|program| !program.files.is_empty());
-        with_files.map(|program| (program.pid, &*program.files))
     }
 
     /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`, as its name says.

@@ -3,6 +3,7 @@
 use crate::SelectionError;
 use clap::Args;
 use sordino_collect::names::meant;
+use sordino_event::functions::function_field;
 use sordino_event::text::printable;
 use sordino_event::{Class, ClassId, Classes, Event};
 use sordino_filter::Invalid;
@@ -20,7 +21,7 @@ pub struct EventOptions {
     #[arg(short, long, value_name = "RULES")]
     event: Vec<String>,
     /// Select only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $prio,
-    /// $time, $name, $provider, $level, $domain, $host, $annotation.NAME, $counter.NAME
+    /// $time, $name, $provider, $level, $domain, $host, $fiber, $function, $annotation.NAME, $counter.NAME
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Also select the state dump: the processes, files and devices that existed when the recording began
@@ -136,6 +137,12 @@ impl EventRules {
 
 /// Returns an error unless one of `classes` has all fields of `condition`.
 pub fn check_fields(what: &str, condition: &Expression, classes: &[&Class]) -> Result<(), SelectionError> {
+    if condition.names_functions() && classes.iter().all(|class| function_field(class).is_none()) {
+        let text = format!(
+            "{what}: no event is about a function, which $function could name: see docs/functions.md"
+        );
+        return Err(SelectionError(text));
+    }
     if classes.is_empty() || classes.iter().any(|class| condition.lacking_in(class).is_none()) {
         return Ok(());
     }
@@ -210,6 +217,9 @@ impl EventFilter {
             let misfit = misfit.to_string();
             message!("sordino: {} {events} not fit the condition: {}", self.misfits, printable(&misfit));
         }
+        if let Some(note) = self.facts.note_on_functions() {
+            message!("sordino: {note}");
+        }
         if self.passed == 0 {
             let why = match (self.limit, self.left_out) {
                 (Some(limit), _) => limit,
@@ -218,5 +228,21 @@ impl EventFilter {
             };
             message!("sordino: no event is listed: {why}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sordino_event::Domain;
+
+    #[test]
+    fn a_condition_on_functions_needs_events_about_functions() {
+        let condition = parse_condition("$function == \"solve\" || $tid == 5").unwrap();
+        let [timer, entry] = ["timer:start", "sordino_function:entry"]
+            .map(|name| Class::new(Domain::User, name, ["function", "call_site"]));
+        let refused = check_fields("--where", &condition, &[&timer]).unwrap_err().to_string();
+        assert!(refused.starts_with("--where: no event is about a function"), "{refused}");
+        assert!(check_fields("--where", &condition, &[&timer, &entry]).is_ok());
     }
 }

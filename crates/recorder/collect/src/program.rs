@@ -1,7 +1,9 @@
 //! One traced program: its area, its rings, its trace.
 
+mod code;
 mod trace;
 
+use code::KnownCode;
 use sordino_intake::first_tracepoints;
 use sordino_intake::{CatalogueReader, Declared, Learned};
 use sordino_ring::number::PointId;
@@ -18,7 +20,7 @@ use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
 use sordino_clock::Sample;
 use sordino_event::{Cpu, Pid, Schema};
-use sordino_filter::condition::{Condition, Context, InlineComparison, is_match};
+use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_intake::{Claim, Taken, is_trusted};
@@ -27,7 +29,6 @@ use sordino_intake::{Supplied, Supply};
 use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
 use sordino_ring::layout::VALUES;
 use sordino_ring::read;
-use sordino_symbols::FunctionTable;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,8 +62,7 @@ pub struct Traced {
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
     contexts: Contexts,
-    /// The functions that it had when the session attached, if rules name some.
-    functions: FunctionTable,
+    code: KnownCode,
 }
 
 impl Traced {
@@ -83,8 +83,7 @@ impl Traced {
             claim,
             identity,
             quota,
-            files,
-            functions,
+            code,
             pidfd,
             program,
             mut attached,
@@ -101,7 +100,7 @@ impl Traced {
             pid,
             identity,
             quota,
-            files: files.into(),
+            files: code.files.into(),
             has_functions: has_functions(&tracepoints),
             wake_up,
             taken_up,
@@ -125,7 +124,7 @@ impl Traced {
             reader,
             learned: Learned::default(),
             contexts: options.contexts,
-            functions,
+            code: KnownCode::new(code.functions, code.size),
         };
         if let Some(directory) = directory {
             let placed = traced.trace.put_in_with(directory, clock, &learned.declarations);
@@ -217,20 +216,12 @@ impl Traced {
 
     /// Enables and disables the tracepoints from index `first` on.
     fn choose_from(&mut self, first: usize, user: &UserEvents, clock: &TraceClock) {
+        let records_functions = has_functions(self.trace.tracepoints.get(first..).unwrap_or_default());
+        let named = self.named_in(user, records_functions);
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
-        let has_functions = has_functions(new);
-        let named = user.names_functions().then(|| {
-            user.with_functions(|pattern| {
-                let ranges = self.functions.ranges(|name| is_match(pattern, name));
-                if ranges.is_empty() && has_functions {
-                    notes.push(format!("no function is called '{pattern}' in the files that it had mapped"));
-                }
-                ranges
-            })
-        });
         let user = named.as_ref().unwrap_or(user);
         self.filtered.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
         self.enabled.truncate(first);

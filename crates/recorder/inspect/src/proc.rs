@@ -49,6 +49,17 @@ pub(crate) fn status_line<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default()
 }
 
+/// Returns the size of the code that a process has mapped, in KiB; `None` if it has ended. Another size shows that it has
+/// mapped or unmapped code; reading it takes no lock of the process's memory.
+pub fn code_size(pid: i32) -> Option<u64> {
+    code_size_in(&read(&format!("/proc/{pid}/status"))?)
+}
+
+fn code_size_in(status: &str) -> Option<u64> {
+    let kib = |name| status_line(status, name).trim().strip_suffix(" kB")?.parse::<u64>().ok();
+    kib("VmExe:")?.checked_add(kib("VmLib:")?)
+}
+
 /// Returns the id in the innermost pid namespace from a line such as `NSpid:`, or `outer` if the kernel does not
 /// provide it.
 pub fn innermost(status: &str, name: &str, outer: i32) -> i32 {
@@ -70,6 +81,10 @@ mod tests {
         assert!(Stat::parse("12 a").is_none());
         assert_eq!(innermost("Name:\tx\nNSpid:\t4711\t12\n", "NSpid:", 0), 12);
         assert_eq!(innermost("Name:\tx\n", "NSpid:", 7), 7);
+        assert_eq!(code_size_in("VmStk:\t 132 kB\nVmExe:\t    28 kB\nVmLib:\t 1600 kB\n"), Some(1628));
+        // A thread of the kernel has no memory.
+        assert_eq!(code_size_in("Name:\tx\n"), None);
+        assert!(code_size(std::process::id().cast_signed()).unwrap() > 0);
     }
 
     #[test]

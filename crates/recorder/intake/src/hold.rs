@@ -6,17 +6,16 @@ use super::pages::Pages;
 use super::portion::portion;
 use super::prepared::PreparedStart;
 use crate::catalogue::{CatalogueReader, Learned};
+use crate::code::MappedCode;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
-use sordino_inspect::dump::{ExecutableMapping, mapped_files};
 use sordino_inspect::quota::CpuQuota;
 use sordino_registration::environment::RESERVE;
 use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Seqno;
 use sordino_ring::write::TimestampClock;
-use sordino_symbols::FunctionTable;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -76,10 +75,8 @@ pub struct Taken {
     pub identity: Identity,
     /// The CPU quota of the program's cgroup, if the kernel is recorded.
     pub quota: Option<CpuQuota>,
-    /// The files that it has mapped executable, if the session may record functions.
-    pub files: Vec<ExecutableMapping>,
-    /// Its functions, if rules name some.
-    pub functions: FunctionTable,
+    /// The code that it has mapped, if the session may record functions.
+    pub code: MappedCode,
     /// Becomes readable when the process has ended.
     pub pidfd: OwnedFd,
     /// The program's area in shared memory.
@@ -210,16 +207,18 @@ impl Candidate {
         let Self { pid, program, claim, .. } = self;
         let mut reader = CatalogueReader::default();
         let learned = reader.learn(&program, usize::MAX);
-        let files = if wishes.functions { mapped_files(pid) } else { Vec::new() };
-        let functions = if wishes.names_functions { functions(&files) } else { FunctionTable::default() };
+        let code = if wishes.functions {
+            MappedCode::of(pid, wishes.names_functions)
+        } else {
+            MappedCode::default()
+        };
         let ran_before = true;
         let taken = Taken {
             pid,
             claim,
             identity,
             quota,
-            files,
-            functions,
+            code,
             pidfd,
             program,
             attached,
@@ -263,17 +262,6 @@ impl Candidate {
             too_large.get_or_insert(reason);
         }
     }
-}
-
-/// Returns the functions in the files that a process has mapped.
-fn functions(files: &[ExecutableMapping]) -> FunctionTable {
-    let file = |file: &ExecutableMapping| sordino_symbols::MappedFile {
-        addresses: file.addresses.0..file.addresses.1,
-        offset: file.offset,
-        path: file.path.clone().into(),
-        build_id: file.build_id.clone(),
-    };
-    FunctionTable::of(&files.iter().map(file).collect::<Vec<_>>())
 }
 
 fn smaller(geometry: Geometry, why: &str) -> String {

@@ -1,6 +1,7 @@
 //! A process to examine, and the areas that were found and attached to.
 
 use super::hold::{Candidate, Taken};
+use crate::code::MappedCode;
 use crate::detachment::Detachment;
 use crate::registration::Registration;
 use sordino_inspect::discover::{Hidden, Incarnation};
@@ -24,6 +25,8 @@ pub enum JobSource {
     },
     /// The program is to be detached from.
     Leaves(Detachment),
+    /// The program is recorded, and its mapped code is to be read again; with true, its functions, too.
+    Code(bool),
 }
 
 /// A process whose areas are to be attached to, and the results.
@@ -51,6 +54,8 @@ pub struct Job {
     pub replaced: Vec<FileId>,
     /// The reason that its areas could not be found.
     pub hidden: Option<Hidden>,
+    /// The code that it has mapped, if that was to be read.
+    pub code: Option<MappedCode>,
     /// Areas that are not attached to yet; `None` before the search.
     pub(super) todo: Option<VecDeque<Candidate>>,
     /// The area that is being attached to.
@@ -87,6 +92,7 @@ impl Job {
             refused: Vec::new(),
             replaced: Vec::new(),
             hidden: None,
+            code: None,
             todo: None,
             attaching: None,
             since: Instant::now(),
@@ -96,7 +102,7 @@ impl Job {
 
     /// Returns true if its areas have yet to be opened.
     pub(super) const fn is_to_be_opened(&self) -> bool {
-        self.todo.is_none() && !matches!(self.source, JobSource::Leaves(_))
+        self.todo.is_none() && !matches!(self.source, JobSource::Leaves(_) | JobSource::Code(_))
     }
 
     /// Ends the job without an attempt.

@@ -18,6 +18,7 @@
 //! | `supply` | the threads that give rings their pages |
 //! | `detachment` | the end of a program's recording |
 //! | `catalogue` | a program's tracepoints, read in pieces |
+//! | `code` | the code that a process has mapped |
 //! | `list` | the programs that could be recorded |
 //! | `listen`, `backlog` | programs that register; detects a full queue |
 //! | `registration` | a program's registration, by which its area is found |
@@ -30,6 +31,7 @@
 mod accounts;
 mod backlog;
 mod catalogue;
+mod code;
 mod detachment;
 mod error;
 mod hold;
@@ -51,6 +53,7 @@ mod work;
 
 pub use accounts::is_trusted;
 pub use catalogue::{Catalogue, CatalogueReader, Declared, Learned, first_tracepoints};
+pub use code::MappedCode;
 pub use detachment::{Detachment, close};
 pub use error::Error;
 pub use hold::{Candidate, Taken, Wishes};

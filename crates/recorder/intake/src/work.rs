@@ -5,6 +5,7 @@ use super::hold::{Attach, Candidate, Taken};
 use super::job::{Job, JobSource, Progress};
 use super::lane::{Lane, Shared};
 use super::ledger::NoClaim;
+use crate::code::MappedCode;
 use crate::registration::Whereabouts;
 use sordino_inspect::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
 use sordino_inspect::proc;
@@ -67,6 +68,14 @@ impl Job {
             let Some(note) = ended else { return Progress::Locked(job) };
             job.skipped.extend(note.map(|note| (None, note)));
             return Progress::Done(job);
+        }
+        if let JobSource::Code(names_functions) = self.source {
+            let pid = self.pid;
+            let read = lane.guard(generation, self, FINDING, || MappedCode::of(pid, names_functions));
+            return match read {
+                Ok((job, code)) => Progress::Done(Self { code: Some(code), ..job }),
+                Err(_) => Progress::GivenUp,
+            };
         }
         if self.todo.is_none() {
             let search = self.search(shared);

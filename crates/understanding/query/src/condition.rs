@@ -40,6 +40,11 @@ impl SpanCondition {
         }
     }
 
+    /// Returns a message if there are functions whose names are not known.
+    pub fn note_on_functions(&self) -> Option<String> {
+        self.facts.note_on_functions()
+    }
+
     /// Returns the number of events that the condition does not fit, and the first reason, if there are any.
     pub fn misfits(&self) -> Option<(u64, Invalid)> {
         self.misfit.borrow().clone().map(|invalid| (self.misfits.get(), invalid))

@@ -1,8 +1,8 @@
 //! Facts about recorded events that conditions use besides the events' own fields.
 
-use sordino_event::Tid;
-use sordino_event::{ClassId, Classes, Time};
-use sordino_filter::condition::Known;
+use sordino_event::text::count;
+use sordino_event::{ClassId, Classes, Tid, Time};
+use sordino_filter::condition::{FunctionNames, Known};
 use sordino_timeline::Moment;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub struct Facts {
     hosts: Vec<(Range<usize>, Arc<str>)>,
     /// The time from which `$time` counts, if it is known.
     begin: Option<Time>,
+    /// The names of functions, if any program recorded some.
+    functions: Option<Arc<dyn FunctionNames + Send + Sync>>,
 }
 
 impl Facts {
@@ -25,6 +27,21 @@ impl Facts {
     /// Sets the time from which `$time` counts.
     pub fn begin_at(&mut self, begin: Time) {
         self.begin = Some(begin);
+    }
+
+    /// Sets the names of functions, for `$function`.
+    pub fn name_functions(&mut self, names: Arc<dyn FunctionNames + Send + Sync>) {
+        self.functions = Some(names);
+    }
+
+    /// Returns a message if there are functions with which conditions could compare nothing, as their names are not
+    /// known.
+    pub fn note_on_functions(&self) -> Option<String> {
+        let unnamed = self.functions.as_ref().map_or(0, |names| names.unnamed() as u64);
+        let functions = count(unnamed, "function");
+        (unnamed > 0).then(|| {
+            format!("{functions} without a name, with which $function compares nothing: the files are not there, or are of another build")
+        })
     }
 
     /// Returns the same facts without the begin, for a part of a recording that does not know it.
@@ -56,6 +73,7 @@ impl Facts {
             fiber: fiber.map(|fiber| (fiber.number, name(fiber))),
             annotations: context.map(|context| &context.values),
             counters: context.map_or(&[], |context| &context.counters),
+            functions: self.functions.as_deref().map(|names| names as &dyn FunctionNames),
         }
     }
 

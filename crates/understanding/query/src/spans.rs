@@ -1,9 +1,11 @@
 //! The spans of a measure, one by one, for a reader that sums them up itself.
 
 use crate::finder::SpanFinder;
+use crate::function_calls::FunctionCalls;
 use crate::interrupts::Interrupts;
 use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
+use sordino_event::Classes;
 use sordino_timeline::Item;
 
 /// The spans of a trace that has no end yet: each is found at the event that ends it.
@@ -33,6 +35,11 @@ impl Spans {
     /// Finds handlers of softirqs, with the interrupts in them.
     pub fn softirqs() -> Self {
         Self::new(Interrupts::new(true))
+    }
+
+    /// Finds the calls of functions, as [`Measure::Calls`](crate::Measure::Calls) does; `None` if the trace has none.
+    pub fn calls(classes: &Classes) -> Option<Self> {
+        FunctionCalls::new(classes).map(Self::new)
     }
 
     fn new(finder: impl SpanFinder + 'static) -> Self {

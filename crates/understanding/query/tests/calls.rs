@@ -8,11 +8,13 @@ use sordino_event::Nanos;
 use sordino_query::{Apart, Measure, Query, StatisticsTable};
 use sordino_timeline::Vocabulary;
 use std::collections::BTreeMap;
-use support::{Script, Thread, V};
+use support::{IDLE, Script, Thread, V};
 
 const A: Thread = Thread(11, "pool", 120);
 const B: Thread = Thread(12, "pool", 120);
 const PID: i32 = 10;
+/// State in which a thread leaves its CPU for good.
+const DEAD: i64 = 0x20;
 
 /// Number, total length and parts of the calls of each function, by the function's address.
 type Rows = BTreeMap<u64, (u64, i64, [i64; 4])>;
@@ -140,12 +142,70 @@ fn a_fiber_with_the_number_of_one_that_ended_has_a_call_stack_of_its_own() {
     assert_eq!(rows(&table), Rows::from([(200, (1, 2, [2, 0, 0, 0]))]));
 }
 
-/// A step of a random program, a nanosecond long: a thread enters or leaves a function, or switches to a fiber.
+/// Returns the records that show the end of the thread `A` or of its program, or another one with that number.
+fn ends() -> Vec<(&'static str, Vec<(&'static str, V)>)> {
+    let (pid, tid, comm) = (V::I(PID.into()), V::I(A.0.into()), ("comm", V::T(A.1)));
+    vec![
+        ("sordino_context_end", vec![("pid", pid), ("vtid", tid)]),
+        ("task_newtask", vec![("pid", tid), comm, ("clone_flags", V::U(0x10000))]),
+        ("sched_process_free", vec![comm, ("pid", pid)]),
+        ("sched_process_exec", vec![("pid", pid), ("old_pid", pid)]),
+    ]
+}
+
+#[test]
+fn a_thread_with_the_number_of_one_that_ended_has_a_call_stack_of_its_own() {
+    let mut scripts: Vec<Script> = (0..=ends().len()).map(|_| script()).collect();
+    for (index, script) in scripts.iter_mut().enumerate() {
+        enter(script, 1, A, 100);
+        enter(script, 2, B, 200);
+        script.at(5).cpu(0);
+        match ends().get(index) {
+            Some((name, fields)) => _ = script.by(B).kernel(name, fields),
+            None => _ = script.switch(A, DEAD, IDLE),
+        }
+        exit(script, 7, B, 200);
+        exit(script, 10, A, 100);
+        let table = table(script);
+        let is_of_thread = index != 2 && index != 3;
+        let (broken, known) = if is_of_thread { (2, vec![200]) } else { (4, vec![]) };
+        assert_eq!(table.apart, apart(broken, 0), "{:?}", ends().get(index));
+        assert_eq!(rows(&table).into_keys().collect::<Vec<_>>(), known, "{:?}", ends().get(index));
+    }
+}
+
+#[test]
+fn the_calls_of_a_fiber_end_with_it_also_on_a_thread_that_ends() {
+    let mut script = script();
+    script.at(0).fiber_enter(A);
+    for fiber in 1..=3 {
+        script.at(10 * fiber).fiber_new(A, fiber as u64, "").fiber_switch(A, 0, fiber as u64, 5);
+        enter(&mut script, 10 * fiber + 1, A, 200);
+        enter(&mut script, 10 * fiber + 2, A, 300);
+        match fiber {
+            1 => _ = script.at(15).fiber_switch(A, 1, 0, 4),
+            2 => {
+                // One that records its own end is in its functions until the switch.
+                script.at(24).fiber_end(A, 2);
+                exit(&mut script, 25, A, 300);
+                script.at(26).fiber_switch(A, 2, 0, 1);
+            }
+            _ => _ = script.at(36).cpu(0).switch(A, DEAD, IDLE),
+        }
+    }
+    let table = table(&script);
+    assert_eq!(table.apart, apart(5, 0));
+    assert_eq!(rows(&table), Rows::from([(300, (1, 3, [3, 0, 0, 0]))]));
+}
+
+/// A step of a random program, a nanosecond long: a thread enters or leaves a function, switches to a fiber, or ends its
+/// fiber or itself; another thread or fiber has the number from then on.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(u64),
     Exit,
     Switch(u64),
+    End,
 }
 
 /// A program of two threads that execute four fibers, which knows what each function did in each nanosecond.
@@ -157,6 +217,8 @@ struct Simulated {
     stacks: BTreeMap<u64, Vec<(u64, usize)>>,
     /// Function, own time, time in calls and time of other fibers of each call; true if it has returned.
     calls: Vec<(u64, [i64; 3], bool)>,
+    /// Number of calls that ended with their thread or fiber.
+    left: u64,
 }
 
 impl Simulated {
@@ -194,6 +256,13 @@ impl Simulated {
                     exit(script, at, traced, function);
                 }
             }
+            Action::End => {
+                self.left += self.stacks.remove(&stack).map_or(0, |calls| calls.len() as u64);
+                match std::mem::take(&mut self.fibers[thread]) {
+                    0 => _ = script.at(at).cpu(0).switch(traced, DEAD, IDLE),
+                    fiber => _ = script.at(at).fiber_switch(traced, fiber, 0, 4).fiber_new(traced, fiber, ""),
+                }
+            }
             Action::Switch(fiber) => {
                 let from = self.fibers[thread];
                 if from != fiber && (fiber == 0 || !self.fibers.contains(&fiber)) {
@@ -221,6 +290,7 @@ fn action() -> impl Strategy<Value = (usize, Action)> {
         3 => (1_u64..6).prop_map(Action::Enter),
         3 => Just(Action::Exit),
         2 => (0_u64..5).prop_map(Action::Switch),
+        1 => Just(Action::End),
     ];
     (0_usize..2, action)
 }
@@ -245,8 +315,8 @@ proptest! {
         let mut expected = simulated.rows();
         expected.insert(99, (1, 0, [0; 4]));
         prop_assert_eq!(rows(&table), expected);
-        let open = simulated.calls.iter().filter(|(.., returned)| !returned).count();
-        prop_assert_eq!(table.apart, apart(0, open as u64));
+        let open = simulated.calls.iter().filter(|(.., returned)| !returned).count() as u64;
+        prop_assert_eq!(table.apart, apart(simulated.left, open - simulated.left));
         prop_assert!(table.rows.iter().all(|row| row.summary.min >= Nanos::ZERO));
     }
 }

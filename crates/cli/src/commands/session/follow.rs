@@ -9,6 +9,7 @@ use sordino_ctf::read::Stream;
 use sordino_dirfd::Dir;
 use sordino_event::{Event, Nanos, Step, Time};
 use sordino_manager::{Life, SessionPlace};
+use sordino_reading::{AddressNames, Symbols};
 use sordino_report::{Listing, ListingFormat};
 use sordino_selection::{EventFilter, EventRules};
 use sordino_session::{LIVE_PATIENCE, Reply, Request};
@@ -123,6 +124,8 @@ struct Follower {
     begun: bool,
     /// The filter of the previous directory, with its counts.
     sieve: Option<EventFilter>,
+    /// The symbols of programs' files, which are the same in all directories.
+    symbols: Symbols,
 }
 
 impl Follower {
@@ -133,17 +136,20 @@ impl Follower {
         format: &mut impl FnMut(Time) -> ListingFormat,
         wanted: &EventRules,
     ) -> Result<(), Failure> {
-        let recording = Recording::open(Some(path))?;
+        let mut recording = Recording::open(Some(path))?;
+        recording.read_symbols_by(self.symbols.clone());
         // Programs with such events may still start.
         if let (None, Err(failure)) = (&self.sieve, wanted.check(&recording.classes)) {
             message!("sordino: nothing to list so far: {failure}");
         }
         let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone().without_begin());
         self.sieve.iter().for_each(|before| sieve.continues(before));
-        let listing = Listing::new(&recording.classes, format(recording.span().0));
+        let names = AddressNames::new(&recording);
+        let listing = Listing::new(&recording.classes, format(recording.span().0)).naming(names.namer());
         let mut listing = if self.begun { listing.continued() } else { listing };
         let mut trace = recording.super_trace_of(|stream| news(stream, self.shown_of(path, stream)));
         while let Some(item) = trace.next().map_err(Failure::from)? {
+            names.take(&item);
             let time = match &item {
                 Item::Event(moment) => moment.event.time,
                 Item::Loss(loss) => loss.from,

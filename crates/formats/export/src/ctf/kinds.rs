@@ -72,7 +72,7 @@ impl Kinds {
             kind = Kind { is_json: true, payload: vec![Shape::Text], context: Vec::new(), ..kind };
             kind.begin(event, out);
             let mut json = Vec::new();
-            object(moment, class, &mut json);
+            object(moment, class, None, &mut json);
             encode_text(&json, &mut out.payload);
             if let Some(number) = found {
                 return *number;

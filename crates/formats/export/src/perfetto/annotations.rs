@@ -29,6 +29,7 @@ pub(super) enum Name {
     OfKernel,
     OfWakeups,
     OfLosses,
+    OfFunctions,
     Wakes,
     Runs,
     Lost,
@@ -37,11 +38,12 @@ pub(super) enum Name {
 }
 
 /// Names of sordino's own, in the order of [`Name`], each with the field of interned data that defines it.
-const OWN: [(u32, &str); 9] = [
+const OWN: [(u32, &str); 10] = [
     (CATEGORIES, "user"),
     (CATEGORIES, "kernel"),
     (CATEGORIES, "wakeup"),
     (CATEGORIES, "loss"),
+    (CATEGORIES, "function"),
     (EVENT_NAMES, "wakes"),
     (EVENT_NAMES, "runs"),
     (EVENT_NAMES, "lost records"),

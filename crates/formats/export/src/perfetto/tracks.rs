@@ -3,7 +3,7 @@
 use super::packet;
 use crate::wire::Message;
 use sordino_event::{Cpu, Pid, Tid};
-use sordino_timeline::System;
+use sordino_timeline::{FiberId, System};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub(super) struct Tracks {
     count: u64,
     threads: HashMap<Tid, Thread>,
     processes: HashMap<Pid, Process>,
+    /// The tracks of fibers that called functions.
+    fibers: HashMap<FiberId, u64>,
     /// The tracks of wake-ups by interrupts of an idle CPU.
     cpus: HashMap<Option<Cpu>, u64>,
     /// The thread of the last event, its name and track: the next one is usually of the same thread.
@@ -110,7 +112,7 @@ impl Tracks {
     }
 
     fn describe_thread(&mut self, tid: Tid, pid: Option<Pid>, system: &System, out: &mut Vec<u8>) -> u64 {
-        pid.into_iter().for_each(|pid| self.process(pid, system, out));
+        pid.into_iter().for_each(|pid| _ = self.process(pid, system, out));
         let thread = self.threads.entry(tid).or_default();
         if !thread.is_placed && pid.is_some() {
             (thread.events, thread.wakeups) = (None, None);
@@ -132,11 +134,32 @@ impl Tracks {
         track
     }
 
-    fn process(&mut self, pid: Pid, system: &System, out: &mut Vec<u8>) {
+    /// Returns the track of the calls in a fiber, below its process.
+    pub(super) fn fiber(&mut self, fiber: FiberId, system: &System, out: &mut Vec<u8>) -> u64 {
+        if let Some(track) = self.fibers.get(&fiber) {
+            return *track;
+        }
+        let (parent, track) = (self.process(fiber.pid, system, out), next(&mut self.count));
+        self.fibers.insert(fiber, track);
+        let name = system.fibers().name(fiber).map_or("", |name| name);
+        describe(track, out, |description| {
+            description.unsigned(PARENT, parent);
+            description.text(NAME, format!("fiber {} {name}", fiber.number).trim_end().as_bytes());
+        });
+        track
+    }
+
+    /// Forgets a fiber that ends: another may get its number.
+    pub(super) fn forget_fiber(&mut self, fiber: FiberId) {
+        self.fibers.remove(&fiber);
+    }
+
+    /// Returns the track of a process. Describes it if it is new or has another name now.
+    fn process(&mut self, pid: Pid, system: &System, out: &mut Vec<u8>) -> u64 {
         let name = system.program(pid);
         let known = self.processes.get(&pid);
-        if known.is_some_and(|known| is_same(known.name.as_ref(), name)) {
-            return;
+        if let Some(known) = known.filter(|known| is_same(known.name.as_ref(), name)) {
+            return known.track;
         }
         let track = known.map_or_else(|| next(&mut self.count), |known| known.track);
         self.processes.insert(pid, Process { track, name: name.cloned() });
@@ -146,6 +169,7 @@ impl Tracks {
                 name.into_iter().for_each(|name| process.text(6, name.as_bytes()));
             });
         });
+        track
     }
 
     /// Returns the track of wake-ups by a thread and of it: below the thread's own, or of `cpu` where it is idle.

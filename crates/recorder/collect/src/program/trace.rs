@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub(crate) const METADATA: &str = "metadata";
 /// Name of the stream whose losses are the unanswered hits.
 pub(crate) const UNANSWERED: &str = "unanswered";
+/// The maximum number of files in a trace's environment.
+const FILES_MAX: usize = 1024;
 /// Upper limit for the size of a metadata file, in bytes.
 pub(crate) const MOST_METADATA: u64 = 256 << 20;
 
@@ -199,19 +201,45 @@ impl ProgramTrace {
         if self.has_functions || !has_functions(&self.tracepoints) {
             return Ok(());
         }
+        self.change_environment(clock, |trace| trace.has_functions = true)
+            .inspect_err(|_| self.has_functions = false)
+    }
+
+    /// Adds the files that the program has mapped since. It may have unmapped others, whose functions it has called.
+    pub(super) fn add_mapped(
+        &mut self,
+        mapped: Vec<ExecutableMapping>,
+        clock: &TraceClock,
+    ) -> Result<(), Error> {
+        let mut files = self.files.to_vec();
+        let new = mapped.into_iter().filter(|file| !self.files.contains(file));
+        files.extend(new.take(FILES_MAX.saturating_sub(files.len())));
+        if files.len() == self.files.len() {
+            return Ok(());
+        }
+        let before = Arc::clone(&self.files);
+        // On failure, the metadata has the former files, which the next change begins with.
+        let changed = self.change_environment(clock, |trace| trace.files = files.into());
+        changed.inspect_err(|_| self.files = before)
+    }
+
+    /// Changes the environment in the metadata as `change` changes the trace.
+    fn change_environment(
+        &mut self,
+        clock: &TraceClock,
+        change: impl FnOnce(&mut Self),
+    ) -> Result<(), Error> {
         let preamble = |trace: &Self| {
             let of = |place: &TracePlace| trace.preamble(place, clock.hostname(), &place.clock);
             trace.place.as_ref().map(of).transpose()
         };
         let before = preamble(self)?;
-        self.has_functions = true;
+        change(self);
         let after = preamble(self)?;
-        let changed = match (&self.place, before.zip(after)) {
+        match (&self.place, before.zip(after)) {
             (Some(place), Some((before, after))) => place.change_preamble(&before, after),
             _ => Ok(()),
-        };
-        self.has_functions = changed.is_ok();
-        changed
+        }
     }
 
     /// Returns the trace without its tracepoints, for a program that has ended: a chunk may include any number of

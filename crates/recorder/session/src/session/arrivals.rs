@@ -111,7 +111,14 @@ impl Session<'_> {
             return self.arrivals.postponed.push(job);
         }
         self.arrivals.expected.remove(&job.ticket);
-        let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, .. } = job;
+        let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, code, .. } = job;
+        if let JobSource::Code(_) = source {
+            for (_, reason) in skipped {
+                let note = format!("libraries that process {pid} loaded later have no functions: {reason}");
+                self.recordings.add_note(note);
+            }
+            return code.into_iter().for_each(|code| self.take_up_code(pid, code));
+        }
         if let JobSource::Leaves(_) = source {
             return skipped.into_iter().for_each(|(_, note)| self.recordings.add_note(note));
         }
@@ -177,7 +184,7 @@ impl Session<'_> {
             JobSource::Scanned { incarnation, .. } => {
                 self.arrivals.search.take_back(*incarnation, has_any, is_to_be_seen_again);
             }
-            JobSource::Named | JobSource::Leaves(_) => {}
+            JobSource::Named | JobSource::Leaves(_) | JobSource::Code(_) => {}
         }
     }
 

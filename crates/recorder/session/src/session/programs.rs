@@ -7,7 +7,8 @@ use sordino_clock::Sample;
 use sordino_collect::Error;
 use sordino_collect::drain::ProgramCopy;
 use sordino_collect::program::Traced;
-use sordino_intake::Taken;
+use sordino_event::functions;
+use sordino_intake::{JobSource, MappedCode, Taken};
 use sordino_ring::control::FileId;
 
 impl Session<'_> {
@@ -67,6 +68,32 @@ impl Session<'_> {
             self.progress.failed |= self.recordings.outlet.is_none();
             self.recordings.add_note(error.to_string());
         }
+    }
+
+    /// Has the code of programs read again that have mapped some since, and record functions: names in rules may stand
+    /// for functions in it.
+    pub(super) fn look_at_code(&mut self) {
+        if !self.user.may_choose(functions::PROVIDER) {
+            return;
+        }
+        let names_functions = self.user.names_functions();
+        for program in &mut self.recorded.programs {
+            if program.has_other_code(names_functions) {
+                let (pid, user) = (program.trace.pid, program.user());
+                self.arrivals.intake.submit(pid, user, JobSource::Code(names_functions));
+            }
+        }
+    }
+
+    /// Applies the rules to the code that a program has mapped now.
+    pub(super) fn take_up_code(&mut self, pid: i32, code: MappedCode) {
+        let mut programs = self.recorded.programs.iter_mut();
+        let Some(program) = programs.find(|program| program.trace.pid == pid && program.has_functions())
+        else {
+            return;
+        };
+        let taken = program.take_code(code, &self.user, &self.clock);
+        self.note(taken);
     }
 
     /// Reads the rest of a program's rings, and detaches from it.

@@ -107,6 +107,7 @@ impl Session<'_> {
         self.progress.failed |= self.kernel.recorder.as_ref().is_some_and(KernelRecorder::has_failed);
         self.kernel.look(&mut self.recordings);
         self.refresh();
+        self.look_at_code();
         self.search_if_due();
         self.recordings.finish_written(self.options);
         self.forget_live();

@@ -1,8 +1,7 @@
 //! Names of functions beside their addresses.
 
 use crate::value::{bare, json_text};
-use sordino_event::functions::{ENTRY, EXIT, FUNCTION};
-use sordino_event::{Class, Pid, View};
+use sordino_event::{Pid, View};
 use sordino_query::NameAddress;
 use sordino_timeline::Moment;
 use std::fmt;
@@ -15,11 +14,6 @@ impl fmt::Debug for FunctionNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FunctionNames").field(&self.0.is_some()).finish()
     }
-}
-
-/// Returns the index of the field with a function's address, of an event about functions.
-pub(super) fn function_field(class: &Class) -> Option<usize> {
-    class.field(FUNCTION).filter(|_| [ENTRY, EXIT].contains(&&*class.name))
 }
 
 impl FunctionNames {

@@ -1,8 +1,9 @@
 //! The lines of a listing as JSON.
 
 use super::context;
-use super::functions::{FunctionNames, function_field};
+use super::functions::FunctionNames;
 use crate::value::{decimal, json_fields, json_names, json_text};
+use sordino_event::functions::function_field;
 use sordino_event::{Class, Classes, Domain};
 use sordino_timeline::{Disorder, Item, Moment, Mounted, Vocabulary};
 

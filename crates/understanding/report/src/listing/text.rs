@@ -1,10 +1,11 @@
 //! The lines of a listing for people.
 
 use super::context;
-use super::functions::{FunctionNames, function_field};
+use super::functions::FunctionNames;
 use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
+use sordino_event::functions::function_field;
 use sordino_event::{Class, Classes, Domain, Loss, View};
 use sordino_timeline::{Contradiction, Disorder, Item, Moment, Mounted, Vocabulary};
 use std::io::Write;
