@@ -45,7 +45,7 @@ pub(crate) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Err
 /// Returns the directories that may have a summary: the named one, and those of the chunks of a session.
 pub(crate) fn parts(named: &Path, traces: &[PathBuf]) -> BTreeSet<PathBuf> {
     let is_recording = |path: &Path| Directory::open(path).is_ok();
-    let of_traces = traces.iter().map(|trace| recording(trace, &is_recording));
+    let of_traces = traces.iter().map(|trace| recording(trace, is_recording));
     of_traces.chain([named]).map(Path::to_owned).collect()
 }
 
