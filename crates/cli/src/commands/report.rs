@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// Rows of a table on the page.
 const ROWS: usize = 15;
 /// Columns of the page's preformatted text.
-const COLUMNS: usize = 110;
+const COLUMNS: usize = 140;
 
 /// Write a page with pictures of the longest intervals and their causes
 ///
