@@ -13,8 +13,11 @@ use sordino_report::{FindingsText, headline};
 use std::fmt::Write;
 
 const SCRIPT: &str = include_str!("page/page.js");
-/// The maximum number of stretches in all timelines of a page, which keeps it below 2 MB.
+/// The number of stretches, of marks and of arrows in all timelines of a page, unless it gets too large by them.
 const MOST_STRETCHES: usize = 6000;
+/// The bytes that a page may have, and the number of stretches below which it is not thinned further.
+const LARGEST: usize = 1_900_000;
+const LEAST_STRETCHES: usize = 500;
 
 /// Contents of a page.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +73,20 @@ impl Peak<'_> {
     }
 }
 
-/// Returns a self-contained HTML page: no script, font or image comes from elsewhere.
+/// Returns a self-contained HTML page: no script, font or image comes from elsewhere. Its timelines have as many
+/// stretches as keep it below 2 MB.
 pub fn page(page: &ReportPage<'_>) -> String {
+    let mut most = MOST_STRETCHES;
+    loop {
+        let html = html(page, most);
+        if html.len() <= LARGEST || most <= LEAST_STRETCHES {
+            return html;
+        }
+        most /= 2;
+    }
+}
+
+fn html(page: &ReportPage<'_>, most: usize) -> String {
     let rule = &page.findings.rule;
     let title = escape(&format!("{rule} in {}", page.recording));
     let mut html = String::new();
@@ -84,7 +99,7 @@ pub fn page(page: &ReportPage<'_>) -> String {
     );
     answer(page, &mut html);
     lengths(page, &mut html);
-    peaks(page, &mut html);
+    peaks(page, most / page.lanes.len().max(1), &mut html);
     section("Causes, ranked", &page.text.ranking, &mut html);
     for (title, table) in page.tables {
         section(title, table, &mut html);
@@ -119,9 +134,11 @@ fn answer(page: &ReportPage<'_>, html: &mut String) {
 fn lengths(page: &ReportPage<'_>, html: &mut String) {
     let lost: Vec<_> = page.findings.lost.iter().map(|loss| (loss.from, loss.to)).collect();
     let by_length = "Number of intervals by length";
-    let over_time = "The longest interval at each time";
+    let over_time = "The longest intervals over time";
     let hatched = if lost.is_empty() { "" } else { "; hatched: records are lost" };
-    let from_begin = format!("from the begin of the recording on{hatched}");
+    let of_each = time(page.distribution.stretch);
+    let from_begin =
+        format!("from the begin of the recording on; a dot is the longest of {of_each}{hatched}");
     let pictures = [
         (histogram(page.distribution, by_length), by_length, "both axes are logarithmic"),
         (course(page.distribution, page.begin, &lost, over_time), over_time, &from_begin),
@@ -138,7 +155,8 @@ fn lengths(page: &ReportPage<'_>, html: &mut String) {
 const HELP: &str = "Drag over a stretch to zoom in. With the keyboard: + and - zoom, 0 shows all, left and right move, \
                     up and down go from lane to lane, comma and full stop from stretch to stretch.";
 
-fn peaks(page: &ReportPage<'_>, html: &mut String) {
+/// Writes the timelines, each with at most so many stretches.
+fn peaks(page: &ReportPage<'_>, most: usize, html: &mut String) {
     let all = page.findings.intervals.iter().zip(page.lanes).zip(&page.text.intervals);
     if page.lanes.is_empty() {
         return;
@@ -151,7 +169,6 @@ fn peaks(page: &ReportPage<'_>, html: &mut String) {
         fillings.definitions(),
         html_key(&fillings.variables())
     );
-    let most = MOST_STRETCHES / page.lanes.len();
     for (index, ((explanation, lanes), text)) in all.enumerate() {
         let peak = Peak { rank: index + 1, explanation, lanes };
         let _ = writeln!(

@@ -30,10 +30,10 @@ impl Fillings {
              <linearGradient id=\"{}\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"1\">{}{}{}{}</linearGradient></defs>",
             self.hatch,
             self.line,
-            stop(".42", 0),
-            stop(".42", 1),
-            stop(".58", 1),
-            stop(".58", 0)
+            stop(".412", 0),
+            stop(".412", 1),
+            stop(".588", 1),
+            stop(".588", 0)
         )
     }
 }

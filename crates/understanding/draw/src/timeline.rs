@@ -44,7 +44,7 @@ pub struct Frame<'a> {
     pub title: &'a str,
     /// True for a picture that stands alone: its title and the key of its colours are drawn.
     pub is_alone: bool,
-    /// The maximum number of stretches that are drawn; each takes some 250 bytes.
+    /// The maximum number of stretches that are drawn, and that of marks and of arrows; each takes some 200 bytes.
     pub most: usize,
 }
 
@@ -256,13 +256,18 @@ impl Picture<'_> {
         Some(self.rows[self.lanes.cpus.len() + self.lanes.threads.len() + index].middle())
     }
 
+    /// Returns as many of these marks or arrows as the picture may have, from its whole length.
+    fn thinned<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = &'a T> {
+        all.iter().step_by(all.len().div_ceil(self.frame.most.clamp(1, MOST_MARKS)).max(1))
+    }
+
     fn wake_ups(&self, svg: &mut String) {
-        for wake_up in self.lanes.wake_ups.iter().take(MOST_MARKS) {
+        for wake_up in self.thinned(&self.lanes.wake_ups) {
             let Some(to) = self.middle(wake_up.tid) else { continue };
             let from = wake_up.by.and_then(|by| self.middle(by));
             self.arrow(wake_up.at, from, to, &self.woken(wake_up), svg);
         }
-        for wake_up in self.lanes.fiber_wake_ups.iter().take(MOST_MARKS) {
+        for wake_up in self.thinned(&self.lanes.fiber_wake_ups) {
             let Some(to) = self.middle_of_fiber(wake_up.fiber) else { continue };
             let from = wake_up.by.and_then(|by| self.middle_of_fiber(by));
             self.arrow(wake_up.at, from, to, &self.fiber_woken(wake_up), svg);
@@ -306,8 +311,8 @@ impl Picture<'_> {
 
     /// Draws the events of programs below their threads' bars, and page faults above.
     fn marks(&self, svg: &mut String) {
-        let in_lanes = self.lanes.marks.iter().filter_map(|mark| Some((mark, self.middle(mark.tid)?)));
-        for (mark, middle) in in_lanes.take(MOST_MARKS) {
+        for mark in self.thinned(&self.lanes.marks) {
+            let Some(middle) = self.middle(mark.tid) else { continue };
             let Mark { at, name, count, domain, .. } = mark;
             let times = if *count > 1 { format!("{count} times ") } else { String::new() };
             let (class, side) = if *domain == Domain::User { ("mark", 1.0) } else { ("fault", -1.0) };
@@ -345,8 +350,11 @@ impl Picture<'_> {
         if lanes.hidden_fibers > 0 {
             notes.push(format!("{} without a lane", count(lanes.hidden_fibers, "more fiber")));
         }
-        let more = [lanes.wake_ups.len(), lanes.fiber_wake_ups.len(), lanes.marks.len()];
-        let more: usize = more.iter().map(|all| all.saturating_sub(MOST_MARKS)).sum();
+        let all = lanes.wake_ups.len() + lanes.fiber_wake_ups.len() + lanes.marks.len();
+        let drawn = self.thinned(&lanes.wake_ups).count()
+            + self.thinned(&lanes.fiber_wake_ups).count()
+            + self.thinned(&lanes.marks).count();
+        let more = all - drawn;
         let left_out = lanes.left_out + more as u64;
         if left_out > 0 {
             notes.push(format!("{left_out} more stretches, arrows and marks left out"));

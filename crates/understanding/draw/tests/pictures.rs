@@ -94,6 +94,17 @@ fn each_timeline_has_a_pattern_of_its_own() {
     assert_ne!(ids(&[1000, 2000]), ids(&[1000, 2001]));
 }
 
+#[test]
+fn marks_and_arrows_of_a_full_picture_are_spread_over_it_and_their_rest_is_counted() {
+    let mut full = lanes("motor", &[1000; 10]);
+    let mark = full.marks[0].clone();
+    full.marks = (0..5000).map(|at| Mark { at: Time(at * 2), ..mark.clone() }).collect();
+    let svg = drawn(&full, "x");
+    assert_eq!(svg.matches("class=\"point\"").count(), 1000);
+    assert!(svg.contains("4000 more stretches, arrows and marks left out"), "{svg}");
+    assert!(svg.contains("class=\"point\" data-f=\"9990\""), "the last ones are missing");
+}
+
 proptest! {
     #[test]
     fn no_name_changes_the_elements_of_a_picture(name in "\\PC{0,40}|[<>&\"'/\\-\\]!]{1,20}|[\0-\u{1f}\u{202a}-\u{202e}]{1,9}") {

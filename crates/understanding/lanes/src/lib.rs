@@ -203,7 +203,7 @@ pub struct FiberWakeUp {
     pub by: Option<FiberId>,
 }
 
-/// Events of one name that a thread hit at about the same time: a 500th of the window apart at most.
+/// Events of one name that a thread hit at about the same time: a 150th of the window apart at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The time of the first event.

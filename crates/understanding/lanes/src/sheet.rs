@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The maximum number of spans, wake-ups and marks in a sheet, each.
 const MOST: usize = 20_000;
 /// The number of marks of a thread that hits one tracepoint all the time.
-const MARKS_PER_THREAD: i64 = 500;
+const MARKS_PER_THREAD: i64 = 150;
 /// The maximum number of threads with a lane, and that of fibers.
 const MOST_THREADS: usize = 12;
 const MOST_FIBERS: usize = 12;
