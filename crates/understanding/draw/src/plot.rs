@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub(crate) const WIDTH: f64 = 1100.0;
 pub(crate) const HEIGHT: f64 = 220.0;
 pub(crate) const LEFT: f64 = 70.0;
-pub(crate) const RIGHT: f64 = 14.0;
+pub(crate) const RIGHT: f64 = 26.0;
 pub(crate) const TOP: f64 = 14.0;
 pub(crate) const BOTTOM: f64 = 30.0;
 

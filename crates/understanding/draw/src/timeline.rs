@@ -19,7 +19,7 @@ use std::fmt::Write;
 /// Measures of the picture, in its own units.
 const WIDTH: f64 = 1100.0;
 const LEFT: f64 = 180.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 26.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 24.0;
 /// The heights of a line of the title, and the letters in it.
