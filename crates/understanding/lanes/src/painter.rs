@@ -3,13 +3,14 @@
 use crate::fibers::FiberPainter;
 use crate::sheet::Sheet;
 use crate::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
+use foldhash::HashMap;
 use sordino_analyze::{Cause, Thread};
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, Kernel};
 use sordino_timeline::{
     Evidence, Item, Moment, Recorded, RunningThreads, System, TaskState, UnrecordedSwitch,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The maximum depth of nested interrupts; a trace with more has lost their exits.
@@ -64,7 +65,7 @@ impl Painter {
             fault_names: ["page fault", "page fault in the kernel"].map(Arc::from),
             running: RunningThreads::default(),
             cpus: BTreeMap::new(),
-            tasks: HashMap::new(),
+            tasks: HashMap::default(),
             fibers: FiberPainter::default(),
             now: Time::MIN,
         }
@@ -109,10 +110,9 @@ impl Painter {
         match (moment.domain, moment.tid) {
             (Domain::User, Some(tid)) => {
                 let Some(name) = self.names.get(moment.event.class.index()) else { return };
-                let thread = Thread::of(moment.system, tid);
                 for sheet in self.sheets.iter_mut().filter(|sheet| sheet.has(now)) {
                     // A thread that hits a tracepoint has a lane, even if its states are not recorded.
-                    sheet.lane(&thread);
+                    sheet.lane(&Thread::of(moment.system, tid));
                     sheet.mark(now, tid, name, Domain::User);
                 }
                 self.fibers.take(moment, now, &mut self.sheets);
