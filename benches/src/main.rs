@@ -13,6 +13,7 @@ mod knob;
 mod many;
 mod ordinary;
 mod oslat;
+mod pages;
 mod peers;
 mod programs;
 mod queries;
@@ -51,6 +52,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("kernel", kernel::measure),
     ("sessions", sessions::measure),
     ("oslat", oslat::measure),
+    ("pages", pages::measure),
 ];
 
 fn main() -> ExitCode {

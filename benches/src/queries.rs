@@ -193,7 +193,7 @@ fn time(mut command: Command) -> Result<f64, String> {
 }
 
 /// Returns the number of events of a trace or a recording.
-fn count(bench: &Bench, directory: &Path) -> Result<f64, String> {
+pub(crate) fn count(bench: &Bench, directory: &Path) -> Result<f64, String> {
     let words = bench.sordino(&["query"], directory, &["count", "--json"]);
     let printed = output_of(Command::new(&words[0]).args(&words[1..])).map_err(|error| error.to_string())?;
     let document: serde_json::Value = serde_json::from_str(&printed).map_err(|error| error.to_string())?;

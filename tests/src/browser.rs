@@ -3,7 +3,7 @@
 use crate::Scene;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The browser reads commands from descriptor 3 and answers on 4.
 const BY_PIPE: &str = r#"exec 3<&0 4>&1 </dev/null >/dev/null; exec chromium "$@""#;
+/// Directory of the pictures that tests keep, for people who look at them.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/screenshots");
 /// Time limit for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,6 +23,26 @@ pub struct Browser {
     commands: ChildStdin,
     answers: Receiver<Value>,
     commanded: u64,
+}
+
+/// The form in which a browser shows a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Medium {
+    /// The width in CSS pixels.
+    pub width: u32,
+    /// True for a reader who prefers dark pages.
+    pub is_dark: bool,
+    /// True for a page on paper.
+    pub is_paper: bool,
+}
+
+/// Returns the path of a picture that is kept after the test, in `target/screenshots`.
+///
+/// # Panics
+/// If the directory can't be made.
+pub fn kept(name: &str) -> PathBuf {
+    std::fs::create_dir_all(KEPT).unwrap();
+    Path::new(KEPT).join(name)
 }
 
 /// A page that a browser has open, by the session of the DevTools protocol.
@@ -91,12 +113,28 @@ impl Browser {
         }
     }
 
-    /// Keeps a picture of the page in a file, PNG.
+    /// Shows the page in another form from now on.
+    ///
+    /// # Panics
+    /// If the browser ends, or does not answer in a minute.
+    #[track_caller]
+    pub fn show(&mut self, page: &Page, medium: Medium) {
+        let Medium { width, is_dark, is_paper } = medium;
+        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.call("Emulation.setDeviceMetricsOverride", &size, Some(&page.0));
+        let scheme =
+            json!({ "name": "prefers-color-scheme", "value": if is_dark { "dark" } else { "light" } });
+        let media = json!({ "media": if is_paper { "print" } else { "screen" }, "features": [scheme] });
+        self.call("Emulation.setEmulatedMedia", &media, Some(&page.0));
+    }
+
+    /// Keeps a picture of the page in a file, PNG: of all of it, also of what is to be scrolled to.
     ///
     /// # Panics
     /// If the file can't be written.
     pub fn photograph(&mut self, page: &Page, file: &Path) {
-        let picture = self.call("Page.captureScreenshot", &json!({ "format": "png" }), Some(&page.0));
+        let whole = json!({ "format": "png", "captureBeyondViewport": true });
+        let picture = self.call("Page.captureScreenshot", &whole, Some(&page.0));
         let mut decode = Command::new("base64");
         decode.arg("-d").stdin(Stdio::piped()).stdout(std::fs::File::create(file).unwrap());
         let mut child = decode.spawn().unwrap();

@@ -19,6 +19,34 @@ fn root_sees_every_planted_disturbance_found() {
     let again = scene.sordino(&["explain", "--top", "5", "trace"]);
     let first = again.succeeded().lines().find(|line| line.starts_with("#1 ")).expect("a gap");
     assert!(text.contains(first), "{first}");
+    assert_eq!(text.lines().last(), Some("Pictures of the longest gaps: trace/report.html"));
+    disturbances_are_in_their_lanes(&scene);
+}
+
+/// Checks that the pictures of the demo's page show the planted disturbances that are the causes of their gaps.
+fn disturbances_are_in_their_lanes(scene: &Scene) {
+    let html = std::fs::read_to_string(scene.path("trace/report.html")).unwrap();
+    assert!(html.len() < 2_000_000, "{}", html.len());
+    let pictures: Vec<&str> = html.split("<section id=\"peak").skip(1).collect();
+    // Of each cause, the parts of the words of what shows it.
+    let lanes = [
+        (" by hog/", [": hog/", " (RT 95): 3."]),
+        ("by interrupt local_timer", ["cpu", "interrupt local_timer: "]),
+        (" page faults took", ["page fault", " at +"]),
+    ];
+    for (cause, parts) in lanes {
+        let headline = |picture: &&&str| picture.split("</h3>").next().unwrap().contains(cause);
+        let Some(picture) = pictures.iter().find(headline) else {
+            // Gaps that others cause may all be longer.
+            Scene::not_measured(&format!("pictures of gaps '{cause}': others are longer"));
+            continue;
+        };
+        let mut titles = picture.split("<title>").skip(1).map(|rest| rest.split('<').next().unwrap());
+        assert!(
+            titles.any(|title| parts.iter().all(|part| title.contains(part))),
+            "no picture shows '{cause}'"
+        );
+    }
 }
 
 #[test]

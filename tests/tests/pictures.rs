@@ -1,5 +1,6 @@
 //! `sordino report` and `sordino peak`: pages and pictures of what the test planted, opened in a browser.
 
+use sordino_tests::browser::{Browser, Medium, kept};
 use sordino_tests::{Scene, last_cpu};
 use std::fs;
 use std::path::Path;
@@ -22,6 +23,10 @@ stretch.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.
 document.body.dataset.said = svg.closest("figure").querySelector(".readout").textContent;
 svg.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
 document.body.dataset.all = svg.dataset.view;
+const press = (key) => svg.dispatchEvent(new KeyboardEvent("keydown", { key }));
+["ArrowDown", "ArrowDown", "."].forEach(press);
+document.body.dataset.picked = svg.closest("figure").querySelector(".readout").textContent;
+document.body.dataset.lane = svg.querySelector(".picked").closest(".lane").querySelector("text").firstChild.data;
 </script></body>"#;
 
 /// Has a browser load the page and use it. Returns the page as it is then; `None` without a browser.
@@ -54,6 +59,43 @@ fn result<'a>(dom: &'a str, name: &str) -> &'a str {
     let body = dom.split_once("<body").unwrap().1;
     let value = body.split_once(&format!("data-{name}=\"")).unwrap_or_else(|| panic!("no {name}")).1;
     value.split('"').next().unwrap()
+}
+
+/// Checks that a page fits a screen, a phone and paper, in light and dark, and keeps a picture of each.
+#[track_caller]
+fn looks(scene: &Scene, name: &str, page: &Path) {
+    let Some(mut browser) = Browser::start(scene) else { return };
+    let opened = browser.open(&format!("file://{}", page.display()));
+    browser.wait_for(&opened, "document.readyState === 'complete' || null");
+    let screen = Medium { width: 1280, is_dark: false, is_paper: false };
+    let media = [
+        ("light", screen),
+        ("dark", Medium { is_dark: true, ..screen }),
+        ("phone", Medium { width: 390, ..screen }),
+        ("paper", Medium { width: 760, is_paper: true, ..screen }),
+    ];
+    for (of, medium) in media {
+        browser.show(&opened, medium);
+        let width = browser.evaluate(&opened, "document.documentElement.scrollWidth");
+        assert!(width.as_u64().unwrap() <= medium.width.into(), "{name} on {of}: {width} wide");
+        let paper = browser.evaluate(&opened, "getComputedStyle(document.body).backgroundColor");
+        assert_eq!(paper == "rgb(255, 255, 255)", !medium.is_dark, "{name} on {of}: {paper}");
+        // What scrolls in itself would be cut on paper.
+        let cut = "[...document.querySelectorAll('pre, .wide')].filter((one) => one.scrollWidth > one.clientWidth).length";
+        assert!(!medium.is_paper || browser.evaluate(&opened, cut) == 0, "{name} is cut on paper");
+        // Every picture has words for who does not see it.
+        let silent = "[...document.querySelectorAll('svg')].filter((one) => !one.getAttribute('aria-label') && !one.ariaHidden).length";
+        assert_eq!(browser.evaluate(&opened, silent), 0, "{name}: a picture without words");
+        browser.photograph(&opened, &kept(&format!("{name}-{of}.png")));
+    }
+}
+
+#[test]
+fn the_checks_page_fits_a_phone_and_paper() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let results = scene.path("results");
+    scene.sordino(&["check", "--duration", "1s", "--only", "system,npt", "-o", results.to_str().unwrap()]);
+    looks(&scene, "check", &results.join("report.html"));
 }
 
 fn numbers(text: &str) -> Vec<f64> {
@@ -110,7 +152,11 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
         assert!(all[0] == 0.0 && zoomed[0] > 0.0 && part < whole * 0.3, "{zoomed:?} of {all:?}");
         let said = result(&dom, "said");
         assert!(said.contains(" from +") || said.contains(" from -"), "{said}");
+        // Without a mouse: two steps down, the second stretch there.
+        let (lane, picked) = (result(&dom, "lane"), result(&dom, "picked"));
+        assert!(lane == "cpu1" && picked.starts_with("cpu1: "), "{lane}: {picked}");
     }
+    looks(&scene, "report", &page);
 
     // Another program may have made a longer gap, so the hog's is one of the longest three.
     let told = ["1", "2", "3"].map(|rank| {
@@ -162,6 +208,7 @@ fn each_command_draws_to_the_format_that_the_ending_says() {
         is_xml(&file("svg"));
         let (width, height) = size(&file("PNG"));
         assert!(width == 2200 && height > 100, "{name}: {width} x {height}");
+        fs::copy(file("PNG"), kept(&format!("{name}.png"))).unwrap();
         draw(&file("jpg")).failed(2, &[&format!("{name}.jpg"), "ends with .svg or .png"]);
         draw(Path::new("/nowhere/x.svg")).failed(2, &["/nowhere/x.svg"]);
         draw(Path::new("/dev/full")).failed(2, &["/dev/full", "No space"]);

@@ -1,7 +1,7 @@
 //! `sordino view`: Perfetto's own page with a recording, in a browser without a network.
 
 use rustix::process::Signal;
-use sordino_tests::browser::Browser;
+use sordino_tests::browser::{Browser, kept};
 use sordino_tests::{Running, Scene, last_cpu, wait_until};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn perfetto_shows_the_peak_without_a_network() {
     let loops = scene.listed(&recording.path).iter().filter(|event| event["name"] == "npt:loop").count();
     assert!(loops > 100 && events.as_u64() == Some(loops as u64), "{events} of {loops}");
     let shown = browser.wait_for(&opened, SHOWN);
-    browser.photograph(&opened, &scene.path("view.png"));
+    browser.photograph(&opened, &kept("perfetto.png"));
     let number = |value: &serde_json::Value| value.as_str().unwrap().parse::<i64>().unwrap();
     let explained = scene.sordino(&["explain", recording.name(), "--top", "1", "--json"]);
     let explained: serde_json::Value = serde_json::from_str(explained.succeeded()).unwrap();

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sordino_live::{GrowingRecording, ReadingProgress};
+use sordino_tests::browser::kept;
 use sordino_tests::listing::{items, named};
 use sordino_tests::session::Session;
 use sordino_tests::{Running, Scene, last_cpu, wait_until};
@@ -143,6 +144,7 @@ fn the_view_counts_every_event_beside_another_reader_and_obeys_its_keys() {
     {
         assert!(screen.contains(part), "'{part}' is not on the screen:\n{screen}");
     }
+    fs::write(kept("watch.txt"), tmux.tell(&["capture-pane", "-p", "-e"]).stdout).unwrap();
     // The program's event is among many of the kernel's.
     tmux.tell(&["resize-window", "-x", "130", "-y", "120"]);
     wait_until("all hits are counted", || steps_shown(&tmux.screen()) == Some(&hits.to_string()));

@@ -1,6 +1,6 @@
 //! A command's progress, on a terminal.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sordino_collect::Watch;
 use sordino_event::text::{count, printable};
 use sordino_terminal::{has_terminal_for_errors, is_utf8};
@@ -44,10 +44,17 @@ impl Progress {
             self.what = what;
             let style =
                 ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let style = style.with_key("rate", rate);
             let in_ascii = |style: ProgressStyle| style.tick_chars("|/-\\ ").progress_chars("#>-");
             self.bar.set_style(if is_utf8() { style } else { in_ascii(style) });
         }
     }
+}
+
+/// Writes the part of the work that is done in a second.
+fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    let part = state.per_sec() * 100.0 / state.len().unwrap_or(0).max(1) as f64;
+    let _ = if part < 10.0 { write!(text, "{part:.1}%/s") } else { write!(text, "{part:.0}%/s") };
 }
 
 impl Watch for Progress {
@@ -62,7 +69,7 @@ impl Watch for Progress {
     }
 
     fn working(&mut self, what: &'static str, done: u64, total: u64) {
-        self.style(what, "{msg} {wide_bar} {percent}% {eta}");
+        self.style(what, "{msg} {wide_bar} {percent}%, {rate}, {eta} left");
         self.bar.set_message(what);
         self.bar.set_length(total);
         self.bar.set_position(done);

@@ -30,6 +30,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
             findings.extend(dead_links(&tree.root, file, &text));
         }
     }
+    findings.extend(pictures(tree));
     let is_large = |file: &&String| tree.root.join(file).metadata().is_ok_and(|file| file.len() > 1_000_000);
     findings.extend(tree.files.iter().filter(is_large).map(|file| format!("{file} is larger than 1 MB")));
     findings
@@ -63,6 +64,21 @@ fn misplaced(listed: &BTreeSet<String>, found: &BTreeSet<&str>) -> Findings {
     let absent =
         absent.map(|folder| format!("ARCHITECTURE.md's table of crates: there is no crates/{folder}"));
     unlisted.chain(absent).collect()
+}
+
+/// Number of pictures that `README.md` shows.
+const PICTURES: usize = 2;
+
+/// Pictures in `docs/pictures` that no page shows, and too few in `README.md`. That a shown one exists is checked with
+/// the links.
+fn pictures(tree: &Tree) -> Findings {
+    let pages: Vec<String> = tree.texts(&["md"]).into_iter().map(|(_, text)| text).collect();
+    let shown = tree.read("README.md").matches("](docs/pictures/").count();
+    let few = (shown < PICTURES)
+        .then(|| format!("README.md shows {shown} of docs/pictures, fewer than {PICTURES}"));
+    let files = tree.files.iter().filter_map(|file| file.strip_prefix("docs/pictures/"));
+    let unused = files.filter(|name| !pages.iter().any(|text| text.contains(&format!("pictures/{name})"))));
+    few.into_iter().chain(unused.map(|name| format!("no page shows docs/pictures/{name}"))).collect()
 }
 
 /// Finds links to files that do not exist.

@@ -26,7 +26,7 @@ pub(crate) use load::{Options as LoadOptions, run as run_load};
 ///
 /// Runs 'sordino npt' with SCHED_FIFO on one CPU, records it together with the kernel, puts load on the machine
 /// (hackbench), and plants disturbances at known times: a thread of higher priority, a burst of timers, page faults.
-/// Then explains the five longest gaps, and draws the twelve longest on a page. Takes some ten seconds.
+/// Then explains the five longest gaps, and draws the twenty longest on a page. Takes some ten seconds.
 ///
 /// Needs root for kernel events and real-time priority; without root, it runs an ordinary thread and explains little.
 ///
@@ -44,7 +44,7 @@ pub(crate) const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exception
 /// The number of gaps that are shown.
 const SHOWN: usize = 5;
 /// The number of gaps that the page shows, and its name in the recording.
-const DRAWN: usize = 12;
+const DRAWN: usize = 20;
 const PAGE: &str = "report.html";
 /// The number of gaps that are searched for the planted disturbances.
 const LOOKED_AT: usize = 2000;
@@ -82,7 +82,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     explained.findings.intervals.truncate(DRAWN);
     let page = output.join(PAGE);
     if let Some(mut file) = OutputFile::of("--output", Some(&page))? {
-        file.write(report::written(&recording, &explained, &[]).0.as_bytes())?;
+        let tables = report::tables(&mut recording)?;
+        file.write(report::written(&recording, &explained, &tables).0.as_bytes())?;
     }
     let mut findings = explained.findings;
     findings.intervals.truncate(SHOWN);

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     intervals: Intervals,
     /// Rank of the interval by length: 1 is the longest, at most 1000
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rank: u32,
     /// File to write, replaced if it exists; its ending, .svg or .png, is its format
     #[arg(short, long, value_name = "FILE", default_value = "peak.svg")]
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Err(recording.failing(Failure::new(UNUSABLE, text)));
     };
     let peak = Peak { rank, explanation, lanes };
-    output.into_iter().try_for_each(|mut output| output.write(&peak.timeline(MOST_STRETCHES)))?;
+    output.into_iter().try_for_each(|mut output| output.write(&peak.picture(MOST_STRETCHES)))?;
     show(&format!("{}\n{}\n", printable(&peak.title()), printable(&options.output.to_string_lossy())))?;
     recording.close()?;
     Ok(ExitCode::SUCCESS)

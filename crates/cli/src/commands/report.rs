@@ -14,15 +14,14 @@ use sordino_draw::{ReportPage, page};
 use sordino_event::Nanos;
 use sordino_event::text::printable;
 use sordino_inspect::settings::SETTINGS;
-use sordino_query::StatisticsTable;
-use sordino_report::{FindingsFormat, FindingsText, TableFormat, TimeFormat, write_statistics};
+use sordino_report::{FindingsFormat, FindingsText, TableFormat, write_statistics};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Rows of a table on the page.
 const ROWS: usize = 15;
 /// Columns of the page's preformatted text.
-const COLUMNS: usize = 110;
+const COLUMNS: usize = 140;
 
 /// Write a page with pictures of the longest intervals and their causes
 ///
@@ -52,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let top = options.top as usize;
     let wanted = Wanted { longest: top, ..Wanted::default() };
     let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;
-    let tables = texts(&tables_of_page(&mut recording)?, Times::Clock.format(recording.span().0))?;
+    let tables = tables(&mut recording)?;
     let (html, summary) = written(&recording, &explained, &tables);
     output.into_iter().try_for_each(|mut output| output.write(html.as_bytes()))?;
     show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
@@ -60,11 +59,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the tables as text, with their titles.
-fn texts(
-    tables: &[(&'static str, StatisticsTable)],
-    time: TimeFormat,
-) -> Result<Vec<(&'static str, String)>, Failure> {
+/// Returns the tables of the whole recording as text, with their titles.
+pub(crate) fn tables(recording: &mut Recording) -> Result<Vec<(&'static str, String)>, Failure> {
+    let tables = tables_of_page(recording)?;
+    let time = Times::Clock.format(recording.span().0);
     let format = TableFormat { time, top: ROWS, brief: false, histogram: false, width: COLUMNS };
     let text = |(title, table): &(&'static str, _)| {
         let mut text = Vec::new();

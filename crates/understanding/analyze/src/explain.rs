@@ -16,10 +16,11 @@ use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::UsualSample;
 use crate::{Interval, IntervalRule, Quotas, Survey};
+use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Arch, Contradiction, Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use story::{Role, Story, by_subject, default_limit};
 
@@ -125,7 +126,7 @@ impl Explainer {
             contradictions: BTreeMap::new(),
             missing: missing(recorded),
             detailed: Vec::new(),
-            stages: HashMap::new(),
+            stages: HashMap::default(),
             ranking: Ranking::default(),
             end: survey
                 .longest

@@ -5,9 +5,9 @@ use crate::ends::FieldNames;
 use crate::route::{Routes, Step, Underway};
 use crate::survey::{KEEP, Subject, Tally};
 use crate::{Broken, Error, Interval, IntervalRule, Key, Point, Survey, Unpaired};
+use foldhash::HashMap;
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
 use sordino_timeline::{FiberId, Item, Kernel, Moment, Mounted};
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,8 +104,8 @@ impl Finder {
             routes: Routes::default(),
             only: None,
             roles: ends.into_iter().zip(begins).collect(),
-            open: HashMap::new(),
-            losses: Losses { by_stream: HashMap::new(), latest: Time::MIN },
+            open: HashMap::default(),
+            losses: Losses { by_stream: HashMap::default(), latest: Time::MIN },
             tally: Tally::new(KEEP),
             names,
             unpaired: Unpaired::default(),

@@ -4,10 +4,11 @@
 use crate::Interval;
 use crate::findings::Explanation;
 use crate::survey::Subject;
+use foldhash::HashMap;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
 use sordino_timeline::FiberId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The maximum number of steps of one request; later ones belong to its last stage.
@@ -56,7 +57,7 @@ pub(crate) struct Underway<K> {
 
 impl<K> Default for Underway<K> {
     fn default() -> Self {
-        Self { steps: HashMap::new(), count: 0 }
+        Self { steps: HashMap::default(), count: 0 }
     }
 }
 

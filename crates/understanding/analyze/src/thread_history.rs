@@ -1,9 +1,10 @@
 //! The recent past of all threads, as each may turn out to have kept an explained one waiting.
 
 use crate::cause::{Limit, Thread, Waker};
+use foldhash::HashMap;
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Priority, TaskState};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The number of spans of a thread that are remembered: a thread that holds a lock is rarely preempted more often.
 const REMEMBERED: usize = 32;
@@ -78,7 +79,7 @@ pub(crate) struct ThreadHistory {
 impl ThreadHistory {
     /// Creates an empty past; `knows_moves` is true if moves of threads to other CPUs are recorded.
     pub(crate) fn new(knows_moves: bool) -> Self {
-        Self { spans: HashMap::new(), turns: HashMap::new(), whole_since: Time::MIN, knows_moves }
+        Self { spans: HashMap::default(), turns: HashMap::default(), whole_since: Time::MIN, knows_moves }
     }
 
     /// Notes that `tid` has a CPU from now on.

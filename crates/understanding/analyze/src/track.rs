@@ -13,9 +13,10 @@ use crate::signals::{Signals, Target};
 use crate::thread::{Activity, Explained, Happening, Schedule};
 use crate::thread_history::ThreadHistory;
 use crate::timers::Timers;
+use foldhash::HashMap;
 use sordino_event::{Cpu, Domain, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Arch, Evidence, Futex, Kernel, Moment, Recorded, RunningThreads, System, TaskState};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The order of an allocation from which on it is a huge page: 2 MiB of 4 KiB pages, 32 MiB or more of larger ones.
@@ -56,13 +57,13 @@ impl Tracker {
             cpus: BTreeMap::new(),
             threads: tids.iter().copied().map(Explained::new).collect(),
             by_tid: tids.iter().copied().zip(0..).collect(),
-            softirqs: HashMap::new(),
-            works: HashMap::new(),
+            softirqs: HashMap::default(),
+            works: HashMap::default(),
             past: ThreadHistory::new(recorded.migrations),
             signals: Signals::default(),
             timers: Timers::default(),
             readers: Readers::default(),
-            futexes: HashMap::new(),
+            futexes: HashMap::default(),
             recorded,
             arch,
             now: Time::MIN,

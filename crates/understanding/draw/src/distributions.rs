@@ -1,6 +1,6 @@
 //! Distributions of lengths: a strip for each thread, interrupt or CPU, with its numbers beside it.
 
-use crate::axis::Axis;
+use crate::axis::{Axis, time_mark};
 use crate::markup::{escape, shortened, time};
 use sordino_event::Nanos;
 use sordino_event::text::count;
@@ -108,7 +108,7 @@ fn samples(chart: &DistributionChart) -> impl Iterator<Item = &LengthSample> {
 
 /// Returns the colour of a side.
 fn class(side: usize) -> &'static str {
-    ["bar", "c3"][side.min(1)]
+    ["bar", "second"][side.min(1)]
 }
 
 /// Returns the axis of all lengths of a chart.
@@ -161,7 +161,7 @@ fn grid(x: &Axis, (top, bottom): (f64, f64), svg: &mut String) {
             "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
              <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             bottom + 15.0,
-            time(Nanos(mark.round() as i64))
+            time_mark(mark)
         );
     }
 }

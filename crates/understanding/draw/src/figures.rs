@@ -1,6 +1,6 @@
 //! Figures of several measurements: a line for each, over the figures' names.
 
-use crate::axis::Axis;
+use crate::axis::{Axis, time_mark};
 use crate::markup::{escape, time};
 use sordino_event::Nanos;
 use std::fmt::Write;
@@ -49,7 +49,7 @@ pub fn figures(title: &str, about: &str, names: &[String], lines: &[FigureLine])
              <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 6.0,
             at + 4.0,
-            time(Nanos(mark.round() as i64))
+            time_mark(mark)
         );
     }
     for (place, name) in names.iter().enumerate() {

@@ -4,7 +4,7 @@ use crate::markup::time;
 use crate::thin::Stretch;
 use sordino_analyze::Thread;
 use sordino_event::{Tid, Time};
-use sordino_lanes::{CpuLane, Handler, LaneSpan, LaneState, Lanes, ThreadLane};
+use sordino_lanes::{CpuLane, FiberActivity, FiberLane, Handler, LaneSpan, LaneState, Lanes, ThreadLane};
 use sordino_timeline::TaskState;
 
 /// The colours of threads, in the order of their lanes.
@@ -102,6 +102,54 @@ pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Tim
             LaneState::Asleep(state) => asleep(state),
         };
         let title = title(span, &format!("{} {activity}", name(&lane.thread)), origin);
+        Stretch { from: span.from, to: span.to, class, label, title }
+    };
+    lane.states.iter().map(stretch).collect()
+}
+
+/// Returns a fiber's number and name: `16(work/14)`.
+pub(crate) fn fiber_name(lane: &FiberLane) -> String {
+    match &lane.name {
+        Some(name) if !name.is_empty() => format!("{}({name})", lane.fiber),
+        _ => lane.fiber.to_string(),
+    }
+}
+
+/// Returns the stretches of a fiber's activities.
+pub(crate) fn fibers(lane: &FiberLane, lanes: &Lanes, colours: &Colours, origin: Time) -> Vec<Stretch> {
+    let own = lanes.window.tid;
+    let thread = |tid: Tid| {
+        let found = lanes.threads.iter().find(|lane| lane.thread.tid == tid);
+        found.map_or_else(|| format!("thread {tid}"), |lane| name(&lane.thread))
+    };
+    let stretch = |span: &LaneSpan<FiberActivity>| {
+        let (class, label, activity) = match &span.activity {
+            FiberActivity::Unknown => ("unknown", String::new(), "not recorded".to_owned()),
+            FiberActivity::Ready => ("runnable", "waits".to_owned(), "waits for a thread".to_owned()),
+            FiberActivity::Off { on: Some(on) } => ("asleep", String::new(), format!("waits for {on}")),
+            FiberActivity::Off { on: None } => ("asleep", String::new(), "has no thread".to_owned()),
+            FiberActivity::On { tid, state } => {
+                let carrier = thread(*tid);
+                match state {
+                    LaneState::Running(cpu) => {
+                        let words = format!("runs on {carrier}, cpu{cpu}");
+                        (colours.class(*tid, own), carrier, words)
+                    }
+                    LaneState::Runnable => {
+                        ("runnable", "waits".to_owned(), format!("is on {carrier}, which waits for a CPU"))
+                    }
+                    LaneState::Asleep(state) => {
+                        let (class, label, words) = asleep(*state);
+                        (class, label, format!("is on {carrier}, which {words}"))
+                    }
+                    LaneState::Unknown => {
+                        let words = format!("is on {carrier}");
+                        (colours.class(*tid, own), carrier, words)
+                    }
+                }
+            }
+        };
+        let title = title(span, &format!("fiber {} {activity}", fiber_name(lane)), origin);
         Stretch { from: span.from, to: span.to, class, label, title }
     };
     lane.states.iter().map(stretch).collect()

@@ -1,8 +1,8 @@
 //! The latency plot known from OSADL: the number of samples by time, on a logarithmic axis, with one line for each CPU.
 
-use crate::axis::Axis;
+use crate::axis::{Axis, time_mark};
 use crate::markup::{escape, time};
-use crate::plot::{BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, counts, grid, opened};
+use crate::plot::{BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, counts, grid, opened, samples};
 use sordino_event::Nanos;
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ pub fn latency(title: &str, lines: &[LatencyLine], limit_ns: Option<f64>) -> Str
     let x = Axis { low, high: longest * 1.03, is_logarithmic, begin: LEFT, end: WIDTH - RIGHT };
     let y = counts(most);
     let mut svg = opened(title);
-    grid(&x, &y, nanos, samples, &mut svg);
+    grid(&x, &y, time_mark, samples, &mut svg);
     for (index, line) in lines.iter().enumerate() {
         let class = index % COLORS;
         let _ = writeln!(
@@ -64,13 +64,6 @@ pub fn latency(title: &str, lines: &[LatencyLine], limit_ns: Option<f64>) -> Str
 
 fn nanos(ns: f64) -> String {
     time(Nanos(ns.round() as i64))
-}
-
-fn samples(mark: f64) -> String {
-    match mark {
-        n if n < 1e4 => format!("{n}"),
-        n => format!("1e{}", n.log10().round()),
-    }
 }
 
 /// Draws steps from bin to bin, down to the ground between bins that are apart.

@@ -1,6 +1,6 @@
 //! Pictures: lanes and distributions as SVG, and a page with findings.
 //!
-//! [`timeline()`] draws the CPUs and threads around an interval, [`histogram`] and [`course`] the lengths of all
+//! [`timeline()`] draws the CPUs, threads and fibers around an interval, [`histogram`] and [`course`] the lengths of all
 //! intervals, [`latency()`] those of measurements, [`distributions()`] those of the rows of a table, [`figures()`] a few
 //! figures of several measurements. [`page()`] writes a self-contained HTML page of the findings. Nothing is loaded from
 //! elsewhere, and no text of a trace becomes markup.
@@ -13,7 +13,7 @@
 //! use sordino_event::{Tid, Time};
 //! use sordino_lanes::{CpuLane, Lanes, LaneSpan, Window};
 //!
-//! let window = Window { from: Time(0), to: Time(1000), tid: Tid(7) };
+//! let window = Window { from: Time(0), to: Time(1000), tid: Tid(7), fiber: None };
 //! let idle = LaneSpan { from: Time(0), to: Time(1000), activity: None };
 //! let lanes = Lanes {
 //!     window,
@@ -21,12 +21,16 @@
 //!     cpus: vec![CpuLane { cpu: 1, runs: vec![idle], interrupts: Vec::new() }],
 //!     threads: Vec::new(),
 //!     hidden_threads: 0,
+//!     waiting_threads: 0,
+//!     fibers: Vec::new(),
+//!     hidden_fibers: 0,
 //!     wake_ups: Vec::new(),
+//!     fiber_wake_ups: Vec::new(),
 //!     marks: Vec::new(),
 //!     lost: Vec::new(),
 //!     left_out: 0,
 //! };
-//! let picture = timeline(&lanes, &Frame { from: Time(200), to: Time(700), title: "<a>", most: 1000 });
+//! let picture = timeline(&lanes, &Frame { from: Time(200), to: Time(700), title: "<a>", is_alone: true, most: 1000 });
 //! assert!(picture.starts_with("<svg") && picture.contains("cpu1") && picture.contains("&lt;a&gt;"));
 //! ```
 #![forbid(unsafe_code)]
@@ -34,6 +38,7 @@
 mod axis;
 mod distributions;
 mod figures;
+mod key;
 mod lane;
 mod latency;
 mod markup;
@@ -49,6 +54,6 @@ pub use figures::{FigureLine, figures};
 pub use latency::{COLORS, LatencyLine, latency};
 pub use page::{Peak, ReportPage, page};
 pub use plot::{course, histogram};
-pub use style::{PICTURES, flat, standalone};
+pub use style::{PAGE, PICTURES, flat, standalone};
 pub use tables::{comparison_chart, statistics_chart};
 pub use timeline::{Frame, timeline};

@@ -17,3 +17,19 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     }
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
+
+/// Returns the text in lines of at most so many letters, broken between words; a longer word is cut.
+pub(crate) fn lines(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let word = shortened(word, most);
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}

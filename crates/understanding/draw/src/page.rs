@@ -1,8 +1,9 @@
 //! The page: findings with pictures, in one file.
 
+use crate::key::html_key;
 use crate::markup::{escape, time};
 use crate::plot::{course, histogram};
-use crate::style::PICTURES;
+use crate::style::{Fillings, PAGE, PICTURES};
 use crate::timeline::{Frame, timeline};
 use sordino_analyze::{Explanation, Findings, LengthDistribution};
 use sordino_event::Time;
@@ -11,10 +12,12 @@ use sordino_lanes::Lanes;
 use sordino_report::{FindingsText, headline};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
-/// The maximum number of stretches in all timelines of a page, which keeps it below 2 MB.
+/// The number of stretches, of marks and of arrows in all timelines of a page, unless it gets too large by them.
 const MOST_STRETCHES: usize = 6000;
+/// The bytes that a page may have, and the number of stretches below which it is not thinned further.
+const LARGEST: usize = 1_900_000;
+const LEAST_STRETCHES: usize = 500;
 
 /// Contents of a page.
 #[derive(Clone, Copy, Debug)]
@@ -57,16 +60,33 @@ impl Peak<'_> {
         format!("#{}: {length}: {}", self.rank, headline(self.explanation))
     }
 
-    /// Returns the peak's timeline as an SVG element with at most so many stretches.
-    pub fn timeline(&self, most: usize) -> String {
+    /// Returns the peak's timeline as an SVG element with at most so many stretches, with its title and the key of its
+    /// colours.
+    pub fn picture(&self, most: usize) -> String {
+        self.timeline(most, true)
+    }
+
+    fn timeline(&self, most: usize, is_alone: bool) -> String {
         let interval = &self.explanation.interval;
         let title = self.title();
-        timeline(self.lanes, &Frame { from: interval.begin, to: interval.end, title: &title, most })
+        timeline(self.lanes, &Frame { from: interval.begin, to: interval.end, title: &title, is_alone, most })
     }
 }
 
-/// Returns a self-contained HTML page: no script, font or image comes from elsewhere.
+/// Returns a self-contained HTML page: no script, font or image comes from elsewhere. Its timelines have as many
+/// stretches as keep it below 2 MB.
 pub fn page(page: &ReportPage<'_>) -> String {
+    let mut most = MOST_STRETCHES;
+    loop {
+        let html = html(page, most);
+        if html.len() <= LARGEST || most <= LEAST_STRETCHES {
+            return html;
+        }
+        most /= 2;
+    }
+}
+
+fn html(page: &ReportPage<'_>, most: usize) -> String {
     let rule = &page.findings.rule;
     let title = escape(&format!("{rule} in {}", page.recording));
     let mut html = String::new();
@@ -74,12 +94,12 @@ pub fn page(page: &ReportPage<'_>) -> String {
         html,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}{PICTURES}</style></head>\n<body>\n<h1>Why did {} take long?</h1>\n",
+         <title>{title}</title>\n<style>\n{PAGE}{PICTURES}</style></head>\n<body>\n<h1>Why did {} take long?</h1>\n",
         escape(rule)
     );
     answer(page, &mut html);
     lengths(page, &mut html);
-    peaks(page, &mut html);
+    peaks(page, most / page.lanes.len().max(1), &mut html);
     section("Causes, ranked", &page.text.ranking, &mut html);
     for (title, table) in page.tables {
         section(title, table, &mut html);
@@ -112,61 +132,55 @@ fn answer(page: &ReportPage<'_>, html: &mut String) {
 }
 
 fn lengths(page: &ReportPage<'_>, html: &mut String) {
+    let lost: Vec<_> = page.findings.lost.iter().map(|loss| (loss.from, loss.to)).collect();
+    let by_length = "Number of intervals by length";
+    let over_time = "The longest intervals over time";
+    let hatched = if lost.is_empty() { "" } else { "; hatched: records are lost" };
+    let of_each = time(page.distribution.stretch);
+    let from_begin =
+        format!("from the begin of the recording on; a dot is the longest of {of_each}{hatched}");
     let pictures = [
-        (histogram(page.distribution, "Number of intervals by length"), "How many intervals took how long."),
-        (
-            course(page.distribution, page.begin, "The longest intervals over time"),
-            "The longest interval at each time, from the begin of the recording on.",
-        ),
+        (histogram(page.distribution, by_length), by_length, "both axes are logarithmic"),
+        (course(page.distribution, page.begin, &lost, over_time), over_time, &from_begin),
     ];
-    for (picture, caption) in pictures.iter().filter(|(picture, _)| !picture.is_empty()) {
+    for (picture, title, about) in pictures.iter().filter(|(picture, ..)| !picture.is_empty()) {
         let _ = writeln!(
             html,
-            "<figure><div class=\"wide\">{picture}</div><figcaption class=\"quiet\">{caption}</figcaption></figure>"
+            "<figure><figcaption>{title} <span>({about})</span></figcaption><div class=\"wide\">{picture}</div></figure>"
         );
     }
 }
 
-/// The colours of a timeline, with their meaning.
-const KEY: [(&str, &str); 10] = [
-    ("own", "the explained thread runs"),
-    ("c0", "another thread runs (one colour each)"),
-    ("idle", "CPU idle"),
-    ("runnable", "waits for a CPU"),
-    ("asleep", "sleeps"),
-    ("disk", "sleeps, uninterruptible"),
-    ("irq", "interrupt"),
-    ("softirq", "softirq"),
-    ("several", "several short stretches"),
-    ("mark", "event of a program"),
-];
+/// The help for the page's timelines.
+const HELP: &str = "Drag over a stretch to zoom in. With the keyboard: + and - zoom, 0 shows all, left and right move, \
+                    up and down go from lane to lane, comma and full stop from stretch to stretch.";
 
-fn peaks(page: &ReportPage<'_>, html: &mut String) {
+/// Writes the timelines, each with at most so many stretches.
+fn peaks(page: &ReportPage<'_>, most: usize, html: &mut String) {
     let all = page.findings.intervals.iter().zip(page.lanes).zip(&page.text.intervals);
     if page.lanes.is_empty() {
         return;
     }
-    html.push_str("<h2>The longest intervals</h2>\n<p class=\"key\">");
-    for (class, words) in KEY {
-        let _ = write!(
-            html,
-            "<span><svg viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"14\" height=\"14\"/></svg> {words}</span>"
-        );
-    }
-    html.push_str(
-        "</p>\n<p class=\"quiet\">Drag over a stretch to zoom in, or use + - 0 and the arrow keys.</p>\n",
+    let fillings = Fillings::new("key");
+    let _ = writeln!(
+        html,
+        "<h2>The longest intervals</h2>\n<svg class=\"definitions\" aria-hidden=\"true\">{}</svg><p class=\"key\">{}</p>\n\
+         <p class=\"quiet on-screen\">{HELP}</p>",
+        fillings.definitions(),
+        html_key(&fillings.variables())
     );
-    let most = MOST_STRETCHES / page.lanes.len();
     for (index, ((explanation, lanes), text)) in all.enumerate() {
         let peak = Peak { rank: index + 1, explanation, lanes };
         let _ = writeln!(
             html,
-            "<section id=\"peak{}\"><h3>{}</h3>\n<figure><div class=\"wide\">{}</div>\n<div><button data-zoom=\"in\">zoom in</button>\
-             <button data-zoom=\"out\">zoom out</button><button data-zoom=\"interval\">the interval</button>\
-             <button data-zoom=\"all\">all</button></div><div class=\"readout\" aria-live=\"polite\"></div></figure>\n<pre>{}</pre></section>",
+            "<section id=\"peak{}\"><h3>{}</h3>\n<figure><div class=\"wide\">{}</div>\n<div class=\"bar-of-buttons\">\
+             <button data-zoom=\"in\">zoom in</button><button data-zoom=\"out\">zoom out</button>\
+             <button data-zoom=\"interval\">the interval</button><button data-zoom=\"all\">all</button>\
+             <span class=\"readout\" aria-live=\"polite\">Point at a stretch for its thread and times.</span></div></figure>\n\
+             <pre>{}</pre></section>",
             peak.rank,
             escape(&peak.title()),
-            peak.timeline(most),
+            peak.timeline(most, false),
             escape(text)
         );
     }
@@ -179,17 +193,31 @@ fn section(title: &str, text: &str, html: &mut String) {
 }
 
 fn facts(page: &ReportPage<'_>, html: &mut String) {
-    html.push_str("<h2>The recording</h2>\n<table>\n");
+    html.push_str("<h2>The recording</h2>\n<table class=\"facts\">\n");
     for (name, value) in page.facts {
         row(name, value, html);
     }
-    html.push_str("</table>\n<h2>How the machine was set</h2>\n<table>\n");
+    html.push_str("</table>\n<h2>How the machine was set</h2>\n<table class=\"facts\">\n");
     for (name, value) in page.settings {
         row(name, value.unwrap_or("not recorded"), html);
     }
     html.push_str("</table>\n");
 }
 
+/// The number of letters from which on a value is folded up.
+const LONG: usize = 400;
+
 fn row(name: &str, value: &str, html: &mut String) {
-    let _ = writeln!(html, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+    let value = escape(value);
+    let _ = match value.len() > LONG && value.contains(", ") {
+        true => {
+            let number = value.split(", ").count();
+            writeln!(
+                html,
+                "<tr><th>{}</th><td><details><summary>{number}</summary>{value}</details></td></tr>",
+                escape(name)
+            )
+        }
+        false => writeln!(html, "<tr><th>{}</th><td>{value}</td></tr>", escape(name)),
+    };
 }

@@ -1,18 +1,19 @@
 //! Plots of intervals' lengths: how many of each length, and the longest over time.
 
-use crate::axis::Axis;
+use crate::axis::{Axis, time_mark};
 use crate::lane::since;
 use crate::markup::{escape, time};
+use crate::style::Fillings;
 use sordino_analyze::LengthDistribution;
+use sordino_event::Time;
 use sordino_event::text::count;
-use sordino_event::{Nanos, Time};
 use std::fmt::Write;
 
 pub(crate) const WIDTH: f64 = 1100.0;
 pub(crate) const HEIGHT: f64 = 220.0;
 pub(crate) const LEFT: f64 = 70.0;
-pub(crate) const RIGHT: f64 = 14.0;
-pub(crate) const TOP: f64 = 12.0;
+pub(crate) const RIGHT: f64 = 26.0;
+pub(crate) const TOP: f64 = 14.0;
 pub(crate) const BOTTOM: f64 = 30.0;
 
 /// Returns the number of intervals by length as an SVG element, both axes logarithmic; empty without intervals.
@@ -24,7 +25,7 @@ pub fn histogram(distribution: &LengthDistribution, title: &str) -> String {
     let x = Axis { low, high, is_logarithmic: true, begin: LEFT, end: WIDTH - RIGHT };
     let y = counts(most);
     let mut svg = opened(title);
-    grid(&x, &y, |mark| time(Nanos(mark as i64)), |mark| format!("{mark}"), &mut svg);
+    grid(&x, &y, time_mark, samples, &mut svg);
     for bucket in buckets {
         let (from, to) = (x.at(bucket.from.0.max(1) as f64), x.at(bucket.to.0 as f64));
         let top = y.at(bucket.count as f64);
@@ -41,9 +42,12 @@ pub fn histogram(distribution: &LengthDistribution, title: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Returns the longest interval of each stretch of time as an SVG element; times are relative to `origin`. Empty
-/// without intervals.
-pub fn course(distribution: &LengthDistribution, origin: Time, title: &str) -> String {
+/// The maximum number of losses in a plot.
+const MOST_LOSSES: usize = 1000;
+
+/// Returns the longest interval of each stretch of time as an SVG element; times are relative to `origin`. Between the
+/// times in `lost`, records are missing. Empty without intervals.
+pub fn course(distribution: &LengthDistribution, origin: Time, lost: &[(Time, Time)], title: &str) -> String {
     let stretches = &distribution.course;
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else { return String::new() };
     let lengths = || stretches.iter().map(|stretch| stretch.longest.0.max(1));
@@ -60,8 +64,21 @@ pub fn course(distribution: &LengthDistribution, origin: Time, title: &str) -> S
     let (low, high) = (shortest as f64 * 0.8, longest as f64 * 1.3);
     let y = Axis { low, high, is_logarithmic: high / low > 20.0, begin: HEIGHT - BOTTOM, end: TOP };
     let mut svg = opened(title);
-    let name = |mark: f64| time(Nanos(mark as i64));
-    grid(&x, &y, name, name, &mut svg);
+    let fillings = Fillings::new("course");
+    svg = svg.replacen("<svg ", &format!("<svg style=\"{}\" ", fillings.variables()), 1)
+        + &fillings.definitions();
+    grid(&x, &y, time_mark, time_mark, &mut svg);
+    for (from, to) in lost.iter().take(MOST_LOSSES) {
+        let (left, right) = (x.at(relative(*from)), x.at(relative(*to)));
+        let _ = writeln!(
+            svg,
+            "<rect class=\"lost\" x=\"{left:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{}\"><title>records are lost for {} from {} on</title></rect>",
+            (right - left).max(1.0),
+            HEIGHT - BOTTOM - TOP,
+            time(*to - *from),
+            since(*from, origin)
+        );
+    }
     for stretch in stretches {
         let at = x.at(relative(stretch.from) + distribution.stretch.0 as f64 / 2.0);
         let _ = writeln!(
@@ -85,6 +102,13 @@ pub(crate) fn counts(most: u64) -> Axis {
         begin: HEIGHT - BOTTOM,
         end: TOP,
     }
+}
+
+/// Returns a number of samples for the mark of an axis: `100`, `10k`, `1M`.
+pub(crate) fn samples(mark: f64) -> String {
+    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let unit = units.into_iter().find(|(unit, _)| mark >= *unit);
+    unit.map_or_else(|| format!("{mark}"), |(unit, name)| format!("{}{name}", mark / unit))
 }
 
 /// Begins a plot's SVG element.

@@ -1,34 +1,36 @@
-//! The timeline: a lane for each CPU and thread around an interval.
+//! The timeline: a lane for each CPU, thread and fiber around an interval.
 
-use crate::axis::Axis;
-use crate::lane::{Colours, described, interrupts, name, runs, since, states};
-use crate::markup::{escape, shortened, time};
-use crate::style::hatching;
-use crate::thin::{SEVERAL, Stretch, thin};
+mod rows;
+
+use crate::axis::{Axis, time_mark};
+use crate::key::write_key;
+use crate::lane::{fiber_name, name, since};
+use crate::markup::{escape, lines, shortened, time};
+use crate::style::Fillings;
+use crate::thin::{SEVERAL, Stretch};
+use rows::{BAR, Bar, Row, rows, thin_rows};
 
 use sordino_event::text::count;
-use sordino_event::{Nanos, Tid, Time};
-use sordino_lanes::{LaneState, Lanes, Mark, WakeUp, Window};
+use sordino_event::{Domain, Tid, Time};
+use sordino_lanes::{FiberWakeUp, Lanes, Mark, WakeUp, Window};
+use sordino_timeline::FiberId;
 use std::fmt::Write;
 
 /// Measures of the picture, in its own units.
 const WIDTH: f64 = 1100.0;
-const LEFT: f64 = 150.0;
-const RIGHT: f64 = 14.0;
+const LEFT: f64 = 180.0;
+const RIGHT: f64 = 26.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 24.0;
-/// Heights of a lane, of its bar, and of the strip of one depth of interrupts.
-const LANE: f64 = 26.0;
-const BAR: f64 = 17.0;
-const STRIP: f64 = 7.0;
-/// The depths of interrupts that have a strip; deeper ones lie in the last.
-const DEPTHS: u32 = 3;
+/// The heights of a line of the title, and the letters in it.
+const TITLE: f64 = 21.0;
+const TITLE_LETTERS: usize = 125;
 /// Widths of a letter in a bar, and in a lane's name.
 const LETTER: f64 = 6.6;
 const NAME_LETTER: f64 = 7.2;
 /// The length of an arrow whose waker has no lane.
 const STUB: f64 = 14.0;
-/// The maximum number of marks and of arrows in a picture.
+/// The maximum number of marks, and of arrows of threads and of fibers, in a picture.
 const MOST_MARKS: usize = 1000;
 
 /// The interval that a timeline shows, and the picture's title.
@@ -38,36 +40,23 @@ pub struct Frame<'a> {
     pub from: Time,
     /// The end of the interval.
     pub to: Time,
-    /// The picture's title, for readers who don't see it.
+    /// The title of the picture, which readers who don't see it have, too.
     pub title: &'a str,
-    /// The maximum number of stretches that are drawn; each takes some 250 bytes.
+    /// True for a picture that stands alone: its title and the key of its colours are drawn.
+    pub is_alone: bool,
+    /// The maximum number of stretches that are drawn, and that of marks and of arrows; each takes some 200 bytes.
     pub most: usize,
-}
-
-/// A lane with its place.
-struct Row {
-    y: f64,
-    height: f64,
-    name: String,
-    title: String,
-    class: &'static str,
-    bars: Vec<Bar>,
-}
-
-/// The stretches at one height of a lane.
-struct Bar {
-    y: f64,
-    height: f64,
-    stretches: Vec<Stretch>,
 }
 
 /// Returns the lanes as an SVG element. Each stretch has its words in a `title`, and its times, in nanoseconds from the
 /// begin of the window, in `data-f` and `data-t`. Where there are more stretches than the
 /// frame allows, the shortest are joined.
 pub fn timeline(lanes: &Lanes, frame: &Frame<'_>) -> String {
-    let mut rows = rows(lanes, frame.from);
+    let title = if frame.is_alone { lines(frame.title, TITLE_LETTERS) } else { Vec::new() };
+    let top = TOP + title.len() as f64 * TITLE;
+    let mut rows = rows(lanes, frame.from, top);
     thin_rows(&mut rows, lanes, frame.most);
-    let bottom = rows.last().map_or(TOP, |row| row.y + row.height);
+    let bottom = rows.last().map_or(top, |row| row.y + row.height);
     let window = &lanes.window;
     let x = Axis {
         low: 0.0,
@@ -76,84 +65,75 @@ pub fn timeline(lanes: &Lanes, frame: &Frame<'_>) -> String {
         begin: LEFT,
         end: WIDTH - RIGHT,
     };
-    let picture = Picture { lanes, frame, x, rows: &rows, bottom };
-    picture.draw()
-}
-
-fn rows(lanes: &Lanes, origin: Time) -> Vec<Row> {
-    let (own, colours) = (lanes.window.tid, Colours::of(lanes));
-    let mut y = TOP;
-    let mut rows = Vec::new();
-    for lane in &lanes.cpus {
-        let depths =
-            lane.interrupts.iter().map(|span| span.activity.depth + 1).max().unwrap_or(0).min(DEPTHS);
-        let strips = f64::from(depths) * STRIP;
-        let strip = |depth: u32| Bar {
-            y: y + 2.0 + f64::from(depth) * STRIP,
-            height: STRIP - 1.0,
-            stretches: interrupts(lane, depth, origin),
-        };
-        let mut bars: Vec<Bar> = (0..depths).map(strip).collect();
-        bars.push(Bar { y: y + 2.0 + strips, height: BAR, stretches: runs(lane, own, &colours, origin) });
-        let name = format!("cpu{}", lane.cpu);
-        rows.push(Row { y, height: LANE + strips, title: name.clone(), name, class: "name", bars });
-        y += LANE + strips;
-    }
-    for lane in &lanes.threads {
-        let class = if lane.thread.tid == own { "own" } else { "name" };
-        let bars = vec![Bar { y: y + 2.0, height: BAR, stretches: states(lane, own, &colours, origin) }];
-        let title = format!("{}: {} on a CPU here", described(&lane.thread), time(lane.ran));
-        rows.push(Row { y, height: LANE, name: name(&lane.thread), title, class, bars });
-        y += LANE;
-    }
-    rows
-}
-
-/// Joins the shortest stretches until the picture has few enough.
-fn thin_rows(rows: &mut [Row], lanes: &Lanes, most: usize) {
-    let mut resolution = Nanos((lanes.window.to - lanes.window.from).0 / 4000);
-    while rows.iter().flat_map(|row| &row.bars).map(|bar| bar.stretches.len()).sum::<usize>() > most {
-        for bar in rows.iter_mut().flat_map(|row| &mut row.bars) {
-            bar.stretches = thin(std::mem::take(&mut bar.stretches), resolution);
-        }
-        if resolution > lanes.window.to - lanes.window.from {
-            break;
-        }
-        resolution = Nanos(resolution.0.saturating_mul(2).max(1));
-    }
+    Picture { lanes, frame, x, title, rows: &rows, top, bottom }.draw()
 }
 
 struct Picture<'a> {
     lanes: &'a Lanes,
     frame: &'a Frame<'a>,
     x: Axis,
+    /// The lines of the title that is drawn.
+    title: Vec<String>,
     rows: &'a [Row],
+    /// The upper and the lower end of the lanes.
+    top: f64,
     bottom: f64,
 }
 
 impl Picture<'_> {
     fn draw(&self) -> String {
-        let mut svg = String::new();
-        let (height, origin) = (self.bottom + BOTTOM, (self.frame.from - self.lanes.window.from).0);
-        let length = (self.lanes.window.to - self.lanes.window.from).0;
-        // A page has several timelines, and an id stands for one element of the page.
-        let Window { from, to, tid } = self.lanes.window;
-        let hatch = format!("hatch-{}-{}-{}", tid.0, from.0, to.0);
-        let _ = writeln!(
-            svg,
-            "<svg class=\"timeline\" style=\"--hatch: url(#{hatch})\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" data-length=\"{length}\" \
-             data-origin=\"{origin}\" data-left=\"{LEFT}\" data-right=\"{}\">",
+        let mut body = String::new();
+        for (index, line) in self.title.iter().enumerate() {
+            let y = (index + 1) as f64 * TITLE;
+            let _ = writeln!(
+                body,
+                "<text class=\"title\" font-size=\"14\" x=\"14\" y=\"{y}\">{}</text>",
+                escape(line)
+            );
+        }
+        self.frame(&mut body);
+        self.rows.iter().for_each(|row| self.row(row, &mut body));
+        self.losses(&mut body);
+        self.wake_ups(&mut body);
+        self.marks(&mut body);
+        self.notes(&mut body);
+        let mut height = self.bottom + BOTTOM;
+        if self.frame.is_alone {
+            height = write_key(&|class| self.uses(class), (LEFT, WIDTH - RIGHT), height, &mut body);
+        }
+        let origin = (self.frame.from - self.lanes.window.from).0;
+        let Window { from, to, tid, .. } = self.lanes.window;
+        let fillings = Fillings::new(&format!("{}-{}-{}", tid.0, from.0, to.0));
+        format!(
+            "<svg class=\"timeline\" style=\"{}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" data-length=\"{}\" \
+             data-origin=\"{origin}\" data-left=\"{LEFT}\" data-right=\"{}\" data-top=\"{}\" data-bottom=\"{}\">\n{}\n{body}</svg>\n",
+            fillings.variables(),
             escape(self.frame.title),
-            WIDTH - RIGHT
-        );
-        let _ = writeln!(svg, "{}", hatching(&hatch));
-        self.frame(&mut svg);
-        self.rows.iter().for_each(|row| self.row(row, &mut svg));
-        self.losses(&mut svg);
-        self.wake_ups(&mut svg);
-        self.marks(&mut svg);
-        self.notes(&mut svg);
-        svg + "</svg>\n"
+            (to - from).0,
+            WIDTH - RIGHT,
+            self.top,
+            self.bottom,
+            fillings.definitions()
+        )
+    }
+
+    /// Returns true if the picture shows anything of this class of the key.
+    fn uses(&self, class: &str) -> bool {
+        let Lanes { marks, lost, wake_ups, .. } = self.lanes;
+        let mut classes = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| &bar.stretches);
+        let is_it = |stretch: &Stretch| match class {
+            // The colours of threads have one entry.
+            "c0" => stretch.class.starts_with('c'),
+            "asleep" => matches!(stretch.class, "asleep" | "idle"),
+            _ => stretch.class == class,
+        };
+        match class {
+            "mark" => marks.iter().any(|mark| mark.domain == Domain::User),
+            "fault" => marks.iter().any(|mark| mark.domain == Domain::Kernel),
+            "wake-end" => !wake_ups.is_empty(),
+            "unknown" => !lost.is_empty() || classes.any(is_it),
+            _ => classes.any(is_it),
+        }
     }
 
     fn offset(&self, at: Time) -> i64 {
@@ -168,12 +148,19 @@ impl Picture<'_> {
     fn frame(&self, svg: &mut String) {
         let (from, to) = (self.at(self.frame.from), self.at(self.frame.to));
         let (f, t) = (self.offset(self.frame.from), self.offset(self.frame.to));
-        let height = self.bottom - TOP;
+        let (top, bottom) = (self.top, self.bottom);
         let _ = writeln!(
             svg,
-            "<rect class=\"band\" data-f=\"{f}\" data-t=\"{t}\" x=\"{from:.2}\" y=\"{TOP}\" width=\"{:.2}\" height=\"{height}\"/>",
-            to - from
+            "<rect class=\"band\" data-f=\"{f}\" data-t=\"{t}\" x=\"{from:.2}\" y=\"{top}\" width=\"{:.2}\" height=\"{}\"/>",
+            to - from,
+            bottom - top
         );
+        for (offset, at) in [(f, from), (t, to)] {
+            let _ = writeln!(
+                svg,
+                "<g data-f=\"{offset}\" data-x=\"{at:.2}\"><line class=\"edge\" x1=\"{at:.2}\" x2=\"{at:.2}\" y1=\"{top}\" y2=\"{bottom}\"/></g>"
+            );
+        }
         svg.push_str("<g class=\"axis\">\n");
         // Marks are round times from the interval's begin on.
         let origin = f as f64;
@@ -182,11 +169,10 @@ impl Picture<'_> {
             let at = relative.at(mark);
             let _ = writeln!(
                 svg,
-                "<line class=\"grid\" x1=\"{at:.2}\" x2=\"{at:.2}\" y1=\"{TOP}\" y2=\"{}\"/>\
+                "<line class=\"grid\" x1=\"{at:.2}\" x2=\"{at:.2}\" y1=\"{top}\" y2=\"{bottom}\"/>\
                  <text x=\"{at:.2}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                self.bottom,
-                TOP - 8.0,
-                time(Nanos(mark as i64))
+                top - 8.0,
+                time_mark(mark)
             );
         }
         svg.push_str("</g>\n");
@@ -227,10 +213,10 @@ impl Picture<'_> {
         if letters > 0 && is_long && bar.height >= BAR {
             let fits = width > letters as f64 * LETTER + 6.0;
             let hidden = if fits { "" } else { " visibility=\"hidden\"" };
-            let dark = if stretch.class == "runnable" { " dark" } else { "" };
+            let class = if stretch.class == "own" { "in-own" } else { "in" };
             let _ = write!(
                 svg,
-                "<text class=\"in{dark}\" font-size=\"11\" data-f=\"{f}\" data-t=\"{t}\" x=\"{:.2}\" y=\"{:.1}\"{hidden}>{}</text>",
+                "<text class=\"{class}\" font-size=\"11\" data-f=\"{f}\" data-t=\"{t}\" x=\"{:.2}\" y=\"{:.1}\"{hidden}>{}</text>",
                 from + 4.0,
                 bar.y + 12.5,
                 escape(&stretch.label)
@@ -246,12 +232,13 @@ impl Picture<'_> {
             let cpu = hole.cpu.map_or_else(String::new, |cpu| format!(" on cpu{cpu}"));
             let _ = writeln!(
                 svg,
-                "<rect class=\"lost\" data-f=\"{}\" data-t=\"{}\" x=\"{from:.2}\" y=\"{TOP}\" width=\"{:.2}\" height=\"{}\">\
+                "<rect class=\"lost\" data-f=\"{}\" data-t=\"{}\" x=\"{from:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\">\
                  <title>{of} records{cpu} are lost: {}</title></rect>",
                 self.offset(hole.from),
                 self.offset(hole.to),
+                self.top,
                 (to - from).max(1.0),
-                self.bottom - TOP,
+                self.bottom - self.top,
                 time(hole.to - hole.from)
             );
         }
@@ -260,25 +247,55 @@ impl Picture<'_> {
     /// Returns the middle of a thread's lane.
     fn middle(&self, tid: Tid) -> Option<f64> {
         let index = self.lanes.threads.iter().position(|lane| lane.thread.tid == tid)?;
-        let row = &self.rows[self.lanes.cpus.len() + index];
-        Some(row.y + row.height / 2.0 - 2.0)
+        Some(self.rows[self.lanes.cpus.len() + index].middle())
+    }
+
+    /// Returns the middle of a fiber's lane.
+    fn middle_of_fiber(&self, fiber: FiberId) -> Option<f64> {
+        let index = self.lanes.fibers.iter().position(|lane| lane.fiber == fiber)?;
+        Some(self.rows[self.lanes.cpus.len() + self.lanes.threads.len() + index].middle())
+    }
+
+    /// Returns as many of these marks or arrows as the picture may have, from its whole length.
+    fn thinned<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = &'a T> {
+        all.iter().step_by(all.len().div_ceil(self.frame.most.clamp(1, MOST_MARKS)).max(1))
     }
 
     fn wake_ups(&self, svg: &mut String) {
-        for wake_up in self.lanes.wake_ups.iter().take(MOST_MARKS) {
+        for wake_up in self.thinned(&self.lanes.wake_ups) {
             let Some(to) = self.middle(wake_up.tid) else { continue };
-            let from = wake_up.by.and_then(|by| self.middle(by)).unwrap_or(to - STUB);
-            let (x, f) = (self.at(wake_up.at), self.offset(wake_up.at));
-            let tip = if from < to { to - 6.0 } else { to + 6.0 };
-            let _ = writeln!(
-                svg,
-                "<g class=\"arrow\" data-f=\"{f}\" data-x=\"{x:.2}\"><line class=\"wake\" x1=\"{x:.2}\" x2=\"{x:.2}\" y1=\"{from:.1}\" \
-                 y2=\"{to:.1}\"/><path class=\"wake-end\" d=\"M{x:.2} {to:.1} L{:.2} {tip:.1} L{:.2} {tip:.1} Z\"/><title>{}</title></g>",
-                x - 3.0,
-                x + 3.0,
-                escape(&self.woken(wake_up))
-            );
+            let from = wake_up.by.and_then(|by| self.middle(by));
+            self.arrow(wake_up.at, from, to, &self.woken(wake_up), svg);
         }
+        for wake_up in self.thinned(&self.lanes.fiber_wake_ups) {
+            let Some(to) = self.middle_of_fiber(wake_up.fiber) else { continue };
+            let from = wake_up.by.and_then(|by| self.middle_of_fiber(by));
+            self.arrow(wake_up.at, from, to, &self.fiber_woken(wake_up), svg);
+        }
+    }
+
+    /// Draws a wake-up from the middle of one lane to that of another; a short arrow if the waker has no lane.
+    fn arrow(&self, at: Time, from: Option<f64>, to: f64, title: &str, svg: &mut String) {
+        let from = from.unwrap_or(to - STUB);
+        let (x, f) = (self.at(at), self.offset(at));
+        let tip = if from < to { to - 6.0 } else { to + 6.0 };
+        let _ = writeln!(
+            svg,
+            "<g class=\"arrow\" data-f=\"{f}\" data-x=\"{x:.2}\"><line class=\"wake\" x1=\"{x:.2}\" x2=\"{x:.2}\" y1=\"{from:.1}\" \
+             y2=\"{to:.1}\"/><path class=\"wake-end\" d=\"M{x:.2} {to:.1} L{:.2} {tip:.1} L{:.2} {tip:.1} Z\"/><title>{}</title></g>",
+            x - 3.0,
+            x + 3.0,
+            escape(title)
+        );
+    }
+
+    fn fiber_woken(&self, wake_up: &FiberWakeUp) -> String {
+        let find = |fiber: FiberId| self.lanes.fibers.iter().find(|lane| lane.fiber == fiber);
+        let name = |fiber: FiberId| find(fiber).map_or_else(|| fiber.to_string(), fiber_name);
+        let by = wake_up
+            .by
+            .map_or_else(|| "code outside of fibers".to_owned(), |by| format!("fiber {}", name(by)));
+        format!("{by} wakes fiber {} at {}", name(wake_up.fiber), since(wake_up.at, self.frame.from))
     }
 
     fn woken(&self, wake_up: &WakeUp) -> String {
@@ -292,22 +309,22 @@ impl Picture<'_> {
         format!("{by} wakes {} at {}", name(wake_up.tid), since(wake_up.at, self.frame.from))
     }
 
+    /// Draws the events of programs below their threads' bars, and page faults above.
     fn marks(&self, svg: &mut String) {
-        let in_lanes = self.lanes.marks.iter().filter_map(|mark| Some((mark, self.middle(mark.tid)?)));
-        for (mark, middle) in in_lanes.take(MOST_MARKS) {
-            let Mark { at, name, count, .. } = mark;
+        for mark in self.thinned(&self.lanes.marks) {
+            let Some(middle) = self.middle(mark.tid) else { continue };
+            let Mark { at, name, count, domain, .. } = mark;
             let times = if *count > 1 { format!("{count} times ") } else { String::new() };
-            let (x, y) = (self.at(*at), middle + BAR / 2.0 + 1.0);
+            let (class, side) = if *domain == Domain::User { ("mark", 1.0) } else { ("fault", -1.0) };
+            let (x, y) = (self.at(*at), middle + side * (BAR / 2.0 + 1.0));
+            let (tip, base) = (y - side * 4.0, y + side * 3.0);
             let _ = writeln!(
                 svg,
-                "<g class=\"point\" data-f=\"{}\" data-x=\"{x:.2}\"><path class=\"mark\" d=\"M{x:.2} {:.1} L{:.2} {:.1} L{:.2} {:.1} Z\"/>\
+                "<g class=\"point\" data-f=\"{}\" data-x=\"{x:.2}\"><path class=\"{class}\" d=\"M{x:.2} {tip:.1} L{:.2} {base:.1} L{:.2} {base:.1} Z\"/>\
                  <title>{times}{} at {}</title></g>",
                 self.offset(*at),
-                y - 4.0,
                 x - 3.5,
-                y + 3.0,
                 x + 3.5,
-                y + 3.0,
                 escape(name),
                 since(*at, self.frame.from)
             );
@@ -322,20 +339,30 @@ impl Picture<'_> {
             notes.push("the switches between threads are not recorded: lanes of CPUs need sordino record --kernel rt".to_owned());
         }
         if lanes.hidden_threads > 0 {
-            notes.push(format!("{} without a lane", count(lanes.hidden_threads, "thread")));
+            notes.push(format!("{} without a lane", count(lanes.hidden_threads, "more thread")));
         }
-        let more = [lanes.wake_ups.len(), lanes.marks.len()];
-        let more: usize = more.iter().map(|all| all.saturating_sub(MOST_MARKS)).sum();
+        if lanes.waiting_threads > 0 {
+            notes.push(format!(
+                "{} that waited for a CPU all the time",
+                count(lanes.waiting_threads, "thread")
+            ));
+        }
+        if lanes.hidden_fibers > 0 {
+            notes.push(format!("{} without a lane", count(lanes.hidden_fibers, "more fiber")));
+        }
+        let all = lanes.wake_ups.len() + lanes.fiber_wake_ups.len() + lanes.marks.len();
+        let drawn = self.thinned(&lanes.wake_ups).count()
+            + self.thinned(&lanes.fiber_wake_ups).count()
+            + self.thinned(&lanes.marks).count();
+        let more = all - drawn;
         let left_out = lanes.left_out + more as u64;
         if left_out > 0 {
             notes.push(format!("{left_out} more stretches, arrows and marks left out"));
         }
-        let mut stretches = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| &bar.stretches);
-        if stretches.any(|stretch| stretch.class == SEVERAL) {
+        if self.uses(SEVERAL) {
             notes.push("grey: several short stretches, joined".to_owned());
         }
-        let mut states = lanes.threads.iter().flat_map(|lane| &lane.states);
-        if states.any(|span| span.activity == LaneState::Unknown) {
+        if self.uses("unknown") {
             notes.push("hatched: not recorded".to_owned());
         }
         let _ = writeln!(

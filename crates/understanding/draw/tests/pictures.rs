@@ -3,8 +3,12 @@
 use proptest::prelude::*;
 use sordino_analyze::Thread;
 use sordino_draw::{Frame, standalone, timeline};
-use sordino_event::{Nanos, Tid, Time};
-use sordino_lanes::{CpuLane, Handler, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
+use sordino_event::{Domain, Nanos, Pid, Tid, Time};
+use sordino_lanes::{
+    CpuLane, FiberActivity, FiberLane, FiberWakeUp, Handler, LaneSpan, LaneState, Lanes, Mark, ThreadLane,
+    WakeUp, Window,
+};
+use sordino_timeline::FiberId;
 use std::collections::BTreeSet;
 
 fn thread(tid: i32, comm: &str) -> Thread {
@@ -25,22 +29,37 @@ fn lanes(comm: &str, lengths: &[i64]) -> Lanes {
         let handler = Handler { name: comm.into(), depth: 0, is_softirq: false };
         lane.interrupts.push(LaneSpan { from, to, activity: handler });
     }
-    let window = Window { from: Time(0), to: Time(at), tid: Tid(7) };
+    let window = Window { from: Time(0), to: Time(at), tid: Tid(7), fiber: None };
+    let id = FiberId { pid: Pid(7), number: 16 };
+    let on = LaneSpan {
+        from: Time(0),
+        to: Time(at),
+        activity: FiberActivity::On { tid: Tid(7), state: LaneState::Running(1) },
+    };
+    let fiber = FiberLane { fiber: id, name: Some(comm.into()), states: vec![on] };
+    let mark = |domain| Mark { at: Time(at / 2), count: 1, tid: Tid(7), name: comm.into(), domain };
     Lanes {
         window,
         has_switches: true,
         cpus: vec![lane],
         threads: vec![ThreadLane { thread: thread(7, comm), states, ran: Nanos(at) }],
         hidden_threads: 0,
+        waiting_threads: 0,
+        fibers: vec![fiber],
+        hidden_fibers: 0,
         wake_ups: vec![WakeUp { at: Time(at / 2), tid: Tid(7), cpu: Some(1), by: None }],
-        marks: vec![Mark { at: Time(at / 2), count: 1, tid: Tid(7), name: comm.into() }],
+        fiber_wake_ups: vec![FiberWakeUp { at: Time(at / 2), fiber: id, by: None }],
+        marks: [Domain::User, Domain::Kernel].map(mark).to_vec(),
         lost: Vec::new(),
         left_out: 0,
     }
 }
 
 fn drawn(lanes: &Lanes, title: &str) -> String {
-    standalone(&timeline(lanes, &Frame { from: Time(0), to: lanes.window.to, title, most: 1000 }))
+    standalone(&timeline(
+        lanes,
+        &Frame { from: Time(0), to: lanes.window.to, title, is_alone: true, most: 1000 },
+    ))
 }
 
 /// Returns the kinds of elements that markup opens, and checks that it closes each.
@@ -67,11 +86,23 @@ fn each_timeline_has_a_pattern_of_its_own() {
     let ids = |lengths| {
         let svg = drawn(&lanes("motor", lengths), "motor");
         let id = svg.split_once("<pattern id=\"").unwrap().1.split_once('"').unwrap().0.to_owned();
-        assert!(svg.contains(&format!("--hatch: url(#{id})")), "{svg}");
+        assert!(svg.contains(&format!("--hatch: url(#{id});")), "{svg}");
         assert_eq!(svg.matches(&id).count(), 2, "{svg}");
+        assert!(svg.contains(&format!("id=\"{}\"", id.replace("hatch", "line"))), "{svg}");
         id
     };
     assert_ne!(ids(&[1000, 2000]), ids(&[1000, 2001]));
+}
+
+#[test]
+fn marks_and_arrows_of_a_full_picture_are_spread_over_it_and_their_rest_is_counted() {
+    let mut full = lanes("motor", &[1000; 10]);
+    let mark = full.marks[0].clone();
+    full.marks = (0..5000).map(|at| Mark { at: Time(at * 2), ..mark.clone() }).collect();
+    let svg = drawn(&full, "x");
+    assert_eq!(svg.matches("class=\"point\"").count(), 1000);
+    assert!(svg.contains("4000 more stretches, arrows and marks left out"), "{svg}");
+    assert!(svg.contains("class=\"point\" data-f=\"9990\""), "the last ones are missing");
 }
 
 proptest! {

@@ -1,17 +1,18 @@
-//! Lanes: the activities of CPUs and threads around an interval, as data for a picture.
+//! Lanes: the activities of CPUs, threads and fibers around an interval, as data for a picture.
 //!
 //! A [`Painter`] is one pass over a super-trace. It collects the [`Lanes`] of some [`Window`]s, in memory bounded by the
-//! number of windows and of living threads.
+//! number of windows and of living threads and fibers.
 #![forbid(unsafe_code)]
 
+mod fibers;
 mod painter;
 mod sheet;
 
 pub use painter::Painter;
 
 use sordino_analyze::{Interval, Thread};
-use sordino_event::{Nanos, Tid, Time};
-use sordino_timeline::TaskState;
+use sordino_event::{Domain, Nanos, Tid, Time};
+use sordino_timeline::{FiberId, TaskState};
 use std::sync::Arc;
 
 /// The share of an interval's length that a window shows before and after it.
@@ -28,17 +29,20 @@ pub struct Window {
     pub to: Time,
     /// The thread whose lane always has a place.
     pub tid: Tid,
+    /// The fiber whose lane always has a place, if the interval is one of a fiber.
+    pub fiber: Option<FiberId>,
 }
 
 impl Window {
     /// Returns the window of an interval: the interval, and a quarter of its length, 20 us at least, on either side.
     pub fn around(interval: &Interval) -> Self {
         let margin = Nanos(interval.length().0 / MARGIN).max(LEAST_MARGIN);
-        Self { from: interval.begin - margin, to: interval.end + margin, tid: interval.tid }
+        let Interval { begin, end, tid, fiber, .. } = *interval;
+        Self { from: begin - margin, to: end + margin, tid, fiber }
     }
 }
 
-/// The CPUs and threads in a window of time.
+/// The CPUs, threads and fibers in a window of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lanes {
     /// The window of time; everything below lies in it.
@@ -51,9 +55,17 @@ pub struct Lanes {
     pub threads: Vec<ThreadLane>,
     /// The number of threads that ran in the window and have no lane.
     pub hidden_threads: usize,
+    /// The number of threads that waited for a CPU, never had one in the window, and have no lane.
+    pub waiting_threads: usize,
+    /// The lane of the window's fiber, then those of others by their time on its thread.
+    pub fibers: Vec<FiberLane>,
+    /// The number of fibers that a thread executed in the window, or that could continue, and that have no lane.
+    pub hidden_fibers: usize,
     /// The wake-ups of the threads that have a lane, in order of time.
     pub wake_ups: Vec<WakeUp>,
-    /// The events of programs, in order of their first.
+    /// The wake-ups of the fibers that have a lane, in order of time.
+    pub fiber_wake_ups: Vec<FiberWakeUp>,
+    /// The events of programs, and the page faults, of the threads that have a lane, in order of their first.
     pub marks: Vec<Mark>,
     /// The stretches of which records are missing.
     pub lost: Vec<Hole>,
@@ -148,17 +160,62 @@ pub struct WakeUp {
     pub by: Option<Tid>,
 }
 
-/// Events of one name that a thread hit at about the same time: a 500th of the window apart at most.
+/// The lane of a fiber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FiberLane {
+    /// The fiber, by its number in its process.
+    pub fiber: FiberId,
+    /// The last name of the fiber in the window, if it has one.
+    pub name: Option<Arc<str>>,
+    /// The activities of the fiber, in order of time.
+    pub states: Vec<LaneSpan<FiberActivity>>,
+}
+
+/// The activity of a fiber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FiberActivity {
+    /// The trace does not have it.
+    Unknown,
+    /// A thread executes the fiber while it has a CPU.
+    On {
+        /// The thread that executes it.
+        tid: Tid,
+        /// The state of that thread.
+        state: LaneState,
+    },
+    /// The fiber can continue and has no thread.
+    Ready,
+    /// The fiber is blocked, or has no thread for another reason.
+    Off {
+        /// The thing that it waits for, as its library names it, if it does.
+        on: Option<Arc<str>>,
+    },
+}
+
+/// A wake-up of a fiber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FiberWakeUp {
+    /// The time of the wake-up.
+    pub at: Time,
+    /// The fiber that is woken.
+    pub fiber: FiberId,
+    /// The fiber that woke it; `None` for other code.
+    pub by: Option<FiberId>,
+}
+
+/// Events of one name that a thread hit at about the same time: a 150th of the window apart at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The time of the first event.
     pub at: Time,
     /// The number of events.
     pub count: u64,
-    /// The thread that hit the tracepoint.
+    /// The thread that hit the tracepoint, or had the page faults.
     pub tid: Tid,
-    /// The name of the event.
+    /// The name of the event, or of the kind of page fault.
     pub name: Arc<str>,
+    /// [`Domain::User`] for events of a program, [`Domain::Kernel`] for page faults.
+    pub domain: Domain,
 }
 
 /// A stretch of which records are missing.

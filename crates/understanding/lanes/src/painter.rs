@@ -1,21 +1,23 @@
 //! The painter: follows the kernel's events over the whole trace, and paints the windows.
 
+use crate::fibers::FiberPainter;
 use crate::sheet::Sheet;
 use crate::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
+use foldhash::HashMap;
 use sordino_analyze::{Cause, Thread};
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, Kernel};
 use sordino_timeline::{
     Evidence, Item, Moment, Recorded, RunningThreads, System, TaskState, UnrecordedSwitch,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The maximum depth of nested interrupts; a trace with more has lost their exits.
 const DEPTH_MAX: usize = 32;
 
 /// A pass over a trace that collects the lanes of some windows, in memory bounded by the number of windows and of
-/// living threads.
+/// living threads and fibers.
 ///
 /// The thread on a CPU is the one that the CPU's own records name. Where a record names another thread than the last
 /// switch did, the time since the CPU's record before is unknown.
@@ -26,9 +28,12 @@ pub struct Painter {
     end: Time,
     sheets: Vec<Sheet>,
     names: Vec<Arc<str>>,
+    /// The names of page faults in user code and in the kernel.
+    fault_names: [Arc<str>; 2],
     running: RunningThreads,
     cpus: BTreeMap<Cpu, Processor>,
     tasks: HashMap<Tid, Task>,
+    fibers: FiberPainter,
     now: Time,
 }
 
@@ -57,9 +62,11 @@ impl Painter {
             end: sheets.iter().map(|sheet| sheet.window.to).max().unwrap_or(Time::MIN),
             sheets,
             names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
+            fault_names: ["page fault", "page fault in the kernel"].map(Arc::from),
             running: RunningThreads::default(),
             cpus: BTreeMap::new(),
-            tasks: HashMap::new(),
+            tasks: HashMap::default(),
+            fibers: FiberPainter::default(),
             now: Time::MIN,
         }
     }
@@ -85,6 +92,7 @@ impl Painter {
             self.set_running(cpu, None, self.now);
             self.end_interrupts(cpu, 0);
         }
+        self.fibers.finish(self.now, &mut self.sheets);
         self.sheets.into_iter().map(|sheet| sheet.finish(self.has_switches)).collect()
     }
 
@@ -102,9 +110,12 @@ impl Painter {
         match (moment.domain, moment.tid) {
             (Domain::User, Some(tid)) => {
                 let Some(name) = self.names.get(moment.event.class.index()) else { return };
-                let thread = Thread::of(moment.system, tid);
-                let sheets = self.sheets.iter_mut().filter(|sheet| sheet.has(now));
-                sheets.for_each(|sheet| sheet.mark(now, &thread, name));
+                for sheet in self.sheets.iter_mut().filter(|sheet| sheet.has(now)) {
+                    // A thread that hits a tracepoint has a lane, even if its states are not recorded.
+                    sheet.lane(&Thread::of(moment.system, tid));
+                    sheet.mark(now, tid, name, Domain::User);
+                }
+                self.fibers.take(moment, now, &mut self.sheets);
             }
             _ => moment.kernel.into_iter().for_each(|kernel| self.learn(kernel, moment)),
         }
@@ -142,6 +153,13 @@ impl Painter {
                 };
                 let depth = processor.interrupts.len() as u32;
                 processor.interrupts.push((now, handler(&interrupt, depth)));
+            }
+            Kernel::Fault { user, .. } => {
+                let Some(tid) = moment.tid else { return };
+                let name = if user { &self.fault_names[0] } else { &self.fault_names[1] };
+                for sheet in self.sheets.iter_mut().filter(|sheet| sheet.has(now)) {
+                    sheet.mark(now, tid, name, Domain::Kernel);
+                }
             }
             Kernel::Exit(interrupt) => {
                 let Some(cpu) = moment.cpu else { return };
@@ -198,7 +216,8 @@ impl Painter {
         let is_programs = loss.pid.is_some();
         let hole = Hole { from: loss.from, to: loss.to, cpu: loss.cpu.map(|cpu| cpu.0), is_programs };
         self.sheets.iter_mut().for_each(|sheet| sheet.hole(hole));
-        if is_programs {
+        if let Some(pid) = loss.pid {
+            self.fibers.lose(pid, loss.from, &mut self.sheets);
             return;
         }
         let is_lost = |cpu: &Cpu| loss.cpu.is_none_or(|lost| lost == *cpu);

@@ -1,8 +1,12 @@
 //! A sheet: what is painted of one window.
 
-use crate::{CpuLane, Handler, Hole, LaneSpan, LaneState, Lanes, Mark, ThreadLane, WakeUp, Window};
+use crate::{
+    CpuLane, FiberActivity, FiberLane, FiberWakeUp, Handler, Hole, LaneSpan, LaneState, Lanes, Mark,
+    ThreadLane, WakeUp, Window,
+};
 use sordino_analyze::Thread;
-use sordino_event::{Cpu, Nanos, Tid, Time};
+use sordino_event::{Cpu, Domain, Nanos, Tid, Time};
+use sordino_timeline::FiberId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,9 +14,10 @@ use std::sync::Arc;
 /// The maximum number of spans, wake-ups and marks in a sheet, each.
 const MOST: usize = 20_000;
 /// The number of marks of a thread that hits one tracepoint all the time.
-const MARKS_PER_THREAD: i64 = 500;
-/// The maximum number of threads with a lane.
+const MARKS_PER_THREAD: i64 = 150;
+/// The maximum number of threads with a lane, and that of fibers.
 const MOST_THREADS: usize = 12;
+const MOST_FIBERS: usize = 12;
 
 /// The picture of a window while the trace is read.
 #[derive(Debug)]
@@ -22,8 +27,10 @@ pub(super) struct Sheet {
     threads: HashMap<Tid, ThreadLane>,
     wake_ups: Vec<WakeUp>,
     marks: Vec<Mark>,
-    /// The index of each thread's last mark.
-    last_marks: HashMap<Tid, usize>,
+    /// The index of the last mark of each thread and name.
+    last_marks: HashMap<(Tid, Arc<str>), usize>,
+    fibers: HashMap<FiberId, FiberLane>,
+    fiber_wake_ups: Vec<FiberWakeUp>,
     lost: Vec<Hole>,
     spans: usize,
     left_out: u64,
@@ -38,6 +45,8 @@ impl Sheet {
             wake_ups: Vec::new(),
             marks: Vec::new(),
             last_marks: HashMap::new(),
+            fibers: HashMap::new(),
+            fiber_wake_ups: Vec::new(),
             lost: Vec::new(),
             spans: 0,
             left_out: 0,
@@ -92,7 +101,8 @@ impl Sheet {
         lane.states.push(LaneSpan { from, to, activity: state });
     }
 
-    fn lane(&mut self, thread: &Thread) -> &mut ThreadLane {
+    /// Returns the lane of a thread, which exists from now on.
+    pub(super) fn lane(&mut self, thread: &Thread) -> &mut ThreadLane {
         let new = || ThreadLane { thread: thread.clone(), states: Vec::new(), ran: Nanos::ZERO };
         let lane = self.threads.entry(thread.tid).or_insert_with(new);
         lane.thread.clone_from(thread);
@@ -106,17 +116,39 @@ impl Sheet {
         }
     }
 
-    pub(super) fn mark(&mut self, at: Time, thread: &Thread, name: &Arc<str>) {
-        let tid = thread.tid;
-        // A thread that hits a tracepoint has a lane, even if its states are not recorded.
-        self.lane(thread);
+    pub(super) fn fiber(
+        &mut self,
+        fiber: FiberId,
+        name: Option<&Arc<str>>,
+        (from, to): (Time, Time),
+        activity: &FiberActivity,
+    ) {
+        let Some((from, to)) = self.clip(from, to) else { return };
+        if self.has_room() {
+            let new = || FiberLane { fiber, name: None, states: Vec::new() };
+            let lane = self.fibers.entry(fiber).or_insert_with(new);
+            lane.name = name.cloned();
+            lane.states.push(LaneSpan { from, to, activity: activity.clone() });
+        }
+    }
+
+    pub(super) fn wake_fiber(&mut self, wake_up: FiberWakeUp) {
+        match self.fiber_wake_ups.len() < MOST {
+            true => self.fiber_wake_ups.push(wake_up),
+            false => self.left_out += 1,
+        }
+    }
+
+    /// Adds an event of a thread to its mark of this name if that is near, or else a mark.
+    pub(super) fn mark(&mut self, at: Time, tid: Tid, name: &Arc<str>, domain: Domain) {
         let near = Nanos((self.window.to - self.window.from).0 / MARKS_PER_THREAD);
-        let last = self.last_marks.get(&tid).and_then(|index| self.marks.get_mut(*index));
-        if let Some(last) = last.filter(|last| last.name == *name && at - last.at < near) {
+        let key = (tid, Arc::clone(name));
+        let last = self.last_marks.get(&key).and_then(|index| self.marks.get_mut(*index));
+        if let Some(last) = last.filter(|last| at - last.at < near) {
             last.count += 1;
         } else if self.marks.len() < MOST {
-            self.last_marks.insert(tid, self.marks.len());
-            self.marks.push(Mark { at, count: 1, tid, name: Arc::clone(name) });
+            self.last_marks.insert(key, self.marks.len());
+            self.marks.push(Mark { at, count: 1, tid, name: Arc::clone(name), domain });
         } else {
             self.left_out += 1;
         }
@@ -130,8 +162,10 @@ impl Sheet {
         }
     }
 
-    /// Returns the lanes: those of threads that did nothing in the window are left out.
+    /// Returns the lanes: those of threads that had no CPU and hit no tracepoint in the window are left out, unless the
+    /// thread is the window's own or woke that.
     pub(super) fn finish(mut self, has_switches: bool) -> Lanes {
+        let (fibers, hidden_fibers) = self.fiber_lanes();
         let own = self.window.tid;
         let wakers: HashSet<Tid> = self
             .wake_ups
@@ -139,15 +173,16 @@ impl Sheet {
             .filter(|wake_up| wake_up.tid == own)
             .filter_map(|wake_up| wake_up.by)
             .collect();
+        let own_cpus: HashSet<u32> = self.threads.get(&own).into_iter().flat_map(ThreadLane::cpus).collect();
+        let marked: HashSet<Tid> =
+            self.marks.iter().filter(|mark| mark.domain == Domain::User).map(|mark| mark.tid).collect();
         let is_active = |lane: &ThreadLane| {
             let tid = lane.thread.tid;
-            let is_moving = |span: &LaneSpan<LaneState>| {
-                matches!(span.activity, LaneState::Running(_) | LaneState::Runnable)
-            };
-            tid == own || wakers.contains(&tid) || lane.states.is_empty() || lane.states.iter().any(is_moving)
+            tid == own || wakers.contains(&tid) || marked.contains(&tid) || lane.ran > Nanos::ZERO
         };
-        let own_cpus: HashSet<u32> = self.threads.get(&own).into_iter().flat_map(ThreadLane::cpus).collect();
-        let mut threads: Vec<ThreadLane> = self.threads.into_values().filter(is_active).collect();
+        let waits = |lane: &ThreadLane| lane.states.iter().any(|span| span.activity == LaneState::Runnable);
+        let (mut threads, others): (Vec<ThreadLane>, Vec<ThreadLane>) =
+            self.threads.into_values().partition(is_active);
         threads.sort_by_key(|lane| {
             let tid = lane.thread.tid;
             let on_own = lane.ran_on(|cpu| own_cpus.contains(&cpu));
@@ -157,6 +192,8 @@ impl Sheet {
         threads.truncate(MOST_THREADS);
         let has_lane = |tid: Tid| threads.iter().any(|lane| lane.thread.tid == tid);
         self.wake_ups.retain(|wake_up| has_lane(wake_up.tid));
+        self.marks.retain(|mark| has_lane(mark.tid));
+        self.fiber_wake_ups.retain(|wake_up| fibers.iter().any(|lane| lane.fiber == wake_up.fiber));
         for lane in self.cpus.values_mut() {
             lane.interrupts.sort_by_key(|span| (span.from, span.activity.depth));
         }
@@ -166,10 +203,66 @@ impl Sheet {
             cpus: self.cpus.into_values().collect(),
             threads,
             hidden_threads,
+            waiting_threads: others.into_iter().filter(waits).count(),
+            fibers,
+            hidden_fibers,
             wake_ups: self.wake_ups,
+            fiber_wake_ups: self.fiber_wake_ups,
             marks: self.marks,
             lost: self.lost,
             left_out: self.left_out,
         }
+    }
+
+    /// Returns the lanes of fibers that could run in the window, and the number of those that have none.
+    fn fiber_lanes(&mut self) -> (Vec<FiberLane>, usize) {
+        let (own, tid) = (self.window.fiber, self.window.tid);
+        let is_active = |lane: &FiberLane| {
+            let can_run = |span: &LaneSpan<FiberActivity>| {
+                matches!(span.activity, FiberActivity::On { .. } | FiberActivity::Ready)
+            };
+            Some(lane.fiber) == own || lane.states.iter().any(can_run)
+        };
+        let on = |lane: &FiberLane, is_it: &dyn Fn(Tid) -> bool| -> Nanos {
+            let spans = lane.states.iter();
+            let on_it =
+                spans.filter(|span| matches!(span.activity, FiberActivity::On { tid, .. } if is_it(tid)));
+            on_it.map(|span| span.to - span.from).sum()
+        };
+        let mut fibers: Vec<FiberLane> =
+            self.fibers.drain().map(|(_, lane)| lane).filter(is_active).collect();
+        fibers.sort_by_key(|lane| {
+            let (on_own, on_any) = (on(lane, &|on| on == tid), on(lane, &|_| true));
+            (Some(lane.fiber) != own, Reverse(on_own), Reverse(on_any), lane.fiber)
+        });
+        let hidden = fibers.len().saturating_sub(MOST_FIBERS);
+        fibers.truncate(MOST_FIBERS);
+        for lane in &mut fibers {
+            let spans = std::mem::take(&mut lane.states);
+            lane.states = spans.into_iter().flat_map(|span| self.with_thread(span)).collect();
+        }
+        (fibers, hidden)
+    }
+
+    /// Divides the time of a fiber on a thread by the states of that thread.
+    fn with_thread(&self, span: LaneSpan<FiberActivity>) -> Vec<LaneSpan<FiberActivity>> {
+        let FiberActivity::On { tid, .. } = span.activity else { return vec![span] };
+        let states = self.threads.get(&tid).map_or(&[][..], |lane| &lane.states);
+        let first = states.partition_point(|state| state.to <= span.from);
+        let within = states[first..].iter().take_while(|state| state.from < span.to);
+        let mut parts = Vec::new();
+        let mut at = span.from;
+        let mut add = |from: &mut Time, to: Time, state: LaneState| {
+            if *from < to {
+                parts.push(LaneSpan { from: *from, to, activity: FiberActivity::On { tid, state } });
+                *from = to;
+            }
+        };
+        for state in within {
+            add(&mut at, state.from.max(span.from), LaneState::Unknown);
+            add(&mut at, state.to.min(span.to), state.activity);
+        }
+        add(&mut at, span.to, LaneState::Unknown);
+        parts
     }
 }

@@ -4,13 +4,13 @@
 mod support;
 
 use proptest::prelude::*;
-use sordino_event::{Tid, Time};
-use sordino_lanes::{LaneSpan, LaneState, Lanes, Painter, Window};
-use sordino_timeline::Recorded;
+use sordino_event::{Domain, Pid, Tid, Time};
+use sordino_lanes::{FiberActivity, LaneSpan, LaneState, Lanes, Painter, Window};
+use sordino_timeline::{FiberId, Recorded};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread};
 
 fn lanes(script: &Script, from: i64, to: i64) -> Lanes {
-    let window = Window { from: Time(from), to: Time(to), tid: Tid(NPT.0) };
+    let window = Window { from: Time(from), to: Time(to), tid: Tid(NPT.0), fiber: None };
     let mut painter =
         Painter::new(&script.classes, Recorded { switches: true, ..Recorded::default() }, [window]);
     script.play(|item| painter.take(item));
@@ -67,13 +67,86 @@ fn a_preemption_has_its_threads_interrupts_and_wake_up() {
 }
 
 #[test]
+fn page_faults_are_marks_of_their_thread_and_a_thread_that_only_waits_has_no_lane() {
+    let mut script = Script::new();
+    script.at(100).cpu(1).by(NPT).switch(IDLE, 0, NPT);
+    script.at(150).by(NPT).fault(true);
+    script.at(250).by(NPT).fault(true);
+    script.at(300).by(NPT).fault(false);
+    script.at(310).by(NPT).waking(HOG, 1);
+    script.at(500).by(NPT).user("npt:loop", NPT, &[]);
+    let lanes = lanes(&script, 100, 500);
+    let faults = lanes.marks.iter().filter(|mark| mark.domain == Domain::Kernel);
+    let faults: Vec<_> = faults.map(|mark| (mark.at.0, mark.tid.0, &*mark.name, mark.count)).collect();
+    let expected = [
+        (150, NPT.0, "page fault", 1),
+        (250, NPT.0, "page fault", 1),
+        (300, NPT.0, "page fault in the kernel", 1),
+    ];
+    assert_eq!(faults, expected);
+    assert_eq!(lanes.threads.iter().map(|lane| lane.thread.tid.0).collect::<Vec<_>>(), [NPT.0]);
+    assert_eq!((lanes.hidden_threads, lanes.waiting_threads), (0, 1));
+}
+
+/// Returns the activities of a fiber of npt's process, in words.
+fn activities(lanes: &Lanes, number: u64) -> Vec<String> {
+    let id = FiberId { pid: Pid(NPT.0), number };
+    let lane = lanes.fibers.iter().find(|lane| lane.fiber == id).unwrap();
+    let words = |activity: &FiberActivity| match activity {
+        FiberActivity::Unknown => "?".to_owned(),
+        FiberActivity::On { tid, state } => format!("on {tid} {state:?}"),
+        FiberActivity::Ready => "ready".to_owned(),
+        FiberActivity::Off { on } => format!("off {}", on.as_deref().unwrap_or("-")),
+    };
+    lane.states
+        .iter()
+        .map(|span| format!("{} {} {}", span.from.0, span.to.0, words(&span.activity)))
+        .collect()
+}
+
+#[test]
+fn a_fiber_has_a_lane_with_the_states_of_the_thread_that_it_is_on() {
+    const BLOCKED: u64 = 3;
+    let mut script = Script::new();
+    script.at(50).cpu(1).by(NPT).switch(IDLE, 0, NPT);
+    script.at(60).fiber_enter(NPT);
+    script.at(70).fiber_new(NPT, 1, "work");
+    script.at(80).fiber_new(NPT, 2, "other");
+    script.at(100).fiber_switch(NPT, 0, 1, 5);
+    script.at(200).switch(NPT, RUNNABLE, HOG);
+    script.at(300).by(HOG).switch(HOG, SLEEPING, NPT);
+    script.at(400).by(NPT).fiber_switch(NPT, 1, 2, BLOCKED);
+    script.at(450).fiber_wake(NPT, 1, 2);
+    script.at(500).fiber_switch(NPT, 2, 1, BLOCKED);
+    script.at(600).lose_user(NPT, 700, 3);
+    script.at(800).user("npt:loop", NPT, &[]);
+    let lanes = lanes(&script, 0, 800);
+    let work = [
+        "70 100 ready",
+        "100 200 on 10 Running(1)",
+        "200 300 on 10 Runnable",
+        "300 400 on 10 Running(1)",
+        "400 450 off a lock",
+        "450 500 ready",
+        "500 600 on 10 Running(1)",
+        "600 800 ?",
+    ];
+    assert_eq!(activities(&lanes, 1), work);
+    assert_eq!(activities(&lanes, 2)[1], "400 500 on 10 Running(1)");
+    assert_eq!(lanes.fibers[0].name.as_deref(), Some("work"));
+    let wake_ups: Vec<_> =
+        lanes.fiber_wake_ups.iter().map(|wake_up| (wake_up.at.0, wake_up.fiber.number)).collect();
+    assert_eq!(wake_ups, [(450, 1)]);
+}
+
+#[test]
 fn each_window_has_all_that_goes_on_at_its_ends() {
     let mut script = Script::new();
     script.at(100).cpu(1).switch(IDLE, 0, NPT);
     script.at(250).switch(NPT, RUNNABLE, HOG);
     script.at(400).switch(HOG, SLEEPING, NPT);
     script.at(900).switch(NPT, SLEEPING, IDLE);
-    let window = |from, to| Window { from: Time(from), to: Time(to), tid: Tid(NPT.0) };
+    let window = |from, to| Window { from: Time(from), to: Time(to), tid: Tid(NPT.0), fiber: None };
     let recorded = Recorded { switches: true, ..Recorded::default() };
     let mut painter = Painter::new(&script.classes, recorded, [window(200, 300), window(350, 500)]);
     script.play(|item| painter.take(item));

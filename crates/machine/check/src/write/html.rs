@@ -3,7 +3,7 @@
 use super::escape;
 use crate::limits::time;
 use crate::{CheckStep, Line, Measurement, Report, Verdict};
-use sordino_draw::{COLORS, LatencyLine, PICTURES, latency};
+use sordino_draw::{COLORS, LatencyLine, PAGE, PICTURES, latency};
 use sordino_event::text::count;
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub fn html(report: &Report, limit: impl Fn(&str) -> Option<f64>) -> String {
     let _ = write!(
         page,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}{PICTURES}</style></head>\n<body>\n<h1>Is this machine fit for real time?</h1>\n"
+         <title>{title}</title>\n<style>\n{PAGE}{PICTURES}{STYLE}</style></head>\n<body>\n<h1>Is this machine fit for real time?</h1>\n"
     );
     let (class, answer) = if report.has_failed() { ("fail", "No") } else { ("pass", "Nothing failed") };
     let _ =
@@ -87,7 +87,13 @@ fn section(step: &CheckStep, limit: Option<f64>, page: &mut String) {
         let _ = writeln!(page, "<p class=\"next\"><b>Next:</b> <code>{}</code></p>", escape(next));
     }
     table(&step.lines, page);
-    page.push_str(&latency(&step.title, &lines(step), limit));
+    let plot = latency(&step.title, &lines(step), limit);
+    if !plot.is_empty() {
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>Number of samples by time <span>(a dot is the longest)</span></figcaption><div class=\"wide\">{plot}</div></figure>"
+        );
+    }
     figures(step, page);
     if let Some(explained) = &step.explained {
         let _ = writeln!(page, "<p><b>Explained:</b> {}</p>", escape(&explained.headline));
@@ -167,7 +173,7 @@ fn figures(step: &CheckStep, page: &mut String) {
         .unwrap_or(first);
     let percents: Vec<f64> = most.times.percentiles.iter().map(|each| each.percent).collect();
     page.push_str(
-        "<table class=\"figures\"><tr><th></th><th>of</th><th>samples</th><th>min</th><th>mean</th>",
+        "<div class=\"wide\"><table class=\"figures\"><tr><th></th><th>of</th><th>samples</th><th>min</th><th>mean</th>",
     );
     percents.iter().for_each(|percent| _ = write!(page, "<th>p{percent}</th>"));
     page.push_str("<th>max</th><th>interrupted by</th></tr>\n");
@@ -175,7 +181,7 @@ fn figures(step: &CheckStep, page: &mut String) {
         let times = &measurement.times;
         let _ = write!(
             page,
-            "<tr><td><svg class=\"key\" viewBox=\"0 0 8 8\"><rect class=\"c{}\" width=\"8\" height=\"8\"/></svg></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+            "<tr><td><svg class=\"key\" viewBox=\"0 0 8 8\" aria-hidden=\"true\"><rect class=\"c{}\" width=\"8\" height=\"8\"/></svg></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
             index % COLORS,
             escape(&measurement.what),
             times.count,
@@ -193,7 +199,7 @@ fn figures(step: &CheckStep, page: &mut String) {
             escape(&measurement.who(INTERRUPTERS).unwrap_or_default())
         );
     }
-    page.push_str("</table>\n");
+    page.push_str("</table></div>\n");
 }
 
 /// Writes the machine, the settings, and changes made during the measurement.
@@ -225,7 +231,7 @@ fn about(report: &Report, page: &mut String) {
         ("began", report.began.clone()),
         ("by", format!("sordino {}, schema {}", report.version, report.schema)),
     ];
-    page.push_str("<section id=\"about\"><h2>Machine and settings</h2><table>\n");
+    page.push_str("<section id=\"about\"><h2>Machine and settings</h2><table class=\"facts\">\n");
     for (name, value) in rows {
         let _ = writeln!(page, "<tr><th>{name}</th><td class=\"value\">{}</td></tr>", escape(&value));
     }

@@ -6,9 +6,10 @@ use crate::cause::{FiberName, Thread};
 use crate::survey::Subject;
 use crate::usual::outside;
 use crate::{Interval, Survey};
+use foldhash::HashMap;
 use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::{FiberId, FiberState, System};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The maximum number of intervals in the ranking that are not longer than twice the median.
 const RANKED_FROM: usize = 1000;
@@ -108,7 +109,7 @@ pub(super) fn by_subject(
         known.is_sample |= role.is_sample;
         known.is_stage |= role.is_stage;
     };
-    let mut alike = HashMap::new();
+    let mut alike = HashMap::default();
     let mut sampled: BTreeSet<Subject> = BTreeSet::new();
     for (place, interval) in survey.longest.iter().enumerate() {
         let is_over = interval.length() > limit;
@@ -120,12 +121,12 @@ pub(super) fn by_subject(
         if on_its_own {
             sampled.insert(interval.subject());
             for (_, stage) in survey.stages(interval) {
-                look(&stage, &mut HashMap::new(), Role { is_stage: true, ..Role::default() });
+                look(&stage, &mut HashMap::default(), Role { is_stage: true, ..Role::default() });
             }
         }
     }
     let most = sampled.len() + OTHERS_SAMPLED;
-    let mut alike = HashMap::new();
+    let mut alike = HashMap::default();
     for interval in &survey.sample {
         if sampled.len() < most {
             sampled.insert(interval.subject());

@@ -2,14 +2,15 @@
 // Zoom and pointing for the timelines of this page. A stretch has its times in data-f and data-t, in nanoseconds from the
 // begin of the picture's window.
 for (const svg of document.querySelectorAll("svg.timeline")) {
-  const [length, origin, left, right] = ["length", "origin", "left", "right"].map((name) => Number(svg.dataset[name]));
+  const [length, origin, left, right, top, bottom] =
+    ["length", "origin", "left", "right", "top", "bottom"].map((name) => Number(svg.dataset[name]));
   const figure = svg.closest("figure");
   const readout = figure.querySelector(".readout");
   const axis = svg.querySelector(".axis");
-  const top = 26;
-  const bottom = svg.viewBox.baseVal.height - 24;
   const band = svg.querySelector(".band");
+  const lanes = [...svg.querySelectorAll(".lane")];
   let view = [0, length];
+  let picked = null;
 
   const scale = (at) => left + ((at - view[0]) / (view[1] - view[0])) * (right - left);
   const clamp = (x) => Math.min(Math.max(x, left), right);
@@ -18,6 +19,11 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
     const [unit, name] = units.find(([unit]) => Math.abs(time) >= unit) || units[3];
     return (time / unit).toFixed(unit === 1 ? 0 : digits) + " " + name;
   }
+  const make = (kind, attributes) => {
+    const element = document.createElementNS(svg.namespaceURI, kind);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
 
   function place() {
     for (const item of svg.querySelectorAll("rect[data-f]")) {
@@ -42,18 +48,15 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
   }
 
   function drawAxis() {
-    const rough = (view[1] - view[0]) / 6;
+    const rough = (view[1] - view[0]) / 8;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((n) => n * power).find((step) => step >= rough);
     axis.replaceChildren();
-    for (let mark = Math.ceil((view[0] - origin) / step) * step; mark <= view[1] - origin; mark += step) {
-      const x = scale(mark + origin);
-      const line = document.createElementNS(svg.namespaceURI, "line");
-      for (const [name, value] of Object.entries({ class: "grid", x1: x, x2: x, y1: top, y2: bottom })) line.setAttribute(name, value);
-      const text = document.createElementNS(svg.namespaceURI, "text");
-      for (const [name, value] of Object.entries({ x, y: top - 8, "text-anchor": "middle" })) text.setAttribute(name, value);
-      text.textContent = words(mark, 2).replace(/\.?0+ /, (zeros) => (zeros.startsWith(".") ? " " : zeros));
-      axis.append(line, text);
+    for (let n = Math.ceil((view[0] - origin) / step); n * step <= view[1] - origin; n += 1) {
+      const x = scale(n * step + origin);
+      const text = make("text", { x, y: top - 8, "text-anchor": "middle" });
+      text.textContent = words(n * step, 3).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+      axis.append(make("line", { class: "grid", x1: x, x2: x, y1: top, y2: bottom }), text);
     }
   }
 
@@ -69,6 +72,30 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
   const middle = () => (view[0] + view[1]) / 2;
   const pan = (part) => show(view[0] + (view[1] - view[0]) * part, view[1] + (view[1] - view[0]) * part);
 
+  // Without a mouse: a stretch is picked, lane by lane, and described.
+  function pick(stretch) {
+    if (!stretch) return;
+    picked?.classList.remove("picked");
+    picked = stretch;
+    picked.classList.add("picked");
+    readout.textContent = picked.querySelector("title").textContent;
+    const [from, to] = [Number(picked.dataset.f), Number(picked.dataset.t)];
+    if (to < view[0] || from > view[1]) show((from + to - view[1] + view[0]) / 2, (from + to + view[1] - view[0]) / 2);
+  }
+  const stretches = (lane) => [...lane.querySelectorAll("rect[data-f]")];
+  function step(by) {
+    const lane = picked ? stretches(picked.closest(".lane")) : stretches(lanes[0]);
+    pick(picked ? lane[lane.indexOf(picked) + by] : lane.find((one) => Number(one.dataset.t) > view[0]));
+  }
+  function change(by) {
+    if (!picked) return step(1);
+    const at = Math.max(Number(picked.dataset.f), view[0]);
+    for (let n = lanes.indexOf(picked.closest(".lane")) + by; lanes[n]; n += by) {
+      const found = stretches(lanes[n]).find((one) => Number(one.dataset.t) > at);
+      if (found) return pick(found);
+    }
+  }
+
   function time(event) {
     const box = svg.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width;
@@ -81,11 +108,16 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
     zoom(event.deltaY + event.deltaX > 0 ? 1.25 : 0.8, time(event));
   }, { passive: false });
   let pressed = null;
-  svg.addEventListener("pointerdown", (event) => { pressed = time(event); });
-  svg.addEventListener("pointerup", (event) => {
+  const drag = make("rect", { class: "drag", y: top, height: bottom - top, "pointer-events": "none" });
+  svg.addEventListener("pointerdown", (event) => {
+    pressed = event.pointerType === "touch" ? null : time(event);
+  });
+  window.addEventListener("pointerup", (event) => {
+    if (pressed === null) return;
     const [from, to] = [pressed, time(event)].sort((one, other) => one - other);
-    if (pressed !== null && to - from > (view[1] - view[0]) / 100) show(from, to);
     pressed = null;
+    drag.remove();
+    if (to - from > (view[1] - view[0]) / 100) show(from, to);
   });
   svg.addEventListener("dblclick", () => show(0, length));
   svg.addEventListener("pointermove", (event) => {
@@ -93,11 +125,18 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
     const said = title && title.querySelector(":scope > title");
     const at = words(time(event) - origin, 3);
     readout.textContent = said ? `${at}   ${said.textContent}` : at;
+    if (pressed !== null) {
+      const [from, to] = [scale(pressed), scale(time(event))].sort((one, other) => one - other);
+      drag.setAttribute("x", from);
+      drag.setAttribute("width", to - from);
+      svg.append(drag);
+    }
   });
   svg.addEventListener("keydown", (event) => {
     const keys = { "+": () => zoom(0.7, middle()), "-": () => zoom(1.4, middle()), "0": () => show(0, length),
-      ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2) };
-    if (!keys[event.key]) return;
+      ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), ArrowDown: () => change(1), ArrowUp: () => change(-1),
+      ".": () => step(1), ",": () => step(-1) };
+    if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
     event.preventDefault();
     keys[event.key]();
   });
