@@ -45,8 +45,28 @@ pub(crate) fn refuse_several(named: &Path, traces: &[PathBuf]) -> Result<(), Err
 /// Returns the directories that may have a summary: the named one, and those of the chunks of a session.
 pub(crate) fn parts(named: &Path, traces: &[PathBuf]) -> BTreeSet<PathBuf> {
     let is_recording = |path: &Path| Directory::open(path).is_ok();
-    let of_traces = traces.iter().map(|trace| recording(trace, &is_recording));
+    let of_traces = traces.iter().map(|trace| recording(trace, is_recording));
     of_traces.chain([named]).map(Path::to_owned).collect()
+}
+
+/// Refuses recordings that are named twice, or of which one lies inside another.
+pub(crate) fn refuse_overlaps(named: &[PathBuf]) -> Result<(), Error> {
+    let whole = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let whole: Vec<PathBuf> = named.iter().map(whole).collect();
+    let shown = |path: &PathBuf| printable(&path.to_string_lossy()).into_owned();
+    for (second, path) in whole.iter().enumerate() {
+        for (first, other) in whole[..second].iter().enumerate() {
+            let names = [&named[first], &named[second]].map(shown);
+            let text = match (path.starts_with(other), other.starts_with(path)) {
+                (true, true) => format!("{} and {} are one directory: name it once", names[0], names[1]),
+                (true, false) => format!("{} lies inside {}: name one of them", names[1], names[0]),
+                (false, true) => format!("{} lies inside {}: name one of them", names[0], names[1]),
+                (false, false) => continue,
+            };
+            return Err(Error::Unusable(text));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the recordings that traces belong to; `is_recording` returns true for a directory of sordino's. For the
