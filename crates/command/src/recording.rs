@@ -1,7 +1,10 @@
-//! A recording that is opened for reading, with progress on the terminal.
+//! A recording that is opened for reading, or several, with progress on the terminal.
 
+mod align;
 mod part;
+mod several;
 
+pub use align::AlignOptions;
 pub use part::report_misfits;
 pub use sordino_reading::describes_state;
 
@@ -13,7 +16,7 @@ use sordino_selection::TimeOptions;
 use sordino_terminal::remark;
 use sordino_timeline::Item;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A recording: all of its traces, read as one.
 pub struct Recording(OpenRecording);
@@ -39,6 +42,18 @@ impl Recording {
     /// There is no recording, or it can't be read.
     pub fn open(named: Option<&Path>) -> Result<Self, Failure> {
         Ok(Self(OpenRecording::open(named)?))
+    }
+
+    /// Opens the recordings that were named, or the newest in the current directory, as one. Prints how the clocks of
+    /// several are related.
+    ///
+    /// # Errors
+    /// There is no recording, or one can't be read; the pairs of `options` relate none, or contradict each other.
+    pub fn open_all(named: &[PathBuf], options: &AlignOptions) -> Result<Self, Failure> {
+        let paired = options.offsets(named)?;
+        let recording = Self(OpenRecording::open_all(named, &paired)?);
+        recording.report_clocks();
+        Ok(recording)
     }
 
     /// Limits passes to a part of the recording's time.

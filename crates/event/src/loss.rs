@@ -21,6 +21,8 @@ pub enum LossCause {
     Unfinished,
     /// The trace's bytes are invalid here; the rest of the packet was skipped.
     Corrupt,
+    /// Nothing recorded here: one recording of the host had ended, and the next one had not begun.
+    NotRecorded,
 }
 
 impl fmt::Display for LossCause {
@@ -33,6 +35,7 @@ impl fmt::Display for LossCause {
             Self::Discarded => "discarded by the tracer",
             Self::Unfinished => "writer died before finishing",
             Self::Corrupt => "bytes do not make sense",
+            Self::NotRecorded => "no recording has this time",
         })
     }
 }

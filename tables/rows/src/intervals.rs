@@ -79,7 +79,7 @@ impl Intervals {
                     self.by.remove(&tid);
                 }
             }
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 let mounted = self.mounted.iter_mut();
                 mounted.for_each(|mounted| mounted.retain(|(pid, _), _| Some(*pid) != loss.pid));
             }

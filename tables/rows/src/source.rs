@@ -277,7 +277,7 @@ impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
                     }
                 }
             }
-            Item::Loss(loss) if loss.to >= begin => {
+            Item::Loss(loss, _) if loss.to >= begin => {
                 count(&mut self.lost, loss);
                 if let Some(losses) = &mut self.losses {
                     losses.push(loss, &self.host);

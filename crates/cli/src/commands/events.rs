@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::commands::session;
-use crate::recording::Recording;
+use crate::recording::{AlignOptions, Recording};
 use crate::terminal::{ListingOutput, has_colors, is_read, is_terminal};
 use clap::{Args, ValueEnum};
 use sordino_event::Time;
@@ -23,6 +23,11 @@ use std::sync::Arc;
 /// out of the text but not of the JSON. The order of events on different CPUs that are less than some 50 ns apart
 /// proves nothing.
 ///
+/// Several recordings are merged: of several programs, of the kernel, of several hosts, of other tracers. Those of one boot
+/// of a machine have one clock; others are related by their times of day, or by --align. Each event has its host in front
+/// of the CPU then, and a '~' behind its time if it is nearer to an earlier event of another clock than the two clocks are
+/// certain: their order is not known.
+///
 /// The state dump is left out unless --statedump is given or --event names its events.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -34,11 +39,16 @@ Examples:
   sordino events --where 'late > 50us && $comm == \"motor*\"'
   sordino events --around 14:03:27.512384±200us --where '$cpu == 1 || $prio < 100'
   sordino events --from 1.5s --until 1.6s
+  sordino events motor-recording kernel-recording
+  sordino events robot arm --align net:send=net:received
   sordino events --follow motor --event 'motor:period if late > 50us'
   sordino events --json --event npt:loop | jq 'select(.type == \"event\").fields'")]
 pub(crate) struct Options {
-    /// Directory of the recording [default: the newest in the current directory]
-    directory: Option<PathBuf>,
+    /// Directories of the recordings, which are merged [default: the newest in the current directory]
+    #[arg(value_name = "DIRECTORY")]
+    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    align: AlignOptions,
     #[command(flatten)]
     selection: EventOptions,
     #[command(flatten)]
@@ -47,7 +57,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,
     /// Print the events of this session while it records, some 300 ms after they happened, until it ends or Ctrl-C
-    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directory", "from", "to", "around", "statedump"])]
+    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directories", "align", "from", "to", "around", "statedump"])]
     follow: Option<String>,
     /// Format of the events' times
     #[arg(long, value_enum, default_value_t = Times::Clock)]
@@ -92,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(name) = &options.follow {
         return follow(name, options, &wanted);
     }
-    let mut recording = Recording::open(options.directory.as_deref())?;
+    let mut recording = Recording::open_all(&options.directories, &options.align)?;
     wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     let format = if options.json {
         ListingFormat::Json
@@ -119,7 +129,8 @@ fn list(
     let what = (!is_terminal() || options.last.is_some()).then_some("listing");
     // Programs that record functions have their files in their traces, so no event is needed for names.
     let names = AddressNames::new(recording);
-    let mut listing = Listing::new(&recording.classes, format).naming(names.namer());
+    let listing = Listing::new(&recording.classes, format).naming(names.namer());
+    let mut listing = listing.of_several(&recording.host_labels(), recording.clocks());
     let mut last = options.last.map(|most| LastLines::new(most as usize));
     let mut out = output(options);
     let mut read_on = is_read(listing.head(&mut out))?;

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::query::refused;
 use crate::failure::{NO, UNUSABLE};
-use crate::recording::{Recording, report_misfits};
+use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::words::quoted;
 use clap::Args;
@@ -80,8 +80,11 @@ pub(crate) struct Options {
 /// The recording, and the intervals of it that a command is about.
 #[derive(Args, Debug)]
 pub(crate) struct Intervals {
-    /// Directory of the recording [default: the newest in the current directory]
-    directory: Option<PathBuf>,
+    /// Directories of the recordings of one host, which are merged [default: the newest in the current directory]
+    #[arg(value_name = "DIRECTORY")]
+    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    align: AlignOptions,
     /// Explain the intervals from each event of this name to the next one in the same thread [default: chosen from the
     /// recording]
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["begin", "end"])]
@@ -179,7 +182,9 @@ fn nanos(time: Duration) -> Nanos {
 impl Intervals {
     /// Opens the recording for a pass over it.
     pub(crate) fn open(&self) -> Result<Recording, Failure> {
-        let opened = Recording::open(self.directory.as_deref());
+        let opened = Recording::open_all(&self.directories, &self.align);
+        let opened =
+            opened.and_then(|recording| recording.require_one_host("an explanation").map(|()| recording));
         opened.map_err(|failure| match self.name().filter(|(_, name)| self.is_misplaced(name)) {
             Some((kind, name)) => {
                 Failure::new(UNUSABLE, format!("{}; {}", failure.text(), misplaced_directory(kind, name)))
@@ -196,7 +201,7 @@ impl Intervals {
 
     /// Returns true if this name seems to be the directory that was to stand before its option.
     fn is_misplaced(&self, name: &str) -> bool {
-        self.directory.is_none() && Path::new(name).is_dir()
+        self.directories.is_empty() && Path::new(name).is_dir()
     }
 
     /// Finds the intervals and explains the longest.

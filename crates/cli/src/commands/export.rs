@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::commands::sql;
 use crate::failure::UNUSABLE;
 use crate::privilege::target;
-use crate::recording::Recording;
+use crate::recording::{AlignOptions, Recording};
 use crate::terminal::answer;
 use clap::{Args, ValueEnum};
 use sordino_event::text::count;
@@ -40,8 +40,11 @@ Examples:
   sordino export --to perfetto --around 14:03:27.512384±2ms -o peak.pftrace
   sordino export --to perfetto | gzip > motor.pftrace.gz")]
 pub(crate) struct Options {
-    /// Directory of the recording [default: the newest in the current directory]
-    directory: Option<PathBuf>,
+    /// Directories of the recordings, which are merged [default: the newest in the current directory]
+    #[arg(value_name = "DIRECTORY")]
+    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    align: AlignOptions,
     /// Format of the export
     #[arg(long = "to", value_enum, value_name = "FORMAT")]
     format: Format,
@@ -109,7 +112,9 @@ impl Format {
             Self::Ctf => return ctf(CtfVersion::V1, origin),
             Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
-            Self::Json => Box::new(Json::new(classes)),
+            Self::Json => {
+                Box::new(Json::new(classes).of_several(&recording.host_labels(), recording.clocks()))
+            }
             Self::Parquet => return Writer::Program,
         })
     }
@@ -117,7 +122,10 @@ impl Format {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let wanted = options.selection.rules()?;
-    let mut recording = Recording::open(options.directory.as_deref())?;
+    let mut recording = Recording::open_all(&options.directories, &options.align)?;
+    if options.format != Format::Json {
+        recording.require_one_host("this format")?;
+    }
     wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
     wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));

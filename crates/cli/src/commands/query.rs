@@ -4,13 +4,14 @@ use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
-use crate::recording::{Recording, report_misfits};
+use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{is_terminal, layout_columns, print, show};
-use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Args, Command};
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
 use sordino_collect::names::meant;
 use sordino_draw::{distributions, statistics_chart};
+use sordino_event::text::printable;
 use sordino_event::{Nanos, Tid};
 use sordino_quantity::duration;
 use sordino_query::{
@@ -25,6 +26,7 @@ use sordino_report::{
 use sordino_selection::TimeOptions;
 use sordino_timeline::{Moment, Priority};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -49,15 +51,17 @@ Examples:
   sordino query duration --begin net:request --end net:answer --by id
   sordino query jitter --event motor:period --every 1ms
   sordino query calls --top 10
+  sordino query robot arm count --per host,event
   sordino query locks --per holder,address --explain 3
   sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
 pub(crate) struct Options {
-    /// Directory of the recording [default: the newest in the current directory]
-    directory: Option<PathBuf>,
-    /// The measure [default: a page with several]
-    #[arg(value_parser = measures())]
-    measure: Option<String>,
+    /// Directories of the recordings, which are merged [default: the newest in the current directory], and behind them
+    /// the measure [default: a page with several]
+    #[arg(value_name = "DIRECTORY|MEASURE", value_parser = Operand)]
+    operands: Vec<PathBuf>,
+    #[command(flatten)]
+    align: AlignOptions,
     #[command(flatten)]
     selection: SpanOptions,
     /// Number of lines, the greatest first, 1 to 10000
@@ -83,7 +87,7 @@ pub(crate) struct SpanOptions {
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Print a line for each thread, process, comm (all threads of a name), cpu, priority, event, irq, softirq, syscall,
-    /// fiber, holder and address (of a lock), function, link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
+    /// fiber, host, holder and address (of a lock), function, link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
     /// Name of the event that begins an interval of 'duration' or 'path'
@@ -112,8 +116,8 @@ pub(crate) fn measures() -> PossibleValuesParser {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let (directory, name) = operands(options);
-    let mut recording = Recording::open(directory)?;
+    let (directories, name) = operands(options)?;
+    let mut recording = Recording::open_all(directories, &options.align)?;
     let plot = PictureFile::of("--plot", options.plot.as_ref())?;
     let measured = tables(&mut recording, name, options)
         .and_then(|(tables, survey)| Ok((tables, explained(&mut recording, survey, options)?)));
@@ -154,8 +158,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn picture(recording: &Recording, tables: &[StatisticsTable], top: usize) -> Result<String, Failure> {
     let with_lengths = tables.iter().filter(|table| table.has_lengths);
     let charts: Vec<_> = with_lengths.map(|table| statistics_chart(table, top)).collect();
-    let title = recording.path.to_string_lossy();
-    let picture = distributions(&title, &["the recording"], &charts);
+    let picture = distributions(&recording.title(), &["the recording"], &charts);
     if picture.is_empty() {
         let measures: Vec<&str> = tables.iter().map(|table| table.measure).collect();
         let text =
@@ -172,18 +175,42 @@ fn explained(
     options: &Options,
 ) -> Result<Option<Findings>, Failure> {
     let Some((survey, longest)) = survey.zip(options.explain) else { return Ok(None) };
+    recording.require_one_host("--explain")?;
     let wanted = ExplainOptions { longest: longest as usize, ..ExplainOptions::default() };
     Ok(Some(explain_survey(recording, Some(survey), wanted.into())?.findings))
 }
 
-/// Returns the directory and the measure. A single word that names a measure is one, unless it is a directory.
-fn operands(options: &Options) -> (Option<&Path>, Option<&str>) {
-    let directory = options.directory.as_deref();
-    let word = directory.filter(|path| options.measure.is_none() && !path.exists());
-    let name = word.and_then(Path::to_str).filter(|word| MEASURES.iter().any(|(name, _)| name == word));
-    match name {
-        Some(name) => (None, Some(name)),
-        None => (directory, options.measure.as_deref()),
+/// Returns the directories and the measure: the last word, unless it is a directory.
+///
+/// # Errors
+/// The last word is neither a directory nor a measure.
+fn operands(options: &Options) -> Result<(&[PathBuf], Option<&str>), Failure> {
+    let Some((last, others)) = options.operands.split_last() else { return Ok((&[], None)) };
+    if last.exists() || last.components().count() > 1 {
+        return Ok((&options.operands, None));
+    }
+    let word = last.to_string_lossy();
+    if let Some((name, _)) = MEASURES.iter().find(|(name, _)| *name == word) {
+        return Ok((others, Some(name)));
+    }
+    let hint = meant(&word, MEASURES.map(|(name, _)| name)).map_or(String::new(), |hint| format!("; {hint}"));
+    let text = format!("'{}' is neither a directory nor a measure{hint}", printable(&word));
+    Err(Failure::new(UNUSABLE, text))
+}
+
+/// The parser of a directory or a measure, which lists the measures.
+#[derive(Clone)]
+struct Operand;
+
+impl TypedValueParser for Operand {
+    type Value = PathBuf;
+
+    fn parse_ref(&self, _: &Command, _: Option<&Arg>, value: &OsStr) -> Result<PathBuf, clap::Error> {
+        Ok(value.into())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(MEASURES.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))
     }
 }
 
@@ -332,6 +359,7 @@ fn query(
         message!("sordino: some parts are unknown: record with --kernel {}, too", missing.group);
     }
     let query = Query::new(&recording.classes, recorded, measure, pers);
+    let query = query.and_then(|query| query.of_hosts(&recording.classes, &recording.host_labels()));
     let query = query.map_err(|error| refused(&error, recording))?.since(recording.begin());
     let condition = condition.cloned();
     Ok(match (condition, only) {
@@ -366,6 +394,7 @@ impl SpanOptions {
         if let Some(every) = self.every {
             return Ok(Periods::every(Nanos(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX))));
         }
+        recording.require_one_host("a usual period, which --every sets,")?;
         let finder = Finder::new(&recording.classes, IntervalRule::between(event));
         let mut finder = finder.map_err(|error| refused(&error.into(), recording))?;
         let mut sample = PeriodSample::default();

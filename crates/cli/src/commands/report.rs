@@ -83,7 +83,7 @@ pub(crate) fn written(
     let text = FindingsText::of(&explained.findings, format);
     let summary = Directory::open(&recording.path).ok().and_then(|directory| Summary::read(&directory).ok());
     let html = page(&ReportPage {
-        recording: &recording.path.to_string_lossy(),
+        recording: &recording.title(),
         findings: &explained.findings,
         text: &text,
         distribution: &explained.distribution,
@@ -100,7 +100,7 @@ pub(crate) fn written(
 fn facts(recording: &Recording, summary: Option<&Summary>) -> Vec<(String, String)> {
     let (begin, end) = recording.span();
     let mut facts = vec![
-        ("directory", recording.path.to_string_lossy().into_owned()),
+        ("directory", recording.title()),
         ("begin", Times::Date.format(begin).text(begin)),
         ("length", (end - begin).to_string()),
     ];

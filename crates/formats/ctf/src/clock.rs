@@ -1,7 +1,7 @@
 //! Conversion of a trace clock's ticks to time.
 
 use crate::Uuid;
-use sordino_event::Time;
+use sordino_event::{Nanos, Time};
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -42,6 +42,15 @@ impl ClockDescription {
     /// represent.
     pub fn time(&self, ticks: u64) -> Time {
         Conversion::new(self).time(ticks)
+    }
+
+    /// Moves the clock's zero by this time, to a tick, or as far as the offset can represent.
+    pub fn shift(&mut self, by: Nanos) {
+        let frequency = i128::from(self.frequency.max(1));
+        let ticks = i128::from(by.0) * frequency / i128::from(NANOS) + i128::from(self.offset_ticks);
+        let seconds = i128::from(self.offset_seconds) + ticks.div_euclid(frequency);
+        self.offset_seconds = seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        self.offset_ticks = ticks.rem_euclid(frequency) as u64;
     }
 }
 
@@ -129,7 +138,29 @@ mod tests {
         assert_eq!(clock(NANOS, 0, u64::MAX).time(u64::MAX), Time::MAX);
     }
 
+    #[test]
+    fn a_shift_that_no_offset_can_hold_is_the_nearest() {
+        let mut last = clock(1, i64::MAX, u64::MAX);
+        last.shift(Nanos(i64::MAX));
+        assert_eq!(last.time(0), Time::MAX);
+    }
+
     proptest! {
+        #[test]
+        fn a_shift_moves_all_times_alike_to_a_tick(
+            frequency in 1_000_000..10_000_000_000_u64,
+            seconds in -2_000_000_000..2_000_000_000_i64,
+            // At 1 MHz, too, all times lie within what `Time` represents.
+            offset in 0..1_000_000_000_000_000_u64,
+            ticks in 0..10_000_000_000_000_u64,
+            by in -1_000_000_000_000_000_000..1_000_000_000_000_000_000_i64,
+        ) {
+            let (mut shifted, tick) = (clock(frequency, seconds, offset), (NANOS / frequency) as i64 + 1);
+            let before = shifted.time(ticks);
+            shifted.shift(Nanos(by));
+            prop_assert!(((shifted.time(ticks) - before).0 - by).abs() <= tick);
+        }
+
         #[test]
         fn the_fast_way_is_the_exact_way(
             frequency in prop_oneof![1..100_u64, 999_999_990..1_000_000_010_u64, 1..=u64::MAX, u64::MAX - 9..=u64::MAX],

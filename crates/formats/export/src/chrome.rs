@@ -168,7 +168,7 @@ impl Exporter for Chrome {
         }
         match item {
             Item::Event(moment) => self.moment(moment, out),
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 self.spans.lose(loss);
                 let or_null = |number: Option<i128>| number.map_or("null".to_owned(), |it| it.to_string());
                 let args = format!(

@@ -125,7 +125,7 @@ impl DirectoryExporter for Ctf {
                 trace.event(ticks, moment, &mut labels, out);
                 self.labels_left = labels;
             }
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 self.now = self.now.max(loss.from);
                 let span = (self.ticks(self.now), self.ticks(loss.to.max(self.now)));
                 let has_kernel = self.classes.iter().any(|(_, class)| class.domain == Domain::Kernel);

@@ -5,7 +5,7 @@ use crate::calls::Functions;
 use sordino_event::{Class, Classes, Domain};
 use sordino_query::NameAddress;
 use sordino_report::{Listing, ListingFormat, json_text, json_value};
-use sordino_timeline::{Item, Moment};
+use sordino_timeline::{Item, MergedClocks, Moment};
 
 /// A writer of JSON lines.
 #[derive(Debug)]
@@ -15,6 +15,12 @@ impl Json {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes) -> Self {
         Self(Some(Listing::new(classes, ListingFormat::Json)))
+    }
+
+    /// Has each event state its host, and whether its place is proven, as [`Listing::of_several`] does.
+    #[must_use]
+    pub fn of_several(self, hosts: &[String], clocks: MergedClocks) -> Self {
+        Self(self.0.map(|listing| listing.of_several(hosts, clocks)))
     }
 }
 
@@ -82,7 +88,7 @@ impl Exporter for Csv {
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         match item {
             Item::Event(moment) => self.event(moment, out),
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 out.extend_from_slice(b"loss,");
                 number(Some(loss.from.0), out);
                 number(loss.cpu.map(|cpu| cpu.0), out);

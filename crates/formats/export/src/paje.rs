@@ -287,12 +287,12 @@ impl Exporter for Paje {
         // The time of lines must not go back.
         self.now = self.now.max(match item {
             Item::Event(moment) => moment.event.time,
-            Item::Loss(loss) => loss.from,
+            Item::Loss(loss, _) => loss.from,
             Item::Disorder(disorder) => disorder.at,
         });
         match item {
             Item::Event(moment) => self.moment(moment, out),
-            Item::Loss(loss) => self.lose(loss, out),
+            Item::Loss(loss, _) => self.lose(loss, out),
             Item::Disorder(disorder) => self.disorder(disorder, out),
         }
     }

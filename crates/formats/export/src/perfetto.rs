@@ -314,7 +314,7 @@ impl Exporter for Perfetto {
         }
         match item {
             Item::Event(moment) => self.moment(moment, out),
-            Item::Loss(loss) => self.loss(loss, out),
+            Item::Loss(loss, _) => self.loss(loss, out),
             Item::Disorder(disorder) => self.disorder(*disorder, out),
         }
     }

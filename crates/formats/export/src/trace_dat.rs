@@ -64,7 +64,7 @@ impl DirectoryExporter for TraceDat {
                     && moment.cpu.is_none_or(|cpu| cpu.0 < CPUS_MAX)
                     && self.kinds.has_room(moment.event)
             }
-            Item::Loss(loss) => loss.pid.is_none(),
+            Item::Loss(loss, _) => loss.pid.is_none(),
             Item::Disorder(_) => true,
         }
     }
@@ -87,7 +87,7 @@ impl DirectoryExporter for TraceDat {
                 }
                 self.record = record;
             }
-            Item::Loss(loss) if loss.pid.is_none() => match loss.cpu {
+            Item::Loss(loss, _) if loss.pid.is_none() => match loss.cpu {
                 Some(_) => {
                     if let Some((cpu, pages)) = self.pages(loss.cpu)
                         && let Some(page) = pages.lose(loss.count)
@@ -101,7 +101,7 @@ impl DirectoryExporter for TraceDat {
                     }
                 }
             },
-            Item::Loss(_) | Item::Disorder(_) => {}
+            Item::Loss(..) | Item::Disorder(_) => {}
         }
     }
 

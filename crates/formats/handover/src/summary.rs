@@ -21,7 +21,7 @@ impl ExportedItems {
         match item {
             Item::Event(moment) if moment.domain == Domain::User => self.user += 1,
             Item::Event(_) => self.kernel += 1,
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 self.losses += 1;
                 self.lost = self.lost.saturating_add(loss.count.unwrap_or(0));
             }

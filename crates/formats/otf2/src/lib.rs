@@ -68,7 +68,7 @@ impl Otf2 {
     pub fn take(&mut self, item: &Item<'_>) -> Result<(), Error> {
         let time = match item {
             Item::Event(moment) => moment.event.time,
-            Item::Loss(loss) => loss.from,
+            Item::Loss(loss, _) => loss.from,
             Item::Disorder(disorder) => disorder.at,
         };
         self.now = self.now.max(u64::try_from(time.0).unwrap_or(0));
@@ -80,7 +80,7 @@ impl Otf2 {
                     _ => Ok(()),
                 }
             }
-            Item::Loss(loss) => self.lose(loss),
+            Item::Loss(loss, _) => self.lose(loss),
             Item::Disorder(disorder) => {
                 let back = [("back_ns", Attribute::Signed(disorder.back.0))];
                 self.record(NO_CPU, "time went back", &back)

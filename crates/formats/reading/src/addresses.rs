@@ -2,7 +2,7 @@
 
 use crate::OpenRecording;
 use sordino_ctf::Environment;
-use sordino_event::{ClassId, Pid};
+use sordino_event::{ClassId, Classes, Pid};
 use sordino_filter::condition::FunctionNames;
 use sordino_query::{FileMapping, Mappings, NameAddress};
 use sordino_symbols::{MappedFile, SymbolFiles, demangled, named_function};
@@ -129,11 +129,14 @@ pub struct AddressNames {
 }
 
 impl AddressNames {
-    /// Creates the names for a pass over a recording.
+    /// Creates the names for a pass over a recording. Addresses have no names if it has several hosts: processes of two
+    /// hosts may have one id.
     pub fn new(recording: &OpenRecording) -> Self {
         let of_traces = Arc::clone(recording.function_names());
-        let mappings = Rc::new(RefCell::new(Mappings::new(&recording.classes)));
-        Self { of_traces, mappings }
+        let none = Classes::default();
+        let is_one_host = recording.host_count() == 1;
+        let mappings = Mappings::new(if is_one_host { &recording.classes } else { &none });
+        Self { of_traces, mappings: Rc::new(RefCell::new(mappings)) }
     }
 
     /// Returns true if names depend on the fields of this class's events.

@@ -7,13 +7,14 @@
 
 use crate::demand::OfStream;
 use sordino_ctf::Error;
-use sordino_event::{Event, Step};
+use sordino_event::{Event, Loss, Step};
 use sordino_timeline::Source;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::vec;
 
 /// The number of events of all streams together that a batch of each may hold.
 const EVENTS: usize = 1 << 14;
@@ -57,10 +58,11 @@ struct Batch {
     is_last: bool,
 }
 
-/// A stream that is decoded by the reader itself, or ahead of it.
+/// A stream that is decoded by the reader itself, or ahead of it; or losses that no stream has.
 pub(crate) enum Reader<'a, S> {
     Own(S, OfStream),
     Ahead(Ahead<'a>),
+    Losses(vec::IntoIter<Loss>),
 }
 
 /// A stream that is decoded ahead.
@@ -184,6 +186,7 @@ where
                 }
             },
             Self::Ahead(ahead) => ahead.next(event),
+            Self::Losses(losses) => Ok(losses.next().map_or(Step::End, Step::Loss)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A recording that is opened for reading: the traces of its directory, whoever wrote them, as one.
+//! Recordings that are opened for reading: the traces of their directories, whoever wrote them, as one.
 //!
 //! | module | contents |
 //! |---|---|
@@ -7,6 +7,8 @@
 //! | `ahead` | decoding by threads, ahead of the merge |
 //! | `absent` | files that are missing |
 //! | `addresses` | names of addresses in processes |
+//! | `clocks` | the relation of several recordings' clocks |
+//! | `gaps` | times that no recording of a host has, or two |
 //! | `several` | the traces that belong to one recording |
 //! | `error` | errors |
 #![forbid(unsafe_code)]
@@ -14,12 +16,15 @@
 mod absent;
 mod addresses;
 mod ahead;
+mod clocks;
 mod demand;
 mod error;
+mod gaps;
 mod recording;
 mod several;
 
 pub use addresses::{AddressNames, Symbols};
+pub use clocks::{ClockRelation, PairContradiction, PairedOffset, RecordingClock};
 pub use demand::{Demand, Rejects};
 pub use error::Error;
-pub use recording::{OpenRecording, describes_state};
+pub use recording::{MergedRecording, OpenRecording, describes_state};

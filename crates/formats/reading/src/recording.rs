@@ -1,22 +1,25 @@
-//! A recording that is opened for reading.
+//! A recording that is opened for reading, or several.
 
-use crate::absent::absent_files;
-use crate::addresses::{Symbols, TraceNames, mapped_files};
+mod merged;
+mod open;
+
+pub use merged::MergedRecording;
+
+use crate::addresses::{Symbols, TraceNames};
 use crate::ahead::{Decoders, Reader};
 use crate::demand::Demand;
-use crate::{Error, several};
+use crate::gaps::Coverage;
 use sordino_analyze::{Quota, Quotas};
-use sordino_collect::{Directory, State, Summary, Watch};
-use sordino_ctf::read::{self, Stream};
-use sordino_ctf::{Environment, Setting};
+use sordino_collect::Watch;
+use sordino_ctf::read::Stream;
 use sordino_event::text::with_causes;
-use sordino_event::{Classes, Event, Nanos, Pid, PriorityNumbering, Time};
+use sordino_event::{Classes, Event, Loss, Nanos, Pid, PriorityNumbering, Step, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::{Facts, FileMapping};
-use sordino_timeline::{Item, Recorded, Source, SuperTrace, System, Vocabulary};
+use sordino_timeline::{Host, Hosts, Item, Recorded, Source, SuperTrace, System, Vocabulary};
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -28,10 +31,10 @@ const LEAD: Nanos = Nanos(10_000_000);
 /// The number of bytes of a recording below which threads that decode it are not worth their while.
 const BYTES_FOR_THREADS: u64 = 4 << 20;
 
-/// A recording: all of its traces, read as one. A clone can be limited to another time.
+/// A recording, or several: all of their traces, read as one. A clone can be limited to another time.
 #[derive(Clone)]
 pub struct OpenRecording {
-    /// The directory of the recording.
+    /// The directory of the first recording.
     pub path: PathBuf,
     /// The event classes of all its traces.
     pub classes: Classes,
@@ -40,11 +43,21 @@ pub struct OpenRecording {
     /// The first and the last time that a pass shows.
     within: (Time, Time),
     streams: Vec<Stream>,
+    /// The recordings, of which nearly always there is one.
+    pub recordings: Vec<MergedRecording>,
+    /// The hosts of the classes, of the streams, and of the gaps.
+    hosts: Hosts,
+    /// The times that the traces cover.
+    covered: Vec<Coverage>,
+    /// The times of hosts that no recording has.
+    gaps: Vec<(Host, Vec<Loss>)>,
     programs: Vec<Program>,
     /// The time that real-time threads may use on a CPU, and the period of that limit.
     real_time: Option<(Nanos, Nanos)>,
-    /// The numbering of priorities in the kernel's events, if the traces state it.
+    /// The numbering of priorities in the events of the first host's kernel, if the traces state it.
     pub priorities: Option<PriorityNumbering>,
+    /// The same of each host.
+    numberings: Vec<(Host, PriorityNumbering)>,
     /// The name of the traced machine, if a trace has it.
     pub host: Option<String>,
     /// The release of the traced kernel, and the machine's architecture, if a trace has them.
@@ -59,6 +72,7 @@ pub struct OpenRecording {
 /// A program, from its trace's environment.
 #[derive(Clone)]
 struct Program {
+    host: Host,
     pid: Pid,
     name: String,
     /// The address of the futex by which it wakes sordino's recorder, if it does.
@@ -70,69 +84,13 @@ struct Program {
 }
 
 impl OpenRecording {
-    /// Opens the recording that was named, or the newest in the current directory: any directory with CTF traces of one
-    /// recording.
-    ///
-    /// # Errors
-    /// There is no trace in it, or traces of several recordings.
-    pub fn open(named: Option<&Path>) -> Result<Self, Error> {
-        let path = match named {
-            Some(path) => path.to_owned(),
-            None => Directory::newest(&std::env::current_dir()?)?.path().to_owned(),
-        };
-        let mut recording = Self {
-            path,
-            classes: Classes::default(),
-            facts: Facts::default(),
-            within: (Time::MIN, Time::MAX),
-            streams: Vec::new(),
-            programs: Vec::new(),
-            real_time: None,
-            priorities: None,
-            host: None,
-            kernel: [None, None],
-            problems: Vec::new(),
-            threads: None,
-            function_names: Arc::default(),
-        };
-        let traces = read::find(&recording.path)?;
-        if traces.is_empty() {
-            let text = format!("{} holds no CTF trace: no file 'metadata' in it", recording.path.display());
-            return Err(Error::Unusable(text));
-        }
-        several::refuse_several(&recording.path, &traces)?;
-        for part in several::parts(&recording.path, &traces) {
-            recording.look_at_summary(&part);
-        }
-        for trace in traces {
-            let first = recording.classes.iter().count();
-            match read::Trace::open(&trace, &mut recording.classes) {
-                Ok(trace) => {
-                    if let Some(host) = trace.environment().text("hostname") {
-                        recording.facts.add_host(first, &recording.classes, host);
-                        recording.host.get_or_insert_with(|| host.to_owned());
-                    }
-                    recording.streams.extend_from_slice(trace.streams());
-                    recording.programs.extend(program(&trace));
-                    recording.real_time = recording.real_time.or(real_time(&trace));
-                    for (known, name) in recording.kernel.iter_mut().zip(["kernel_release", "machine"]) {
-                        let found = trace.environment().text(name).map(ToOwned::to_owned);
-                        *known = known.take().or(found);
-                    }
-                    recording.priorities = recording.priorities.or(priorities(trace.environment()));
-                }
-                Err(error) => recording.problems.push(with_causes(&error)),
-            }
-        }
-        recording.facts.begin_at(recording.span().0);
-        recording.read_symbols_by(Symbols::default());
-        Ok(recording)
-    }
-
     /// Shares the symbols of files with other recordings of the same programs, so that each file is read once.
     pub fn read_symbols_by(&mut self, symbols: Symbols) {
         let mut traces: HashMap<Pid, Vec<Vec<FileMapping>>> = HashMap::new();
-        for Program { pid, files, .. } in self.programs.iter().filter(|program| !program.files.is_empty()) {
+        // Processes of two hosts may have one id.
+        let is_one_host = self.host_count() == 1;
+        let with_files = self.programs.iter().filter(|program| is_one_host && !program.files.is_empty());
+        for Program { pid, files, .. } in with_files {
             traces.entry(*pid).or_default().push(files.clone());
         }
         self.function_names = Arc::new(TraceNames::new(traces, symbols));
@@ -154,22 +112,6 @@ impl OpenRecording {
     /// that describe the state of the machine.
     pub fn narrow(&mut self, from: Time, to: Time) {
         self.within = (self.within.0.max(from), self.within.1.min(to));
-    }
-
-    /// Adds a problem if a part of the recording is not finished, and so lacks kernel events, or if files of it are missing.
-    fn look_at_summary(&mut self, part: &Path) {
-        let Ok(directory) = Directory::open(part) else { return };
-        let path = part.display();
-        match Summary::read(&directory) {
-            Ok(summary) if summary.state == State::Recording => self.problems.push(format!(
-                "{path} is not finished: it is being recorded, or its recorder was killed (then: sordino recover {path})"
-            )),
-            Ok(summary) if summary.state == State::Incomplete => self.problems.push(format!(
-                "{path} lacks kernel events, whose pages are kept: make room, then run: sordino recover {path}"
-            )),
-            Ok(summary) => self.problems.extend(absent_files(part, &summary)),
-            Err(error) => self.problems.push(with_causes(&error)),
-        }
     }
 
     /// Sets the number of threads that decode streams in passes, which is otherwise that of CPUs; 1 decodes them in the
@@ -200,7 +142,7 @@ impl OpenRecording {
         stream: &Stream,
         demand: &Demand,
         decoders: Option<&'a Decoders>,
-    ) -> impl Source<Error = sordino_ctf::Error> + use<'a> {
+    ) -> Reader<'a, impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> + Send + use<>> {
         let (from, to) = (self.within.0 - LEAD, self.within.1);
         let mut events = stream.events().without_fields(demand.bare());
         if from > Time::MIN && !describes_state(stream) {
@@ -222,11 +164,12 @@ impl OpenRecording {
     where
         S: Source<Error = sordino_ctf::Error>,
     {
-        let mut trace = SuperTrace::new(&self.classes, sources).continuing(before);
-        self.priorities.into_iter().for_each(|numbering| trace.number_priorities(numbering));
-        for program in &self.programs {
-            trace.introduce(program.pid, &program.name);
-            program.wake_up.into_iter().for_each(|futex| trace.introduce_wake_up(program.pid, futex));
+        let trace = SuperTrace::new(&self.classes, sources).of_hosts(self.hosts.clone());
+        let mut trace = trace.continuing(before);
+        self.numberings.iter().for_each(|(host, numbering)| trace.number_priorities(*host, *numbering));
+        for Program { host, pid, name, wake_up, .. } in &self.programs {
+            trace.introduce(*host, *pid, name);
+            wake_up.iter().for_each(|futex| trace.introduce_wake_up(*host, *pid, *futex));
         }
         trace
     }
@@ -288,7 +231,9 @@ impl OpenRecording {
         let (first, last) = self.span();
         let (first, last) = (first.max(self.within.0), last.min(self.within.1));
         let decoders = self.decoders();
-        let mut trace = self.super_trace_of(|stream| self.reader(stream, demand, decoders.as_ref()));
+        let readers = self.streams.iter().map(|stream| self.reader(stream, demand, decoders.as_ref()));
+        let gaps = self.gaps.iter().map(|(_, losses)| Reader::Losses(losses.clone().into_iter()));
+        let mut trace = self.super_trace_after(System::default(), readers.chain(gaps));
         let mut count = 0;
         let mut problems = Vec::new();
         loop {
@@ -317,10 +262,7 @@ impl OpenRecording {
 
     /// Returns the times of the first and the last event.
     pub fn span(&self) -> (Time, Time) {
-        let spans = self.streams.iter().filter_map(Stream::span);
-        spans
-            .reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
-            .unwrap_or((Time(0), Time(0)))
+        span_of(&self.streams)
     }
 
     /// Returns the first and the last time that passes show.
@@ -339,6 +281,12 @@ impl OpenRecording {
     }
 }
 
+/// Returns the earliest and the latest time of streams, or the epoch if they have no time.
+fn span_of(streams: &[Stream]) -> (Time, Time) {
+    let spans = streams.iter().filter_map(Stream::span);
+    spans.reduce(|(first, last), (from, to)| (first.min(from), last.max(to))).unwrap_or((Time(0), Time(0)))
+}
+
 /// Returns true if a stream describes the state of the machine, which other events do not show.
 pub fn describes_state(stream: &Stream) -> bool {
     let names = ["statedump", "recorder", "symbols", "steal"];
@@ -348,90 +296,14 @@ pub fn describes_state(stream: &Stream) -> bool {
 fn begin_of(item: &Item<'_>) -> Time {
     match item {
         Item::Event(moment) => moment.event.time,
-        Item::Loss(loss) => loss.from,
+        Item::Loss(loss, _) => loss.from,
         Item::Disorder(disorder) => disorder.at,
     }
 }
 
 fn end_of(item: &Item<'_>) -> Time {
     match item {
-        Item::Loss(loss) => loss.to,
+        Item::Loss(loss, _) => loss.to,
         item => begin_of(item),
-    }
-}
-
-/// Returns the time that real-time threads may use on a CPU and the period of that limit, from the kernel's trace.
-fn real_time(trace: &read::Trace) -> Option<(Nanos, Nanos)> {
-    Some((microseconds(trace, "sched_rt_runtime_us")?, microseconds(trace, "sched_rt_period_us")?))
-}
-
-fn microseconds(trace: &read::Trace, name: &str) -> Option<Nanos> {
-    Some(Nanos(trace.environment().integer(name)?.saturating_mul(1000)))
-}
-
-/// Returns the numbering of priorities in a trace of the kernel: the one that its environment states, or that of a known
-/// tracer which states none.
-fn priorities(environment: &Environment) -> Option<PriorityNumbering> {
-    let of_kernel = environment.text("domain") == Some("kernel");
-    match environment.get(PriorityNumbering::ENTRY).filter(|_| of_kernel) {
-        Some(Setting::Text(name)) => PriorityNumbering::from_name(name),
-        Some(Setting::Integer(_)) => None,
-        None => {
-            let tracer = environment.text("tracer_name").filter(|_| of_kernel);
-            // Of sordino's traces, those of versions before the entry.
-            matches!(tracer, Some("lttng-modules" | "sordino")).then_some(PriorityNumbering::Lttng)
-        }
-    }
-}
-
-/// Returns the program of a trace, from its environment.
-fn program(trace: &read::Trace) -> Option<Program> {
-    let environment = trace.environment();
-    let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
-    let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
-    let time = |name| microseconds(trace, name);
-    let quota = || {
-        let group = Some(environment.text("cpu_quota_group")?.into());
-        Some(Quota { group, runtime: time("cpu_quota_us")?, period: time("cpu_period_us")? })
-    };
-    let name = environment.text("procname")?.to_owned();
-    Some(Program { pid: Pid(pid), name, wake_up, quota: quota(), files: mapped_files(environment) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(domain: &str, tracer: &str, numbering: Option<Setting>) -> Option<PriorityNumbering> {
-        let mut environment = Environment::default();
-        environment.set("domain", domain).set("tracer_name", tracer);
-        if let Some(numbering) = numbering {
-            environment.set(PriorityNumbering::ENTRY, numbering);
-        }
-        priorities(&environment)
-    }
-
-    #[test]
-    fn priorities_are_numbered_as_the_trace_states() {
-        for numbering in [PriorityNumbering::Kernel, PriorityNumbering::Lttng] {
-            for tracer in ["sordino", "lttng-modules", "another"] {
-                assert_eq!(of("kernel", tracer, Some(numbering.name().into())), Some(numbering));
-            }
-        }
-    }
-
-    #[test]
-    fn a_trace_that_states_no_numbering_has_its_tracers() {
-        assert_eq!(of("kernel", "lttng-modules", None), Some(PriorityNumbering::Lttng));
-        assert_eq!(of("kernel", "sordino", None), Some(PriorityNumbering::Lttng));
-        assert_eq!(of("kernel", "another", None), None);
-    }
-
-    #[test]
-    fn a_programs_trace_and_a_statement_that_makes_no_sense_say_nothing() {
-        assert_eq!(of("ust", "sordino", None), None);
-        assert_eq!(of("ust", "sordino", Some("lttng".into())), None);
-        assert_eq!(of("kernel", "sordino", Some("backwards".into())), None);
-        assert_eq!(of("kernel", "sordino", Some(20.into())), None);
     }
 }

@@ -49,6 +49,26 @@ pub(crate) fn parts(named: &Path, traces: &[PathBuf]) -> BTreeSet<PathBuf> {
     of_traces.chain([named]).map(Path::to_owned).collect()
 }
 
+/// Refuses recordings that are named twice, or of which one lies inside another.
+pub(crate) fn refuse_overlaps(named: &[PathBuf]) -> Result<(), Error> {
+    let whole = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let whole: Vec<PathBuf> = named.iter().map(whole).collect();
+    let shown = |path: &PathBuf| printable(&path.to_string_lossy()).into_owned();
+    for (second, path) in whole.iter().enumerate() {
+        for (first, other) in whole[..second].iter().enumerate() {
+            let names = [&named[first], &named[second]].map(shown);
+            let text = match (path.starts_with(other), other.starts_with(path)) {
+                (true, true) => format!("{} and {} are one directory: name it once", names[0], names[1]),
+                (true, false) => format!("{} lies inside {}: name one of them", names[1], names[0]),
+                (false, true) => format!("{} lies inside {}: name one of them", names[0], names[1]),
+                (false, false) => continue,
+            };
+            return Err(Error::Unusable(text));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the recordings that traces belong to; `is_recording` returns true for a directory of sordino's. For the
 /// directory of a session that has more than chunks, it returns each chunk and snapshot.
 fn recordings(traces: &[PathBuf], named: &Path, is_recording: impl Fn(&Path) -> bool) -> Vec<PathBuf> {

@@ -32,6 +32,8 @@ pub struct EventOptions {
 /// The selected events, parsed.
 #[derive(Debug)]
 pub struct EventRules {
+    /// The option that has the rules.
+    option: &'static str,
     rules: Rules,
     condition: Option<Expression>,
     statedump: bool,
@@ -57,12 +59,10 @@ impl EventOptions {
     /// # Errors
     /// The fault in the text, with a picture of its place.
     pub fn rules(&self) -> Result<EventRules, SelectionError> {
-        let mut rules = Rules::default();
-        for text in &self.event {
-            rules.0.extend(Rule::list(text).map_err(|invalid| bad("--event", text, invalid))?);
-        }
-        let condition = self.condition.as_deref().map(parse_condition).transpose()?;
-        Ok(EventRules { rules, condition, statedump: self.statedump })
+        let mut rules = EventRules::parse("--event", &self.event)?;
+        rules.condition = self.condition.as_deref().map(parse_condition).transpose()?;
+        rules.statedump = self.statedump;
+        Ok(rules)
     }
 }
 
@@ -79,6 +79,18 @@ fn bad(option: &str, text: &str, invalid: Invalid) -> SelectionError {
 }
 
 impl EventRules {
+    /// Parses the rules of an option, without the state dump.
+    ///
+    /// # Errors
+    /// The fault in the text, with a picture of its place.
+    pub fn parse(option: &'static str, texts: &[String]) -> Result<Self, SelectionError> {
+        let mut rules = Rules::default();
+        for text in texts {
+            rules.0.extend(Rule::list(text).map_err(|invalid| bad(option, text, invalid))?);
+        }
+        Ok(Self { option, rules, condition: None, statedump: false })
+    }
+
     /// Returns the condition that all listed events meet, if there is one.
     pub fn condition(&self) -> Option<&Expression> {
         self.condition.as_ref()
@@ -121,10 +133,15 @@ impl EventRules {
             if of_rule.is_empty() {
                 let names = classes.iter().map(|(_, class)| &*class.name);
                 let wanted = rule.pattern().trim_end_matches(":*");
-                return Err(nothing(&format!("--event '{rule}'"), "event of that name", wanted, names));
+                return Err(nothing(
+                    &format!("{} '{rule}'", self.option),
+                    "event of that name",
+                    wanted,
+                    names,
+                ));
             }
             if let Some(condition) = rule.condition() {
-                check_fields(&format!("--event '{rule}'"), condition, &of_rule)?;
+                check_fields(&format!("{} '{rule}'", self.option), condition, &of_rule)?;
             }
         }
         let Some(condition) = &self.condition else { return Ok(()) };

@@ -111,8 +111,8 @@ impl KernelTrace {
                 environment.set(name, time);
             }
         }
+        clock.relate(&mut environment);
         environment
-            .set("hostname", clock.hostname())
             .set("domain", "kernel")
             .set(PriorityNumbering::ENTRY, PRIORITIES.name())
             .set("sysname", "Linux")

@@ -126,7 +126,7 @@ fn convert(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) 
         let (path, reason) = (directory.path().join(KERNEL), "its metadata names no clock".to_owned());
         return Err(Error::NoRecording { path, reason });
     };
-    let clock = TraceClock::known(clock, &summary.host);
+    let clock = TraceClock::known(clock, metadata.environment());
     let pending = summary.pending.clone().unwrap_or_default();
     let mut trace = KernelTrace::resume(uuid, summary.overwrite, pending.begin);
     if summary.kernel_events.is_empty() {

@@ -1,10 +1,13 @@
 //! The clock of a recording, and its relation to the time of day.
 
 use crate::uuid;
-use sordino_clock::{Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds};
-use sordino_ctf::Uuid;
+use sordino_clock::{
+    Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds, realtime_error,
+};
+use sordino_ctf::{Environment, Uuid};
 use sordino_ring::number::Ticks;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// The clock that timestamps a recording's events, in programs and in the kernel.
@@ -17,8 +20,13 @@ pub struct TraceClock {
     /// The counter's rate in Hz.
     pub rate: Rate,
     uuid: Uuid,
-    hostname: String,
+    /// The entries of traces' environments that relate the clock to those of other recordings.
+    relation: Environment,
 }
+
+/// The name of the machine, the boot, the greatest error of the time of day when recording began, and the time of day
+/// when `CLOCK_MONOTONIC` was 0.
+const RELATION: [&str; 4] = ["hostname", "boot_id", "time_of_day_error_ns", "monotonic_offset_ns"];
 
 /// The cycle counter's name in metadata.
 const CYCLES: &str = "cycles";
@@ -31,25 +39,31 @@ impl TraceClock {
     pub fn choose() -> Self {
         let not_cycles = cycles_usable().err();
         let rate = Rate::measure(FIRST_LOOK).unwrap_or(Rate { hertz: 1e9, uncertainty: 1.0 });
-        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-        Self { not_cycles, begin: Sample::take(), rate, uuid: uuid::random(), hostname }
+        let begin = Sample::take();
+        let proc = |name| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).unwrap_or_default();
+        let mut relation = Environment::default();
+        relation.set("hostname", proc("hostname").trim()).set("boot_id", proc("random/boot_id").trim());
+        relation.set("monotonic_offset_ns", begin.realtime.wrapping_sub(begin.monotonic).cast_signed());
+        if let Some(error) = realtime_error() {
+            let error = error.saturating_add(rate.nanoseconds(begin.width) as u64);
+            relation.set("time_of_day_error_ns", i64::try_from(error).unwrap_or(i64::MAX));
+        }
+        Self { not_cycles, begin, rate, uuid: uuid::random(), relation }
     }
 
     /// Restores the clock of a recording from its metadata.
-    pub fn known(clock: &sordino_ctf::ClockDescription, hostname: &str) -> Self {
+    pub fn known(clock: &sordino_ctf::ClockDescription, environment: &Environment) -> Self {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
         // The time of day when the counter was 0.
         let realtime = clock.time(0).0.unsigned_abs();
         let begin = Sample { realtime, ..Sample::default() };
         let uuid = clock.uuid.unwrap_or_default();
-        Self {
-            not_cycles,
-            begin,
-            rate: Rate { hertz, uncertainty: 0.0 },
-            uuid,
-            hostname: hostname.to_owned(),
+        let mut relation = Environment::default();
+        for name in RELATION {
+            environment.get(name).into_iter().for_each(|known| _ = relation.set(name, known.clone()));
         }
+        Self { not_cycles, begin, rate: Rate { hertz, uncertainty: 0.0 }, uuid, relation }
     }
 
     /// Replaces the rate by that measured over the whole recording if it is more accurate.
@@ -114,7 +128,14 @@ impl TraceClock {
 
     /// Returns the machine's name at the start of the recording.
     pub fn hostname(&self) -> &str {
-        &self.hostname
+        self.relation.text("hostname").unwrap_or_default()
+    }
+
+    /// Adds the entries to a trace's environment that relate the clock to those of other recordings.
+    pub fn relate(&self, environment: &mut Environment) {
+        for (name, value) in self.relation.iter() {
+            environment.set(name, value.clone());
+        }
     }
 
     /// Returns the clock's description for the traces' metadata.

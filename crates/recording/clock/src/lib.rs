@@ -41,3 +41,14 @@ pub fn nanoseconds(clock: Clock) -> u64 {
     unsafe { libc::clock_gettime(clock as i32, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
+
+/// Returns the maximum error of `CLOCK_REALTIME` in nanoseconds, as the kernel knows it from the daemon that
+/// synchronises the clock; `None` if nothing synchronises it, or if the kernel does not know.
+pub fn realtime_error() -> Option<u64> {
+    // SAFETY: `timex` consists of integers, for which zeros are valid.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: adjtimex(2) writes to `state`, which is valid for writes; with no mode set it changes no clock.
+    let result = unsafe { libc::adjtimex(&raw mut state) };
+    let is_synchronised = result >= 0 && result != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
+    is_synchronised.then(|| u64::try_from(state.maxerror).ok()?.checked_mul(1000)).flatten()
+}

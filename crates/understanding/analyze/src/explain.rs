@@ -157,7 +157,7 @@ impl Explainer {
                 self.tell(Some(moment.system));
                 self.follow(moment);
             }
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 let begins = self.stories.iter().filter_map(Story::earliest);
                 self.losses.add(loss, || begins.min().unwrap_or(Time::MAX));
                 self.tracker.lose(loss);

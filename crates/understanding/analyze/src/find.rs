@@ -131,7 +131,7 @@ impl Finder {
                 self.step(moment);
                 found
             }
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 self.losses.add(loss);
                 None
             }

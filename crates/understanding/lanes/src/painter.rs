@@ -79,7 +79,7 @@ impl Painter {
         }
         match item {
             Item::Event(moment) => self.event(moment),
-            Item::Loss(loss) => self.lose(loss),
+            Item::Loss(loss, _) => self.lose(loss),
             Item::Disorder(_) => {}
         }
     }

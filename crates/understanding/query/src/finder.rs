@@ -18,7 +18,7 @@ use crate::schedule::{Schedule, Wanted};
 use crate::span::{Found, Span};
 use sordino_analyze::{Finder, FoundInterval, IntervalRule};
 use sordino_event::{Classes, Loss, Time, functions};
-use sordino_timeline::{Item, Moment, is_statedump};
+use sordino_timeline::{Host, Item, Moment, is_statedump};
 use std::fmt::Debug;
 
 /// A pass over a trace that finds the spans of a measure.
@@ -73,7 +73,7 @@ impl SpanFinder for OfRule {
     }
 
     fn lose(&mut self, loss: &Loss, _found: &mut Vec<Found>) {
-        self.0.iter_mut().for_each(|finder| _ = finder.take(&Item::Loss(loss)));
+        self.0.iter_mut().for_each(|finder| _ = finder.take(&Item::Loss(loss, Host::default())));
     }
 
     fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {

@@ -3,7 +3,7 @@
 use crate::fiber_names::{named, unnamed};
 use crate::span::Span;
 use sordino_event::{ClassId, Classes, Pid, Tid, View};
-use sordino_timeline::{FiberId, Moment};
+use sordino_timeline::{FiberId, Host, Moment};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -32,6 +32,8 @@ pub enum Per {
     Syscall,
     /// A fiber, by its number in its process.
     Fiber,
+    /// A machine, by its name.
+    Host,
     /// The thread that another one waits for.
     Holder,
     /// The address of a lock.
@@ -47,9 +49,21 @@ pub enum Per {
 /// A word that is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall, fiber, holder, address, function, link or field:NAME"
+    "'{0}': expected thread, process, comm, cpu, priority, event, irq, softirq, syscall, fiber, host, holder, address, function, link or field:NAME"
 )]
 pub struct PerError(String);
+
+impl Per {
+    /// Returns true if a value means something else on another host: an id, a number or an address.
+    pub fn is_of_host(&self) -> bool {
+        match self {
+            Self::Thread | Self::Process | Self::Cpu | Self::Irq | Self::Fiber => true,
+            Self::Holder | Self::Address | Self::Function => true,
+            Self::Comm | Self::Priority | Self::Event | Self::Softirq | Self::Syscall => false,
+            Self::Host | Self::Link | Self::Field(_) => false,
+        }
+    }
+}
 
 impl FromStr for Per {
     type Err = PerError;
@@ -66,6 +80,7 @@ impl FromStr for Per {
             "softirq" => Self::Softirq,
             "syscall" => Self::Syscall,
             "fiber" => Self::Fiber,
+            "host" => Self::Host,
             "holder" => Self::Holder,
             "address" => Self::Address,
             "function" => Self::Function,
@@ -91,6 +106,7 @@ impl fmt::Display for Per {
             Self::Softirq => "softirq",
             Self::Syscall => "syscall",
             Self::Fiber => "fiber",
+            Self::Host => "host",
             Self::Holder => "holder",
             Self::Address => "address",
             Self::Function => "function",
@@ -107,6 +123,7 @@ pub(crate) enum Value {
     Thread(Tid),
     Process(Pid),
     Fiber(FiberId),
+    Host(Host),
     /// An address of a process, if it is known.
     Address(Option<Pid>, u64),
     Number(i64),
@@ -167,6 +184,7 @@ impl Key {
                 false => span.fiber,
             }
             .map(Value::Fiber),
+            Per::Host => Some(Value::Host(moment.host)),
             Per::Holder => span.other.map(Value::Thread),
             Per::Address => {
                 span.address.map(|address| Value::Address(span.tid.and_then(|tid| system.pid(tid)), address))
@@ -212,6 +230,7 @@ impl Key {
                 name.map_or_else(|| unnamed(*fiber), |name| named(name, *fiber))
             }
             Value::Process(pid) => with_id(moment.system.program(*pid).cloned(), pid.0),
+            Value::Host(host) => host.0.to_string().into(),
             Value::Address(_, address) => format!("{address:#x}").into(),
             Value::Number(number) => match self.per {
                 Per::Cpu => format!("cpu{number}").into(),

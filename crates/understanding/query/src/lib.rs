@@ -68,6 +68,7 @@ mod schedule;
 mod span;
 mod spans;
 mod stretches;
+mod sums;
 mod table;
 mod turn;
 mod when;

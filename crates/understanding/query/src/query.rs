@@ -6,11 +6,12 @@ use crate::finder::{SpanFinder, finder};
 use crate::key::{Key, Per, Value};
 use crate::measure::{Measure, PathOf};
 use crate::span::{Found, Span};
-use crate::table::{Apart, RowCount, StatisticsRow, StatisticsTable, WaitPart};
+use crate::sums::Sums;
+use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use foldhash::HashMap;
 use sordino_analyze::{Interval, Survey, SurveyBuilder};
-use sordino_event::{ClassId, Classes, Nanos, Pid, Tid, Time};
-use sordino_timeline::{FiberEvent, Item, Kernel, Moment, Recorded};
+use sordino_event::{ClassId, Classes, Pid, Tid, Time};
+use sordino_timeline::{FiberEvent, Host, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
@@ -50,16 +51,19 @@ pub struct Query {
     class_names: Vec<Arc<str>>,
     only: Option<IsSpanWanted>,
     names: Option<NameAddress>,
-    finder: Box<dyn SpanFinder>,
+    /// The finders of the hosts, by their numbers; one for all hosts if spans may lie between hosts.
+    finders: Vec<Box<dyn SpanFinder>>,
+    /// The names of the hosts, by their numbers.
+    hosts: Vec<Arc<str>>,
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
     rows: HashMap<Vec<Value>, Sums>,
     /// Room for the values of a span's keys, empty between spans.
     values: Vec<Value>,
-    /// The names of fibers, if rows are distinguished by them.
-    fiber_names: Option<FiberNames>,
+    /// The names of fibers by the hosts' numbers, if rows are distinguished by them.
+    fiber_names: Option<Vec<FiberNames>>,
     /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
-    running: HashMap<Tid, (Vec<Value>, Vec<Arc<str>>)>,
+    running: HashMap<(Host, Tid), RowKeys>,
     all: Durations,
     found: Vec<Found>,
     apart: Apart,
@@ -67,18 +71,12 @@ pub struct Query {
     lost: u64,
     /// The time from which on it measures.
     begin: Time,
-    span: Option<(Time, Time)>,
+    /// The first and the last time that each finder has seen.
+    spans: Vec<Option<(Time, Time)>>,
 }
 
-/// The sums of a row.
-#[derive(Debug)]
-struct Sums {
-    labels: Vec<Arc<str>>,
-    distribution: Durations,
-    parts: Vec<Nanos>,
-    /// The number of missed events and the longest run of late ones, of a periodic event.
-    regularity: Option<[u64; 2]>,
-}
+/// The values of a row's keys, and their labels.
+type RowKeys = (Vec<Value>, Vec<Arc<str>>);
 
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,8 +105,8 @@ impl Query {
         if let Some((per, _)) = pers.iter().zip(&keys).find(|(_, key)| key.lacks_field()) {
             return Err(Error::Field(per.to_string()));
         }
-        let finder = finder(classes, &measure, &pers)?;
-        let fiber_names = pers.contains(&Per::Fiber).then(FiberNames::default);
+        let finders = vec![finder(classes, &measure, &pers)?];
+        let fiber_names = pers.contains(&Per::Fiber).then(|| vec![FiberNames::default()]);
         Ok(Self {
             class_names: classes.iter().map(|(_, class)| class.name.as_str().into()).collect(),
             measure,
@@ -116,7 +114,8 @@ impl Query {
             keys,
             only: None,
             names: None,
-            finder,
+            finders,
+            hosts: Vec::new(),
             survey: None,
             rows: HashMap::default(),
             values: Vec::new(),
@@ -128,7 +127,7 @@ impl Query {
             crowded: 0,
             lost: 0,
             begin: Time::MIN,
-            span: None,
+            spans: vec![None],
         })
     }
 
@@ -136,6 +135,31 @@ impl Query {
     #[must_use]
     pub fn only(self, wanted: IsSpanWanted) -> Self {
         Self { only: Some(wanted), ..self }
+    }
+
+    /// Sets the names of the hosts, by their numbers. Each of several is measured by itself, unless spans may lie between
+    /// hosts; rows for ids, numbers and addresses then have the host as a key, too.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), with the same classes.
+    pub fn of_hosts(mut self, classes: &Classes, names: &[String]) -> Result<Self, Error> {
+        self.hosts = names.iter().map(|name| name.as_str().into()).collect();
+        if names.len() < 2 {
+            return Ok(self);
+        }
+        if self.pers.iter().any(Per::is_of_host) && !self.pers.contains(&Per::Host) {
+            self.pers.insert(0, Per::Host);
+            self.keys.insert(0, Key::new(&Per::Host, classes));
+        }
+        if !self.measure.is_between_hosts() {
+            for _ in 1..names.len() {
+                self.finders.push(finder(classes, &self.measure, &self.pers)?);
+                self.spans.push(None);
+            }
+        }
+        let count = names.len();
+        self.fiber_names.iter_mut().for_each(|names| names.resize_with(count, FiberNames::default));
+        Ok(self)
     }
 
     /// Sets what names addresses.
@@ -167,17 +191,18 @@ impl Query {
             Item::Event(moment) => {
                 let now = moment.event.time;
                 if now >= self.begin {
-                    self.span = Some((self.span.map_or(now, |(first, _)| first), now));
+                    let span = of_host(&mut self.spans, moment.host);
+                    *span = Some((span.map_or(now, |(first, _)| first), now));
                 }
                 self.event(moment);
             }
-            Item::Loss(loss) => {
+            Item::Loss(loss, host) => {
                 if loss.to >= self.begin {
                     self.lost += loss.count.unwrap_or(0);
                 }
-                self.finder.lose(loss, &mut self.found);
+                of_host(&mut self.finders, *host).lose(loss, &mut self.found);
                 if let Some((names, pid)) = self.fiber_names.as_mut().zip(loss.pid) {
-                    names.lose(pid);
+                    of_host(names, *host).lose(pid);
                 }
                 let broken = self.found.drain(..).count() as u64;
                 if loss.to >= self.begin {
@@ -195,8 +220,8 @@ impl Query {
     }
 
     fn event(&mut self, moment: &Moment<'_>) {
-        self.fiber_names.iter_mut().for_each(|names| names.take(moment));
-        self.finder.take(moment, &mut self.found);
+        self.fiber_names.iter_mut().for_each(|names| of_host(names, moment.host).take(moment));
+        of_host(&mut self.finders, moment.host).take(moment, &mut self.found);
         if !self.found.is_empty() {
             let mut found = std::mem::take(&mut self.found);
             if moment.event.time >= self.begin {
@@ -231,7 +256,7 @@ impl Query {
     fn follow(&mut self, moment: &Moment<'_>) {
         let comes = match (moment.kernel, moment.about_fibers()) {
             (Some(Kernel::Switch { prev, next, .. }), _) => {
-                self.running.remove(&prev.tid);
+                self.running.remove(&(moment.host, prev.tid));
                 Some(next.tid)
             }
             (_, Some(FiberEvent::Switch { .. })) => moment.tid,
@@ -252,7 +277,7 @@ impl Query {
                     .for_each(|value| *value = Value::Unknown);
             }
             let labels = self.labels(&values, &span, moment);
-            self.running.insert(tid, (values, labels));
+            self.running.insert((moment.host, tid), (values, labels));
         }
     }
 
@@ -282,6 +307,9 @@ impl Query {
         let label = |(key, value): (&Key, &Value)| {
             let label = key.label(value, span, moment, &self.class_names);
             let name = match (value, &self.names) {
+                (Value::Host(host), _) => {
+                    return self.hosts.get(usize::from(host.0)).cloned().unwrap_or(label);
+                }
                 (Value::Address(Some(pid), address), Some(names)) => names(*pid, *address),
                 _ => None,
             };
@@ -329,15 +357,20 @@ impl Query {
 
     /// Returns the table after the last item.
     pub fn finish(mut self) -> StatisticsTable {
-        let (first, last) = self.span.unwrap_or_default();
+        let spans = self.spans.iter().flatten().copied();
+        let whole = spans.reduce(|(first, last), (from, to)| (first.min(from), last.max(to)));
+        let (first, last) = whole.unwrap_or_default();
         let mut found = Vec::new();
-        self.apart.cut += self.finder.finish(last, &mut found);
-        for found in found {
+        for ((host, finder), span) in (0..).map(Host).zip(&mut self.finders).zip(&self.spans) {
+            let mut of_host = Vec::new();
+            self.apart.cut += finder.finish(span.unwrap_or_default().1, &mut of_host);
+            found.extend(of_host.into_iter().map(|found| (host, found)));
+        }
+        for (host, found) in found {
             match found {
                 Found::Cut(span) if self.measure == Measure::Active => {
-                    let Some((values, labels)) = span.tid.and_then(|tid| self.running.remove(&tid)) else {
-                        continue;
-                    };
+                    let running = span.tid.and_then(|tid| self.running.remove(&(host, tid)));
+                    let Some((values, labels)) = running else { continue };
                     let span = Span { from: span.from.max(self.begin), ..span };
                     self.rows.entry(values).or_insert_with(|| Sums::new(labels)).add(&span);
                     self.all.add(span.length(), span.from);
@@ -382,39 +415,10 @@ impl Query {
     }
 }
 
-impl Sums {
-    fn new(labels: Vec<Arc<str>>) -> Self {
-        Self { labels, distribution: Durations::default(), parts: Vec::new(), regularity: None }
-    }
-
-    fn add(&mut self, span: &Span) {
-        self.distribution.add(span.length(), span.from);
-        self.parts.resize(span.parts.len().max(self.parts.len()), Nanos::ZERO);
-        self.parts.iter_mut().zip(&span.parts).for_each(|(sum, part)| *sum += *part);
-        if let Some(regularity) = span.regularity {
-            let [missed, late] = self.regularity.get_or_insert_default();
-            (*missed, *late) = (missed.saturating_add(regularity.missed), regularity.late.max(*late));
-        }
-    }
-
-    /// Replaces the labels of fibers that were named, or whose number was used again, behind their first span.
-    fn rename(&mut self, values: &[Value], names: &FiberNames) {
-        for (label, value) in self.labels.iter_mut().zip(values) {
-            if let Value::Fiber(fiber) = value
-                && let Some(name) = names.label(*fiber)
-            {
-                *label = name;
-            }
-        }
-    }
-
-    fn close(mut self, names: &'static [&'static str]) -> Option<StatisticsRow> {
-        let parts = names.iter().zip(self.parts).map(|(name, time)| WaitPart { name, time }).collect();
-        let numbers = self.regularity.map(|[missed, late]| [("missed", missed), ("late in a row", late)]);
-        let counts = numbers.into_iter().flatten().map(|(name, count)| RowCount { name, count }).collect();
-        let summary = self.distribution.summary()?;
-        Some(StatisticsRow { labels: self.labels, summary, parts, counts, distribution: self.distribution })
-    }
+/// Returns the element of a host, or the last one, which is for all others.
+fn of_host<T>(elements: &mut [T], host: Host) -> &mut T {
+    let last = elements.len() - 1;
+    &mut elements[usize::from(host.0).min(last)]
 }
 
 /// Returns a span as an interval to explain; `None` if it is no thread's.

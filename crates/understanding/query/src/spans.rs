@@ -51,7 +51,7 @@ impl Spans {
     pub fn take(&mut self, item: &Item<'_>, add: impl FnMut(Option<Span>)) {
         match item {
             Item::Event(moment) => self.finder.take(moment, &mut self.found),
-            Item::Loss(loss) => self.finder.lose(loss, &mut self.found),
+            Item::Loss(loss, _) => self.finder.lose(loss, &mut self.found),
             Item::Disorder(_) => {}
         }
         let whole = |found| match found {

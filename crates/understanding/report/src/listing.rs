@@ -3,15 +3,17 @@
 mod context;
 mod functions;
 mod json;
+mod origin;
 mod text;
 
 use crate::time::TimeFormat;
 use crate::value::decimal;
 use functions::FunctionNames;
 use json::JsonLines;
+use origin::Origins;
 use sordino_event::Classes;
 use sordino_query::NameAddress;
-use sordino_timeline::Item;
+use sordino_timeline::{Item, MergedClocks};
 use std::io::{self, Write};
 use text::TextLines;
 
@@ -94,6 +96,19 @@ impl Listing {
         match &mut self.lines {
             Lines::Text(lines) => lines.functions = names,
             Lines::Json(lines) => lines.functions = names,
+        }
+        self
+    }
+
+    /// Has the listing write the host of each event if there are several, and mark the events whose place the clocks do
+    /// not prove: those that are nearer to an earlier event of another clock than the two clocks are certain. `hosts` are
+    /// the names by the hosts' numbers.
+    #[must_use]
+    pub fn of_several(mut self, hosts: &[String], clocks: MergedClocks) -> Self {
+        let origins = Origins::new(hosts, clocks);
+        match &mut self.lines {
+            Lines::Text(lines) => lines.origins = origins,
+            Lines::Json(lines) => lines.origins = origins,
         }
         self
     }

@@ -3,7 +3,9 @@
 //! [`Merge`] puts the events of any number of [`Source`]s in the order of time. [`SuperTrace`] does the same and
 //! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add
 //! up to), so that every [`Moment`] has its CPU and thread. It follows the programs' events about fibers as well
-//! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events.
+//! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events. Each of several [`Hosts`] has
+//! its own [`System`], and of several [`MergedClocks`] only events that are further apart than these are uncertain have a
+//! [`ProvenOrder`].
 //!
 //! Nothing here does I/O or reads a clock.
 //!
@@ -35,10 +37,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod clocks;
 mod context;
 mod counted;
 mod fiber;
 mod fibers;
+mod host;
 pub mod kernel;
 mod merge;
 mod running;
@@ -50,9 +54,11 @@ mod system;
 mod task;
 mod vocabulary;
 
+pub use clocks::{MergedClocks, ProvenOrder, UnprovenOrder};
 pub use context::{Scheduling, ThreadContext};
 pub use fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince};
 pub use fibers::{Contradiction, Fibers, Inconsistency};
+pub use host::{Host, Hosts};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};
 pub use running::{Evidence, RunningThreads, UnrecordedSwitch};

@@ -11,8 +11,8 @@ use std::collections::binary_heap::PeekMut;
 pub enum Merged<'a> {
     /// An event; never earlier than the item before.
     Event(&'a Event),
-    /// Records are missing from one source. The item stands in the order where the loss begins.
-    Loss(&'a Loss),
+    /// Records are missing from the source with this index. The item stands in the order where the loss begins.
+    Loss(&'a Loss, usize),
     /// The event that follows broke the order of its source and was moved.
     Disorder(Disorder),
 }
@@ -134,7 +134,7 @@ impl<S: Source> Merge<S> {
         }
         self.taken = true;
         Ok(Some(match &lane.holds {
-            Holds::Loss(loss) => Merged::Loss(loss),
+            Holds::Loss(loss) => Merged::Loss(loss, key.lane),
             _ => Merged::Event(&lane.event),
         }))
     }

@@ -4,7 +4,9 @@ use crate::context::ThreadContext;
 use crate::fiber::{FiberEvent, FiberId, Mounted};
 use crate::fibers::Contradiction;
 use crate::kernel::Kernel;
-use crate::{Disorder, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary};
+use crate::{
+    Disorder, Host, Hosts, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary,
+};
 use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Tid};
 use std::sync::Arc;
 
@@ -14,7 +16,9 @@ use std::sync::Arc;
 pub struct SuperTrace<S> {
     merge: Merge<S>,
     vocabulary: Vocabulary,
-    system: System,
+    hosts: Hosts,
+    /// The states of the hosts, by their numbers.
+    systems: Vec<System>,
 }
 
 /// The next item of the super-trace.
@@ -22,13 +26,13 @@ pub struct SuperTrace<S> {
 pub enum Item<'a> {
     /// An event with its context.
     Event(Moment<'a>),
-    /// Records are missing from one source. The item stands in the order where the loss begins.
-    Loss(&'a Loss),
+    /// Records are missing from one source, of this host. The item stands in the order where the loss begins.
+    Loss(&'a Loss, Host),
     /// The event that follows broke the order of its source and was moved.
     Disorder(Disorder),
 }
 
-/// An event, and the state of the machine at its time.
+/// An event, and the state of its host at its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     /// The event as its source returned it.
@@ -45,7 +49,9 @@ pub struct Moment<'a> {
     /// The fiber that the thread has, whether the event is a program's or the kernel's. A switch between fibers belongs
     /// to the one that leaves. [`Mounted::Outside`] in a trace without events about fibers.
     pub fiber: Mounted,
-    /// The threads, CPUs and fibers just after the event.
+    /// The host of the event, to which its CPU, its thread and its process belong.
+    pub host: Host,
+    /// The threads, CPUs and fibers of the host just after the event.
     pub system: &'a System,
     vocabulary: &'a Vocabulary,
 }
@@ -56,36 +62,50 @@ impl<S: Source> SuperTrace<S> {
         Self {
             merge: Merge::new(classes, sources),
             vocabulary: Vocabulary::new(classes),
-            system: System::default(),
+            hosts: Hosts::default(),
+            systems: vec![System::default()],
         }
     }
 
-    /// Begins with the state of the machine that an earlier super-trace ended with.
+    /// Assigns the classes and sources to several hosts, each of which has a state of its own.
     #[must_use]
-    pub fn continuing(self, before: System) -> Self {
-        Self { system: before, ..self }
+    pub fn of_hosts(self, hosts: Hosts) -> Self {
+        let mut systems = self.systems;
+        systems.resize_with(hosts.count(), System::default);
+        Self { hosts, systems, ..self }
     }
 
-    /// Ends the super-trace, and returns the state of the machine after the last item.
-    pub fn into_system(self) -> System {
-        self.system
+    /// Begins with the state of the first host that an earlier super-trace ended with.
+    #[must_use]
+    pub fn continuing(mut self, before: System) -> Self {
+        self.systems[0] = before;
+        self
     }
 
-    /// Sets the name of the program that runs as `pid`, which its own trace has.
-    pub fn introduce(&mut self, pid: Pid, name: &str) {
-        self.system.introduce(pid, name.into());
+    /// Ends the super-trace, and returns the state of the first host after the last item.
+    pub fn into_system(mut self) -> System {
+        self.systems.swap_remove(0)
     }
 
-    /// Sets the futex by which the program that runs as `pid` wakes sordino's recorder: its address in the
-    /// program.
-    pub fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
-        self.system.introduce_wake_up(pid, futex);
+    /// Sets the name of the program that runs as `pid` of the host, which its own trace has.
+    pub fn introduce(&mut self, host: Host, pid: Pid, name: &str) {
+        self.system(host).introduce(pid, name.into());
     }
 
-    /// Sets the numbering of priorities in the kernel's events, as the trace states it. Without it, the idle thread's
-    /// priority shows the numbering.
-    pub fn number_priorities(&mut self, numbering: PriorityNumbering) {
-        self.system.number_priorities(numbering);
+    /// Sets the futex by which the program that runs as `pid` of the host wakes sordino's recorder: its address in
+    /// the program.
+    pub fn introduce_wake_up(&mut self, host: Host, pid: Pid, futex: u64) {
+        self.system(host).introduce_wake_up(pid, futex);
+    }
+
+    /// Sets the numbering of priorities in the events of the host's kernel, as the trace states it. Without it, the
+    /// idle thread's priority shows the numbering.
+    pub fn number_priorities(&mut self, host: Host, numbering: PriorityNumbering) {
+        self.system(host).number_priorities(numbering);
+    }
+
+    fn system(&mut self, host: Host) -> &mut System {
+        &mut self.systems[usize::from(host.0)]
     }
 
     /// Returns the kinds of the kernel's events that the trace has.
@@ -101,14 +121,18 @@ impl<S: Source> SuperTrace<S> {
     pub fn next(&mut self) -> Result<Option<Item<'_>>, SourceError<S::Error>> {
         Ok(match self.merge.next()? {
             Some(Merged::Event(event)) => {
-                Some(Item::Event(moment(event, &self.vocabulary, &mut self.system)))
+                let host = self.hosts.of_class(event.class);
+                let system = &mut self.systems[usize::from(host.0)];
+                Some(Item::Event(moment(event, &self.vocabulary, host, system)))
             }
-            Some(Merged::Loss(loss)) => {
-                self.system.lose(loss);
+            Some(Merged::Loss(loss, source)) => {
+                let host = self.hosts.of_source(source);
+                let system = &mut self.systems[usize::from(host.0)];
+                system.lose(loss);
                 if self.vocabulary.has_fibers() {
-                    self.system.lose_fibers(loss);
+                    system.lose_fibers(loss);
                 }
-                Some(Item::Loss(loss))
+                Some(Item::Loss(loss, host))
             }
             Some(Merged::Disorder(disorder)) => Some(Item::Disorder(disorder)),
             None => None,
@@ -116,7 +140,12 @@ impl<S: Source> SuperTrace<S> {
     }
 }
 
-fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut System) -> Moment<'a> {
+fn moment<'a>(
+    event: &'a Event,
+    vocabulary: &'a Vocabulary,
+    host: Host,
+    system: &'a mut System,
+) -> Moment<'a> {
     let kernel = vocabulary.read(event);
     if let (None, Some(tid), Some(pid)) = (&kernel, event.tid, event.pid) {
         system.meet(tid, pid);
@@ -146,7 +175,7 @@ fn moment<'a>(event: &'a Event, vocabulary: &'a Vocabulary, system: &'a mut Syst
         system.learn(kernel, cpu, (event.time, tid));
     }
     let domain = vocabulary.domain(event);
-    Moment { event, domain, kernel, cpu, tid, fiber, system, vocabulary }
+    Moment { event, domain, kernel, cpu, tid, fiber, host, system, vocabulary }
 }
 
 impl<'a> Moment<'a> {

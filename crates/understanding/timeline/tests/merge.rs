@@ -47,7 +47,7 @@ fn merged(classes: &Classes, sources: Vec<Vec<Entry>>) -> Vec<String> {
     loop {
         out.push(match merge.next() {
             Ok(Some(Merged::Event(event))) => format!("{}#{}", event.time.0, event.integer(0).unwrap()),
-            Ok(Some(Merged::Loss(loss))) => format!("{} loss", loss.from.0),
+            Ok(Some(Merged::Loss(loss, _))) => format!("{} loss", loss.from.0),
             Ok(Some(Merged::Disorder(Disorder { source, at, back: Nanos(back) }))) => {
                 format!("{} source {source} back by {back}", at.0)
             }

@@ -6,7 +6,7 @@ use sordino_event::{
     Class, Classes, Cpu, Domain, Event, Nanos, Pid, PriorityNumbering, Step, Tid, Time, Value,
 };
 use sordino_timeline::kernel::{FaultReason, Function, Interrupt, Sent, Syscall};
-use sordino_timeline::{Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
+use sordino_timeline::{Host, Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
 /// Returns `time cpu tid comm priority` of each event, with `?` for unknown values.
@@ -75,7 +75,7 @@ fn a_thread_that_the_kernel_did_not_name_has_its_programs_name() {
         Ok(Step::Event)
     };
     let mut trace = SuperTrace::new(&classes, [source]);
-    trace.introduce(Pid(70), "motor");
+    trace.introduce(Host(0), Pid(70), "motor");
     let mut names = Vec::new();
     while let Some(Item::Event(moment)) = trace.next().unwrap() {
         names.push(moment.comm().map(ToString::to_string));

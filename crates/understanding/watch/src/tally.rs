@@ -5,7 +5,7 @@ use crate::stretch::{Extent, Stretch};
 use crate::threads::Threads;
 use sordino_event::{Classes, Loss, LossCause, Tid, Time};
 use sordino_query::{Span, SpanCondition, Spans};
-use sordino_timeline::{Item, Kernel, Moment, Recorded, is_statedump};
+use sordino_timeline::{Host, Item, Kernel, Moment, Recorded, is_statedump};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Tally {
     pub fn take(&mut self, item: &Item<'_>, condition: Option<&SpanCondition>) {
         match item {
             Item::Event(moment) => self.event(moment, condition),
-            Item::Loss(loss) => {
+            Item::Loss(loss, _) => {
                 self.busy.lose(loss);
                 let (count, uncounted) = self.losses.entry(loss.cause).or_default();
                 match loss.count {
@@ -102,7 +102,7 @@ impl Tally {
         let cause = LossCause::Discarded;
         let gap = Loss { from, to, cpu: None, pid: None, count: None, cause };
         self.busy.lose(&gap);
-        self.spans(&Item::Loss(&gap), None);
+        self.spans(&Item::Loss(&gap, Host::default()), None);
     }
 
     fn event(&mut self, moment: &Moment<'_>, condition: Option<&SpanCondition>) {

@@ -152,7 +152,7 @@ impl Follower {
             names.take(&item);
             let time = match &item {
                 Item::Event(moment) => moment.event.time,
-                Item::Loss(loss) => loss.from,
+                Item::Loss(loss, _) => loss.from,
                 Item::Disorder(_) => continue,
             };
             if !sieve.passes(&item) {

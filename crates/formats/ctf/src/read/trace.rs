@@ -62,11 +62,24 @@ impl Trace {
     /// If a file can't be read, or if the metadata is invalid. Corrupt packets are no error; their streams report
     /// them.
     pub fn open(dir: impl AsRef<Path>, classes: &mut Classes) -> Result<Self, Error> {
+        Self::open_with(dir, classes, |_, _| {})
+    }
+
+    /// Does the same with clocks that `adjust` relates to those of other traces, given the trace's environment. All times
+    /// of the trace are by the adjusted clocks.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_with(
+        dir: impl AsRef<Path>,
+        classes: &mut Classes,
+        adjust: impl FnMut(&Environment, &mut ClockDescription),
+    ) -> Result<Self, Error> {
         let dir = dir.as_ref();
         let path = dir.join("metadata");
         let metadata = read_metadata(&path)?;
         let sources = stream_files(dir)?.into_iter().map(Source::File).collect();
-        Self::assemble(dir.to_owned(), &path, &metadata, sources, classes)
+        Self::assemble(dir.to_owned(), (&path, &metadata), sources, classes, adjust)
     }
 
     /// Does the same with everything in memory: `files` are the stream files with their names.
@@ -79,22 +92,25 @@ impl Trace {
         classes: &mut Classes,
     ) -> Result<Self, Error> {
         let sources = files.into_iter().map(|(name, bytes)| Source::Memory(name, bytes)).collect();
-        Self::assemble(PathBuf::new(), Path::new("metadata"), metadata, sources, classes)
+        Self::assemble(PathBuf::new(), (Path::new("metadata"), metadata), sources, classes, |_, _| {})
     }
 
     fn assemble(
         path: PathBuf,
-        metadata_path: &Path,
-        metadata: &[u8],
+        (metadata_path, metadata): (&Path, &[u8]),
         sources: Vec<Source>,
         classes: &mut Classes,
+        mut adjust: impl FnMut(&Environment, &mut ClockDescription),
     ) -> Result<Self, Error> {
         let text = unpack::text(metadata).map_err(|(offset, problem)| Error::MetadataPacket {
             path: metadata_path.to_owned(),
             offset,
             problem,
         })?;
-        let parsed = Metadata::parse(&text).and_then(|metadata| Ok((compile(&metadata, classes)?, metadata)));
+        let parsed = Metadata::parse(&text).and_then(|mut metadata| {
+            metadata.clocks.values_mut().for_each(|clock| adjust(&metadata.environment, clock));
+            Ok((compile(&metadata, classes)?, metadata))
+        });
         let (program, metadata) = parsed.map_err(|at| {
             let (line, column) = position(&text, at.offset);
             Error::Metadata { path: metadata_path.to_owned(), line, column, problem: at.problem }

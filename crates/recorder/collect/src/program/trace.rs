@@ -191,8 +191,8 @@ impl ProgramTrace {
     /// Updates the clock in the metadata.
     pub(crate) fn set_clock(&self, clock: &TraceClock) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
-        let before = self.preamble(place, clock.hostname(), &place.clock)?;
-        let after = self.preamble(place, clock.hostname(), &clock.ctf())?;
+        let before = self.preamble(place, clock, &place.clock)?;
+        let after = self.preamble(place, clock, &clock.ctf())?;
         place.change_preamble(&before, after)
     }
 
@@ -230,7 +230,7 @@ impl ProgramTrace {
         change: impl FnOnce(&mut Self),
     ) -> Result<(), Error> {
         let preamble = |trace: &Self| {
-            let of = |place: &TracePlace| trace.preamble(place, clock.hostname(), &place.clock);
+            let of = |place: &TracePlace| trace.preamble(place, clock, &place.clock);
             trace.place.as_ref().map(of).transpose()
         };
         let before = preamble(self)?;
@@ -250,7 +250,7 @@ impl ProgramTrace {
 
     fn write_metadata(&self, clock: &TraceClock, declarations: &str) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
-        let mut text = self.preamble(place, clock.hostname(), &clock.ctf())?;
+        let mut text = self.preamble(place, clock, &clock.ctf())?;
         text += &stream_class(StreamClass::Cpu);
         text += &stream_class(StreamClass::Shared);
         text += declarations;
@@ -261,15 +261,15 @@ impl ProgramTrace {
     fn preamble(
         &self,
         place: &TracePlace,
-        hostname: &str,
-        clock: &ClockDescription,
+        clock: &TraceClock,
+        description: &ClockDescription,
     ) -> Result<String, Error> {
         let mut environment = Environment::default();
+        clock.relate(&mut environment);
         environment
             .set("domain", "ust")
             .set("tracer_name", "sordino")
             .set("tracer_version", env!("CARGO_PKG_VERSION"))
-            .set("hostname", hostname)
             .set("vpid", i64::from(self.pid))
             .set("procname", self.identity.name.as_str())
             .set("executable", self.identity.executable.as_str());
@@ -286,7 +286,7 @@ impl ProgramTrace {
         for (number, file) in self.files.iter().filter(|_| self.has_functions).enumerate() {
             environment.set(format!("mapped_file_{number}"), file.to_string().as_str());
         }
-        Ok(preamble(place.uuid, &environment, clock)?)
+        Ok(preamble(place.uuid, &environment, description)?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::context;
 use super::functions::FunctionNames;
+use super::origin::Origins;
 use crate::value::{decimal, json_fields, json_names, json_text};
 use sordino_event::functions::function_field;
 use sordino_event::{Class, Classes, Domain};
@@ -13,6 +14,7 @@ pub(super) struct JsonLines {
     /// True if events have members for their fibers.
     has_fibers: bool,
     pub(super) functions: FunctionNames,
+    pub(super) origins: Origins,
 }
 
 /// The common parts of all lines of a class.
@@ -41,15 +43,17 @@ impl JsonLines {
             classes: classes.iter().map(|(_, known)| class(known)).collect(),
             has_fibers: Vocabulary::new(classes).has_fibers(),
             functions: FunctionNames::default(),
+            origins: Origins::default(),
         }
     }
 
-    pub(super) fn line(&self, item: &Item<'_>, out: &mut Vec<u8>) {
+    pub(super) fn line(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         match item {
             Item::Event(moment) => self.event(moment, out),
-            Item::Loss(loss) => {
+            Item::Loss(loss, host) => {
                 member(out, b"{\"type\":\"loss\",\"from_ns\":", Some(loss.from.0));
                 member(out, b",\"to_ns\":", Some(loss.to.0));
+                self.origins.json_host(*host, out);
                 member(out, b",\"cpu\":", loss.cpu.map(|cpu| cpu.0));
                 member(out, b",\"pid\":", loss.pid.map(|pid| pid.0));
                 member(out, b",\"count\":", loss.count);
@@ -66,9 +70,10 @@ impl JsonLines {
         }
     }
 
-    fn event(&self, moment: &Moment<'_>, out: &mut Vec<u8>) {
+    fn event(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
         if let Some(contradiction) = &moment.contradiction() {
             member(out, b"{\"type\":\"contradiction\",\"time_ns\":", Some(contradiction.time.0));
+            self.origins.json_host(moment.host, out);
             member(out, b",\"pid\":", contradiction.pid.map(|pid| pid.0));
             member(out, b",\"tid\":", contradiction.tid.map(|tid| tid.0));
             out.extend_from_slice(b",\"kind\":");
@@ -78,6 +83,8 @@ impl JsonLines {
             out.extend_from_slice(b"}\n");
         }
         member(out, b"{\"type\":\"event\",\"time_ns\":", Some(moment.event.time.0));
+        self.origins.json_order(moment, out);
+        self.origins.json_host(moment.host, out);
         member(out, b",\"cpu\":", moment.cpu.map(|cpu| cpu.0));
         member(out, b",\"pid\":", moment.pid().map(|pid| pid.0));
         member(out, b",\"tid\":", moment.tid.map(|tid| tid.0));
@@ -120,7 +127,7 @@ fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(if is_known { b",\"fiber_known\":true" } else { b",\"fiber_known\":false" });
 }
 
-fn member(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
+pub(super) fn member(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
     out.extend_from_slice(name);
     match value {
         Some(value) => decimal(value, out),

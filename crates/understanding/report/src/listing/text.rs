@@ -2,12 +2,13 @@
 
 use super::context;
 use super::functions::FunctionNames;
+use super::origin::Origins;
 use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
 use sordino_event::functions::function_field;
 use sordino_event::{Class, Classes, Domain, Loss, View};
-use sordino_timeline::{Contradiction, Disorder, Item, Moment, Mounted, Vocabulary};
+use sordino_timeline::{Contradiction, Disorder, Host, Item, Moment, Mounted, Vocabulary};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub(super) struct TextLines {
     /// True if lines have a column for fibers.
     has_fibers: bool,
     pub(super) functions: FunctionNames,
+    pub(super) origins: Origins,
 }
 
 /// The common parts of all lines of a class.
@@ -79,6 +81,7 @@ impl TextLines {
             place: Place::default(),
             has_fibers: Vocabulary::new(classes).has_fibers(),
             functions: FunctionNames::default(),
+            origins: Origins::default(),
         }
     }
 
@@ -89,6 +92,7 @@ impl TextLines {
                     self.contradiction(contradiction, out);
                 }
                 self.time.write(moment.event.time, out);
+                self.origins.text(moment, out);
                 out.extend_from_slice(self.place.text(moment));
                 if self.has_fibers {
                     fiber(moment, out);
@@ -107,9 +111,9 @@ impl TextLines {
                 }
                 context::text(moment, out);
             }
-            Item::Loss(loss) => {
+            Item::Loss(loss, host) => {
                 out.extend_from_slice(self.colors.warning.as_bytes());
-                self.loss(loss, out);
+                self.loss(loss, *host, out);
                 out.extend_from_slice(self.colors.off.as_bytes());
             }
             Item::Disorder(disorder) => {
@@ -120,7 +124,7 @@ impl TextLines {
         }
     }
 
-    fn loss(&mut self, loss: &Loss, out: &mut Vec<u8>) {
+    fn loss(&mut self, loss: &Loss, host: Host, out: &mut Vec<u8>) {
         out.extend_from_slice(b"-- ");
         match loss.count {
             Some(1) => out.extend_from_slice(b"1 record"),
@@ -137,6 +141,7 @@ impl TextLines {
             }
             None => out.extend_from_slice(b" of the kernel"),
         }
+        self.origins.lost(host, out);
         out.extend_from_slice(b" lost");
         if let Some(cpu) = loss.cpu {
             out.extend_from_slice(b" on cpu");

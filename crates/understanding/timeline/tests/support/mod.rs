@@ -5,7 +5,7 @@ use sordino_event::{
     Class, ClassId, Classes, Cpu, Domain, Event, Loss, LossCause, Pid, PriorityNumbering, Step, Tid, Time,
     Value, View,
 };
-use sordino_timeline::{Item, SuperTrace};
+use sordino_timeline::{Host, Item, SuperTrace};
 use std::convert::Infallible;
 
 /// A thread: tid, name, the kernel's priority.
@@ -404,8 +404,8 @@ impl Script {
             })
         };
         let mut trace = SuperTrace::new(&self.classes, [source]);
-        self.numbering.into_iter().for_each(|numbering| trace.number_priorities(numbering));
-        self.wake_ups.iter().for_each(|(pid, futex)| trace.introduce_wake_up(*pid, *futex));
+        self.numbering.into_iter().for_each(|numbering| trace.number_priorities(Host(0), numbering));
+        self.wake_ups.iter().for_each(|(pid, futex)| trace.introduce_wake_up(Host(0), *pid, *futex));
         while let Ok(Some(item)) = trace.next() {
             take(&item);
         }
