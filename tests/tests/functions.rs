@@ -200,7 +200,8 @@ fn a_live_reader_names_functions() {
 fn record_late_library(name: &str, rules: &str, enabled: Option<&str>) {
     let scene = Scene::new();
     build(&scene, &[]);
-    let program = scene.compile(Compiler::Gcc, "late.c", &["-finstrument-functions", "-lsordino-functions"]);
+    let program =
+        scene.compile(Compiler::Gcc, "loads_later.c", &["-finstrument-functions", "-lsordino-functions"]);
     let (library, end) = (scene.path("libinstrumented.so"), scene.path("end"));
     let session = Session::start(&scene, name, &["--user", rules]);
     let follower = follow(&scene, name, &[]);

@@ -164,7 +164,7 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
         is_xml(&picture);
         ended.succeeded().to_owned()
     });
-    let is_planted = |told: &String| told.contains("preempted by hog/") && told.contains(": 2");
+    let is_planted = |told: &String| told.contains("by hog/") && told.contains(": 2");
     assert!(told.iter().any(is_planted), "{told:?}");
     scene.refuses(
         2,

@@ -53,7 +53,8 @@ fn had_a_cpu(events: &[Value], name: &str, uncertainty: i64) -> usize {
             let behind = switches.partition_point(|(at, _)| *at <= time);
             let (before, after) = (switches.get(behind.checked_sub(1)?)?, switches.get(behind)?);
             let is_near = time - before.0 <= uncertainty || after.0 - time <= uncertainty;
-            Some((before.1 == tid, is_near))
+            // Some kernels do not record that a CPU's idle thread leaves it.
+            Some((before.1 == tid || before.1 == 0, is_near))
         });
         let on_cpus: Vec<_> = on_cpus.collect();
         if on_cpus.len() == switches.len() && on_cpus.iter().all(|(_, is_near)| !is_near) {

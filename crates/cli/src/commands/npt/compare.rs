@@ -100,7 +100,7 @@ fn count_ours(directory: &Path) -> Result<u64, Failure> {
     let loops = recording.classes.iter().filter(|(_, class)| class.name == "npt:loop");
     let wanted: Vec<_> = loops.map(|(id, _)| id).collect();
     let mut count = 0;
-    recording.pass(Some("counting events"), |item| {
+    recording.pass(None, |item| {
         if let Item::Event(moment) = item {
             count += u64::from(wanted.contains(&moment.event.class));
         }
