@@ -2,9 +2,10 @@
 
 use crate::cause::{Cause, Thread, Waker};
 use crate::entry_cost::Entered;
+use foldhash::{HashMap, HashSet};
 use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, softirq_name};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The maximum depth of nested interrupts; a trace with more has lost their exits.

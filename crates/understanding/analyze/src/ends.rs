@@ -1,9 +1,10 @@
 //! The fields of the events that begin and end an interval, by which a program's own log is matched with the intervals.
 
 use crate::Interval;
+use foldhash::HashMap;
 use serde::Serialize;
 use sordino_event::{Class, ClassId, Classes, Cpu, Event, Time, View};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The fields of an event by name, without lists and groups.
@@ -68,7 +69,7 @@ pub(crate) struct EndFields {
 impl EndFields {
     /// Creates a collection without intervals, for events with these field names.
     pub(crate) fn new(begins: FieldNames, ends: FieldNames) -> Self {
-        Self { begins, ends, at_begin: HashMap::new(), at_end: HashMap::new() }
+        Self { begins, ends, at_begin: HashMap::default(), at_end: HashMap::default() }
     }
 
     /// Makes room for the fields at both ends of this interval.

@@ -1,8 +1,8 @@
 //! The files whose pages threads wait for, and the threads that read them from their devices.
 
 use crate::cause::Thread;
+use foldhash::HashMap;
 use serde::{Serialize, Serializer};
-use std::collections::HashMap;
 use std::fmt;
 
 /// The maximum number of pages whose readers are remembered; at the limit, all of them are forgotten.

@@ -1,9 +1,9 @@
 //! Signals that are sent and not delivered yet, with their senders.
 
 use crate::cause::Waker;
+use foldhash::HashMap;
 use sordino_event::{Pid, Tid};
 use sordino_timeline::kernel::Sent;
-use std::collections::HashMap;
 
 /// The maximum number of signals that are remembered for each thread or process.
 const PENDING_MAX: usize = 64;

@@ -1,7 +1,7 @@
 //! High-resolution timers that are started, and the times at which they are due.
 
+use foldhash::HashMap;
 use sordino_event::Time;
-use std::collections::HashMap;
 
 /// The maximum number of timers that are followed; a trace with more has lost their ends.
 const STARTED_MAX: usize = 65_536;
