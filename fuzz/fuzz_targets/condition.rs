@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
     };
     match rules.choose(&SCHEMA, &Context { pid: Pid(7), procname: "motor" }) {
         Ok(chosen) => {
-            if let Condition::Code(code) = chosen.condition {
+            if let Condition::Code(code) = chosen {
                 assert!(code.len() <= MAX_CODE);
                 holds(&code, payload, 1);
             }
