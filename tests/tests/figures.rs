@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const LIBRARIES: [&str; 2] = ["-lboost_fiber", "-lboost_context"];
 
 /// Records a program with the kernel's switches and interrupts, until the kernel has recorded every switch: now and then
-/// its tracer misses one.
-fn record(scene: &Scene, command: &[&str]) -> (Recording, Vec<Value>) {
+/// its tracer misses one. `None` if it misses one each time.
+fn record(scene: &Scene, command: &[&str]) -> Option<(Recording, Vec<Value>)> {
     for _ in 0..20 {
         let recording = scene
             .record(&["--kernel", "sched_switch,sched_waking,sched_wakeup,sched_migrate_task,irq"], command);
@@ -20,10 +20,11 @@ fn record(scene: &Scene, command: &[&str]) -> (Recording, Vec<Value>) {
         let events = listing::items(scene.sordino(&["events", "--json", recording.name()]).succeeded());
         assert!(events.iter().all(|event| event["type"] != "contradiction"));
         if active(scene, &recording).1 == 0 {
-            return (recording, events);
+            return Some((recording, events));
         }
     }
-    panic!("the kernel's tracer misses a switch in each of twenty recordings");
+    Scene::not_measured("the kernel's tracer misses a switch in each of twenty recordings");
+    None
 }
 
 /// Returns the active time of each fiber by `sordino query`, and the number of stretches that are not wholly known.
@@ -51,7 +52,7 @@ fn a_fiber_is_followed_to_another_thread_and_with_its_thread_to_another_cpu() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let program = scene.compile(Compiler::Gxx, "moving_fiber.cpp", &LIBRARIES);
     for _ in 0..storm::number("FIGURES").unwrap_or(3) {
-        let (recording, events) = record(&scene, &[program.to_str().unwrap()]);
+        let Some((recording, events)) = record(&scene, &[program.to_str().unwrap()]) else { return };
         let numbers: Vec<i64> =
             recording.ended.output.split_whitespace().flat_map(str::parse).take(5).collect();
         let [fiber, own, first, second, hog] = numbers[..] else { panic!("{}", recording.ended.output) };
@@ -128,7 +129,7 @@ fn a_daemons_late_message_is_explained_by_the_fibers_for_which_it_waits() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let program = scene.compile(Compiler::Gxx, "polling_fiber.cpp", &LIBRARIES);
     for _ in 0..storm::number("FIGURES").unwrap_or(3) {
-        let (recording, events) = record(&scene, &[program.to_str().unwrap(), "20"]);
+        let Some((recording, events)) = record(&scene, &[program.to_str().unwrap(), "20"]) else { return };
         let switches = listing::named(&events, "sordino_fiber:switch");
         let rule = ["--begin", "net:sent", "--end", "net:received", "--by", "id"];
         let options = ["explain", "--json", "--top", "1000", recording.name()];
