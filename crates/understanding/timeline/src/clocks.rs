@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn one_clock_proves_the_order_of_all_events() {
-        let mut order = ProvenOrder::new(MergedClocks::default());
+        let mut order = ProvenOrder::new(MergedClocks::new(Vec::new(), vec![Some(Nanos(10))]));
         assert_eq!([5, 5, 6].map(|time| order.add(ClassId::default(), Time(time))), [None; 3]);
     }
 }
