@@ -101,3 +101,23 @@ fn nothing_is_missing_where_each_switch_is_recorded() {
     hog(&mut script, 1600);
     assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], Vec::new()));
 }
+
+/// A sleeper that a record shows on its CPU, without a wake-up or a switch, runs: what interrupts it then is named.
+#[test]
+fn an_interrupt_of_a_thread_that_came_without_a_record_is_named() {
+    let mut script = asleep();
+    // The entry is by the thread, which therefore has the CPU.
+    script.at(1500).cpu(1).by(NPT).irq(5, "eth0");
+    script.at(1600).irq_exit(5);
+    script.at(1700).irq(7, "disk");
+    script.at(2400).irq_exit(7);
+    script.at(2500).user("npt:loop", NPT, &[]);
+    let (explanation, findings) = explain_longest(&script, "npt:loop");
+    let interrupts: Vec<_> = explanation
+        .parts
+        .iter()
+        .filter(|part| matches!(part.cause, Cause::Irq { .. }))
+        .map(|part| part.time.0)
+        .collect();
+    assert_eq!((interrupts, findings.missing_switches), (vec![700, 100], one_missing()));
+}

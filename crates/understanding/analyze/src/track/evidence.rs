@@ -90,7 +90,8 @@ impl Tracker {
         for &index in explained {
             let thread = &self.threads[index];
             let own = Thread::of(system, thread.tid);
-            self.threads[index].activity = thread.activity(self.cpus.get(&cpu), &own);
+            let activity = thread.activity(self.cpus.get(&cpu), &own);
+            (self.threads[index].activity, self.threads[index].is_settled) = (activity, false);
         }
     }
 
