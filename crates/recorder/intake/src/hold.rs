@@ -1,9 +1,9 @@
 //! Attaches to one area: checks its owner, gets a slot, creates the rings.
 
 use super::accounts::is_trusted;
-use super::ledger::{Claim, Memory};
+use super::ledger::Claim;
 use super::pages::Pages;
-use super::portion::portion;
+use super::portion::{Beginning, portion};
 use super::prepared::PreparedStart;
 use crate::catalogue::{CatalogueReader, Learned};
 use crate::code::MappedCode;
@@ -109,8 +109,8 @@ impl Wishes {
 
     /// Returns the request to a program. Its rings begin with fewer pages the less memory is left, and the more
     /// programs of its user registered within the last second.
-    fn request(&self, memory: Memory, arrivals: usize, is_restartable: bool) -> AttachOptions<'_> {
-        let portion = || portion(self.geometry, self.cpus.len(), memory, arrivals, is_restartable);
+    fn request(&self, beginning: &Beginning) -> AttachOptions<'_> {
+        let portion = || portion(self.geometry, self.cpus.len(), beginning);
         AttachOptions {
             name: &self.name,
             geometry: self.geometry,
@@ -174,8 +174,12 @@ impl Candidate {
     }
 
     fn request<'a>(&self, wishes: &'a Wishes) -> AttachOptions<'a> {
-        let request =
-            wishes.request(self.claim.memory(), self.claim.arrivals(), self.program.is_restartable());
+        let request = wishes.request(&Beginning {
+            memory: self.claim.memory(),
+            arrivals: self.claim.arrivals(),
+            is_restartable: self.program.is_restartable(),
+            is_prepared: self.prepared.is_some(),
+        });
         match self.prepared {
             Some(PreparedStart { first_seqno, portion }) => {
                 AttachOptions { first_seqno, portion: Some(portion), prepared: request.portion, ..request }

@@ -4,11 +4,10 @@ use super::ledger::Memory;
 use sordino_ring::control::Portion;
 use sordino_ring::layout::Geometry;
 
-/// Initial size of a program's rings, in bytes.
+/// Initial size of a program's rings, in bytes: the program waits for that memory.
 const BYTES: u64 = 2 << 20;
-/// Initial size of a program's rings, in bytes, while the session's rings use less than [`FIRST`].
-const BYTES_FIRST: u64 = 6 << 20;
-const FIRST: u64 = 128 << 20;
+/// Initial size of rings in a prepared area, whose memory only has to be mapped in the program.
+const BYTES_PREPARED: u64 = 6 << 20;
 /// The number of programs within a second that halves the initial size of the next ones': programs of a crowd are
 /// usually short-lived.
 const CROWD: usize = 4;
@@ -30,20 +29,26 @@ pub(super) fn prepared_portion(geometry: Geometry, cpus: usize, budget: u64) -> 
     Portion { cpu, shared: 1 }
 }
 
-/// Returns the initial portion of a program with rings for `cpus` CPUs, one of `arrivals` within a second. If its
-/// threads cannot use restartable sequences, most of it goes to the shared ring.
-pub(super) fn portion(
-    geometry: Geometry,
-    cpus: usize,
-    memory: Memory,
-    arrivals: usize,
-    is_restartable: bool,
-) -> Portion {
+/// Where a program's rings get their memory from.
+pub(super) struct Beginning {
+    /// The memory of the session's rings.
+    pub(super) memory: Memory,
+    /// The number of programs that registered within the last second.
+    pub(super) arrivals: usize,
+    /// True if the program's threads can use restartable sequences. If not, most memory goes to the shared ring.
+    pub(super) is_restartable: bool,
+    /// True if the area is prepared.
+    pub(super) is_prepared: bool,
+}
+
+/// Returns the initial portion of a program with rings for `cpus` CPUs.
+pub(super) fn portion(geometry: Geometry, cpus: usize, beginning: &Beginning) -> Portion {
+    let Beginning { memory, arrivals, is_restartable, is_prepared } = *beginning;
     let left = memory.budget.saturating_sub(memory.used) / PART;
     let used = if is_restartable { cpus.max(1) as u64 } else { 1 };
     let sub_buffers =
         |bytes: u64| ((bytes.min(left) / used) >> geometry.bits).clamp(1, geometry.count.into()) as u32;
-    let alone = if memory.used < FIRST { BYTES_FIRST } else { BYTES };
+    let alone = if is_prepared { BYTES_PREPARED } else { BYTES };
     let first = sub_buffers(alone >> (arrivals / CROWD).min(u64::BITS as usize - 1));
     match is_restartable {
         true => Portion { cpu: first, shared: 1 },
@@ -58,7 +63,8 @@ mod tests {
     const RING: Geometry = Geometry { bits: 17, count: 256, overwrite: false };
 
     fn of(cpus: usize, used: u64, is_restartable: bool) -> Portion {
-        portion(RING, cpus, Memory { used, budget: 1 << 30, short: 0 }, 1, is_restartable)
+        let memory = Memory { used, budget: 1 << 30, short: 0 };
+        portion(RING, cpus, &Beginning { memory, arrivals: 1, is_restartable, is_prepared: false })
     }
 
     #[test]
@@ -71,19 +77,22 @@ mod tests {
 
     #[test]
     fn in_a_crowd_each_begins_with_less() {
-        let of =
-            |arrivals| portion(RING, 2, Memory { used: 0, budget: 1 << 30, short: 0 }, arrivals, true).cpu;
-        assert_eq!([1, 4, 8, 16, 256].map(of), [24, 12, 6, 1, 1]);
+        let memory = Memory { used: 0, budget: 1 << 30, short: 0 };
+        let of = |is_prepared| {
+            let begin = |arrivals| Beginning { memory, arrivals, is_restartable: true, is_prepared };
+            [1, 4, 8, 16, 256].map(|arrivals| portion(RING, 2, &begin(arrivals)).cpu)
+        };
+        assert_eq!([true, false].map(of), [[24, 12, 6, 1, 1], [8, 4, 2, 1, 1]]);
     }
 
     #[test]
     fn the_more_cpus_and_the_less_memory_the_less_has_a_ring() {
-        assert_eq!(of(2, 0, true), Portion { cpu: 24, shared: 1 });
-        assert_eq!(of(2, 200 << 20, true), Portion { cpu: 8, shared: 1 });
+        assert_eq!(of(2, 0, true), Portion { cpu: 8, shared: 1 });
+        assert_eq!(of(2, 960 << 20, true), Portion { cpu: 4, shared: 1 });
         assert_eq!(of(64, 0, true), Portion { cpu: 1, shared: 1 });
         assert_eq!(of(2, 1000 << 20, true), Portion { cpu: 1, shared: 1 });
         assert_eq!(of(2, 2 << 30, true).cpu, 1);
-        assert_eq!(of(0, 0, true).cpu, 48);
-        assert_eq!(of(2, 0, false), Portion { cpu: 1, shared: 48 });
+        assert_eq!(of(0, 0, true).cpu, 16);
+        assert_eq!(of(2, 0, false), Portion { cpu: 1, shared: 16 });
     }
 }
