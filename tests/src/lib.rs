@@ -9,6 +9,7 @@
 //! | [`boot`] | a machine that boots with systemd and sordino's units |
 //! | [`sandbox`] | a machine of its own for one attack |
 //! | [`disk`] | a small file system in memory, which is soon full |
+//! | [`group`] | a control group with a limit |
 //! | [`recording`] | a finished recording, read by sordino's reader and by babeltrace2 |
 //! | [`terminal`] | a pseudo-terminal, and the text that is written to it |
 //! | [`active`] | the time for which fibers are active, replayed from a listing |
@@ -33,6 +34,7 @@ pub mod browser;
 pub mod disk;
 pub mod documents;
 pub mod exchange;
+pub mod group;
 pub mod install;
 pub mod listing;
 pub mod lttng;

@@ -1,6 +1,7 @@
 //! Memory of programs' rings: an active program gets some, an idle one gives some back, and all have a budget.
 
 use rustix::process::Signal;
+use sordino_tests::group::Group;
 use sordino_tests::session::{Session, summary};
 use sordino_tests::{Scene, wait_until};
 use std::fs;
@@ -110,6 +111,30 @@ fn a_session_uses_no_more_than_its_budget_and_what_it_costs_is_told() {
     assert!(events.windows(2).all(|pair| pair[0].numbers[1] < pair[1].numbers[1]));
     let notes = recording.notes();
     assert!(notes.contains("--max-memory") && notes.contains("2 MiB"), "{notes}");
+}
+
+/// Where another process has nearly all memory of the recorder's control group, the kernel would kill one of the two
+/// for the rings' memory.
+#[test]
+fn in_a_full_control_group_nobody_is_killed_and_what_is_lost_is_counted() {
+    const EVENTS: u64 = 1_000_000;
+    let Some(scene) = Scene::new().as_root() else { return };
+    let Some(group) = Group::new("memory", &[("memory.limit_in_bytes", "160M")], &[("memory.max", "160M")])
+    else {
+        return Scene::not_measured("a full control group: no memory controller is mounted");
+    };
+    let (ballast, program) = (scene.program("ballast.c"), scene.program("burst.c"));
+    let mut ballast = scene.start(&mut group.of(Command::new(ballast).arg("130")));
+    ballast.says("ready");
+    let recording =
+        scene.record_with(&[], &[program.to_str().unwrap(), "1", &EVENTS.to_string()], |recorder| {
+            *recorder = group.of(recorder);
+        });
+    assert!(ballast.is_running(), "the kernel killed a process of the group");
+    assert_eq!(recording.user_events() + recording.lost(), EVENTS);
+    assert!(recording.user_events() > 0 && recording.lost() > 0);
+    let notes = recording.notes();
+    assert!(notes.contains("a control group of the recorder") && !notes.contains("--max-memory"), "{notes}");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //! The kinds are those of `docs/causes.md`.
 
 use serde_json::Value;
+use sordino_tests::group::Group;
 use sordino_tests::{Scene, last_cpu};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// One kind of disturbance.
 struct Kind {
@@ -161,45 +162,10 @@ fn idle_share(before: (u64, u64), after: (u64, u64)) -> f64 {
     (after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64
 }
 
-/// A control group whose threads have 4 of 40 ms; it is gone when this is.
-struct Group(PathBuf);
-
-impl Group {
-    const NAME: &str = "sordino-planted-";
-
-    /// Removes groups that tests left which were killed; those of others that run have threads, or can be made again.
-    fn clear(place: &Path) {
-        let groups = fs::read_dir(place).into_iter().flatten().flatten();
-        let left = groups.filter(|group| group.file_name().to_string_lossy().starts_with(Self::NAME));
-        left.for_each(|group| _ = fs::remove_dir(group.path()));
-    }
-
-    fn new() -> Option<Self> {
-        let name = format!("{}{}", Self::NAME, std::process::id());
-        let (one, two) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
-        [one, two].into_iter().for_each(Self::clear);
-        if one.join("cpu.cfs_quota_us").exists() || one.join("cpu.cfs_period_us").exists() {
-            let group = Self(one.join(name));
-            fs::create_dir(&group.0).ok()?;
-            fs::write(group.0.join("cpu.cfs_period_us"), "40000").ok()?;
-            fs::write(group.0.join("cpu.cfs_quota_us"), "4000").ok()?;
-            return Some(group);
-        }
-        let enabled = fs::read_to_string(two.join("cgroup.subtree_control")).unwrap_or_default();
-        if !enabled.split_whitespace().any(|controller| controller == "cpu") {
-            return None;
-        }
-        let group = Self(two.join(name));
-        fs::create_dir(&group.0).ok()?;
-        fs::write(group.0.join("cpu.max"), "4000 40000").ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
+/// Creates a control group whose threads have 4 of 40 ms.
+fn group() -> Option<Group> {
+    let one = [("cpu.cfs_period_us", "40000"), ("cpu.cfs_quota_us", "4000")];
+    Group::new("cpu", &one, &[("cpu.max", "4000 40000")])
 }
 
 /// The compiled planter, and where it is recorded.
@@ -219,9 +185,9 @@ impl Planter {
     /// with the length of each; `None` where the machine does not have the kind.
     fn record(&self, kind: &str, cpu: &str, events: &str, plants: usize) -> Option<Vec<(Value, i64)>> {
         let (scene, program) = (&self.scene, self.program.display());
-        let group = (kind == "quota").then(Group::new);
+        let group = (kind == "quota").then(group);
         let in_group = match &group {
-            Some(Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.0.display()),
+            Some(Some(group)) => format!("echo $$ >{}/cgroup.procs; ", group.path().display()),
             Some(None) => {
                 Scene::not_measured("a quota of CPU time: no control group's cpu controller is mounted");
                 return None;

@@ -43,7 +43,7 @@ impl Intake {
     /// Creates an intake; `ring` is called when a job has returned.
     pub fn new(wishes: Wishes, limits: IntakeLimits, ring: impl Fn() + Send + Sync + 'static) -> Self {
         let (done, finished) = channel();
-        let ledger = Ledger::new(limits);
+        let ledger = Ledger::of_this_process(limits);
         let prepared = PreparedAreas::new(ledger.clone());
         let shared = Shared { wishes, ledger, prepared, done, ring: Box::new(ring) };
         let (shared, accounts) = (Arc::new(shared), Accounts::of_this_machine());

@@ -1,6 +1,7 @@
 //! The known areas, and each user's share of the recorder's resources.
 
 use super::accounts::is_trusted;
+use crate::headroom::Headroom;
 use crate::limits;
 use sordino_ring::control::FileId;
 use std::collections::{HashMap, VecDeque};
@@ -32,7 +33,7 @@ impl IntakeLimits {
     /// Returns the limits that follow from the machine's memory, the cgroup, the present limit of descriptors, and the
     /// session's options.
     pub fn of_this_machine(max_memory: Option<u64>) -> Self {
-        let quarter = limits::memory() / 4;
+        let quarter = limits::memory().0 / 4;
         let budget = max_memory.unwrap_or(quarter);
         Self { descriptors: limits::descriptors() / 4, bytes: quarter.min(budget / 2), budget }
     }
@@ -45,8 +46,19 @@ pub struct Memory {
     pub used: u64,
     /// Bytes that the rings may use at most.
     pub budget: u64,
-    /// The number of times that a ring did not get memory that it needed.
+    /// The number of times that a ring did not get memory that it needed, because of the budget.
     pub short: u64,
+    /// The number of such times because the machine, or a control group of the recorder, had none left.
+    pub exhausted: u64,
+}
+
+/// The reason that a ring gets no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// The session or the user has used its part.
+    Budget,
+    /// The machine, or a control group of the recorder, has none left.
+    Exhausted,
 }
 
 /// The areas that are recorded or about to be.
@@ -56,7 +68,9 @@ pub(crate) struct Ledger(Arc<Mutex<Inner>>);
 #[derive(Debug)]
 struct Inner {
     limits: IntakeLimits,
+    headroom: Headroom,
     short: u64,
+    exhausted: u64,
     /// Bytes of areas that are prepared for programs to come.
     held: u64,
     areas: HashMap<FileId, Entry>,
@@ -97,10 +111,17 @@ pub(crate) enum NoClaim {
 }
 
 impl Ledger {
-    pub(crate) fn new(limits: IntakeLimits) -> Self {
+    /// Creates a ledger for this process, within its control groups.
+    pub(crate) fn of_this_process(limits: IntakeLimits) -> Self {
+        Self::new(limits, limits::memory().1)
+    }
+
+    pub(crate) fn new(limits: IntakeLimits, headroom: Headroom) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             limits,
+            headroom,
             short: 0,
+            exhausted: 0,
             held: 0,
             areas: HashMap::new(),
             arrivals: VecDeque::new(),
@@ -138,14 +159,15 @@ impl Ledger {
     /// Returns the memory of all rings.
     pub(crate) fn memory(&self) -> Memory {
         let inner = self.lock();
-        Memory { used: inner.used(), budget: inner.limits.budget, short: inner.short }
+        let Inner { short, exhausted, .. } = *inner;
+        Memory { used: inner.used(), budget: inner.limits.budget, short, exhausted }
     }
 
     /// Holds memory for an area without a program; `None` if the budget does not allow it.
     pub(crate) fn hold(&self, bytes: u64) -> Option<HeldMemory> {
         let mut inner = self.lock();
         let fits = inner.used().saturating_add(bytes) <= inner.limits.budget / 8 * 7;
-        if !fits {
+        if !fits || !inner.headroom.allows(bytes) {
             return None;
         }
         inner.held += bytes;
@@ -193,6 +215,17 @@ impl Inner {
         })
     }
 
+    /// Returns the reason that there is no memory for so many bytes more, if there is none.
+    fn exhaustion(&mut self, bytes: u64) -> Option<String> {
+        (!self.headroom.allows(bytes)).then(|| {
+            format!(
+                "its rings need {} MiB, which a control group of the recorder has not left: raise the group's limit, or use \
+                 smaller rings (--subbuf-size, --num-subbuf)",
+                bytes.div_ceil(1 << 20)
+            )
+        })
+    }
+
     fn of_user(&self, user: u32) -> impl Iterator<Item = &Entry> {
         self.areas.values().filter(move |entry| entry.user == user)
     }
@@ -212,36 +245,45 @@ impl Claim {
     /// Sets the memory that the area's rings are about to take, in place of the previous amount.
     ///
     /// # Errors
-    /// If the rings of all programs or of the user would exceed the limit; the text has the remedy. The area's amount
-    /// is then 0.
+    /// If the rings of all programs or of the user would exceed the limit, or what the recorder's control groups have
+    /// left; the text has the remedy. The area's amount is then 0.
     pub fn reserve(&self, bytes: u64) -> Result<(), String> {
         let mut inner = self.ledger.lock();
         let Some(entry) = inner.areas.get_mut(&self.id) else { return Ok(()) };
-        entry.bytes = bytes;
+        let more = bytes.saturating_sub(std::mem::replace(&mut entry.bytes, bytes));
         let (user, id) = (entry.user, self.id);
-        let Some(excess) = inner.excess(user) else { return Ok(()) };
+        let Some(excess) = inner.excess(user).or_else(|| inner.exhaustion(more)) else { return Ok(()) };
         inner.areas.entry(id).and_modify(|entry| entry.bytes = 0);
         Err(excess)
     }
 
-    /// Adds memory that the area's rings are about to take. Returns false, without a change, if a limit forbids it.
-    pub(crate) fn grow(&self, bytes: u64) -> bool {
+    /// Adds memory that the area's rings are about to take.
+    ///
+    /// # Errors
+    /// If a limit forbids it. Nothing is changed then.
+    pub(crate) fn grow(&self, bytes: u64) -> Result<(), Shortage> {
         let mut inner = self.ledger.lock();
-        let Some(entry) = inner.areas.get_mut(&self.id) else { return false };
+        let Some(entry) = inner.areas.get_mut(&self.id) else { return Err(Shortage::Budget) };
         entry.bytes += bytes;
         let (user, id) = (entry.user, self.id);
         // The last eighth is reserved for later programs.
         let spares = inner.used() <= inner.limits.budget / 8 * 7;
-        if spares && inner.excess(user).is_none() {
-            return true;
-        }
+        let shortage = match spares && inner.excess(user).is_none() {
+            true if inner.headroom.allows(bytes) => return Ok(()),
+            true => Shortage::Exhausted,
+            false => Shortage::Budget,
+        };
         inner.areas.entry(id).and_modify(|entry| entry.bytes -= bytes);
-        false
+        Err(shortage)
     }
 
     /// Counts a failure to get memory for the area's rings.
-    pub(crate) fn note_short(&self) {
-        self.ledger.lock().short += 1;
+    pub(crate) fn note_short(&self, shortage: Shortage) {
+        let mut inner = self.ledger.lock();
+        match shortage {
+            Shortage::Budget => inner.short += 1,
+            Shortage::Exhausted => inner.exhausted += 1,
+        }
     }
 
     /// Subtracts memory of the area's rings that was freed.
@@ -279,7 +321,7 @@ mod tests {
     use super::*;
 
     fn ledger() -> Ledger {
-        Ledger::new(IntakeLimits { descriptors: 70, bytes: 1000, budget: 10_000 })
+        Ledger::new(IntakeLimits { descriptors: 70, bytes: 1000, budget: 10_000 }, Headroom::default())
     }
 
     fn id(inode: u64) -> FileId {
@@ -337,11 +379,12 @@ mod tests {
         one.reserve(6000).unwrap();
         assert!(two.reserve(5000).unwrap_err().contains("--max-memory"));
         two.reserve(3000).unwrap();
-        assert!(!two.grow(1) && !one.grow(1), "the last eighth is for others");
+        let short = Err(Shortage::Budget);
+        assert_eq!([two.grow(1), one.grow(1)], [short, short], "the last eighth is for others");
         two.reserve(4000).unwrap();
-        assert_eq!(ledger.memory(), Memory { used: 10_000, budget: 10_000, short: 0 });
+        assert_eq!(ledger.memory(), Memory { used: 10_000, budget: 10_000, short: 0, exhausted: 0 });
         one.shrink(1750);
-        assert!(two.grow(500) && !two.grow(1));
+        assert_eq!([two.grow(500), two.grow(1)], [Ok(()), short]);
         drop(one);
         assert_eq!(ledger.memory().used, 4500);
     }
@@ -354,9 +397,9 @@ mod tests {
         assert!(ledger.hold(3751).is_none() && ledger.hold(u64::MAX).is_none());
         let held = ledger.hold(3750).unwrap();
         assert_eq!(ledger.memory().used, 8750);
-        assert!(!claim.grow(1));
+        assert_eq!(claim.grow(1), Err(Shortage::Budget));
         drop(held);
-        assert!(claim.grow(3750) && ledger.memory().used == 8750);
+        assert_eq!((claim.grow(3750), ledger.memory().used), (Ok(()), 8750));
     }
 
     #[test]

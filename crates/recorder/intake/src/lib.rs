@@ -12,7 +12,7 @@
 //! | `job`, `work` | a process to examine; the steps for it |
 //! | `hold` | attaching to one area |
 //! | `accounts` | the user whose limits apply to a user id |
-//! | `ledger` | the known areas, and each user's limits |
+//! | `ledger`, `headroom` | the known areas, each user's limits; the memory that control groups leave |
 //! | `pages`, `portion` | the pages of a program's rings, and the part of them with which rings begin |
 //! | `prepared` | areas that are prepared for programs to come |
 //! | `supply` | the threads that give rings their pages |
@@ -34,6 +34,7 @@ mod catalogue;
 mod code;
 mod detachment;
 mod error;
+mod headroom;
 mod hold;
 mod intake;
 mod job;

@@ -1,8 +1,8 @@
 //! The machine's limits for a recorder: descriptors and memory.
 
+use crate::headroom::Headroom;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
-use std::path::Path;
 
 /// Maximum number of descriptors that a recorder uses.
 const MOST_DESCRIPTORS: u64 = 1 << 20;
@@ -49,11 +49,12 @@ pub fn most_waiting() -> usize {
     usize::try_from(descriptors / 4).unwrap_or(usize::MAX).max(1)
 }
 
-/// Returns the memory that this process may use, in bytes: the machine's, or less if its cgroups limit it.
-pub fn memory() -> u64 {
+/// Returns the memory that this process may use, in bytes: the machine's, or less if its control groups limit it; and
+/// what these have left.
+pub(crate) fn memory() -> (u64, Headroom) {
     let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)).unwrap_or(u64::MAX);
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    groups.lines().filter_map(group_limit).fold(all, u64::min)
+    let headroom = Headroom::of_this_process(all);
+    (headroom.limit().unwrap_or(all), headroom)
 }
 
 /// Returns `MemTotal` of `/proc/meminfo` in bytes.
@@ -62,35 +63,15 @@ fn total(text: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns the lowest memory limit of a cgroup, given by its line in `/proc/self/cgroup`, and of its ancestors, in
-/// bytes.
-fn group_limit(line: &str) -> Option<u64> {
-    let (_, rest) = line.split_once(':')?;
-    let (controllers, path) = rest.split_once(':')?;
-    let (root, file) = match controllers {
-        "" => ("/sys/fs/cgroup", "memory.max"),
-        _ if controllers.split(',').any(|name| name == "memory") => {
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-        }
-        _ => return None,
-    };
-    let group = Path::new(path.trim_start_matches('/'));
-    let limit =
-        |group: &Path| fs::read_to_string(Path::new(root).join(group).join(file)).ok()?.trim().parse().ok();
-    group.ancestors().filter_map(limit).min()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_memory_is_read_and_no_group_without_limits_counts() {
+    fn the_machines_memory_is_read() {
         assert_eq!(total("Buffers: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
         assert_eq!(total("MemTotal: x kB"), None);
-        assert_eq!(group_limit("12:cpu,cpuacct:/x"), None);
-        assert_eq!(group_limit("nonsense"), None);
-        assert!(memory() >= 64 << 20);
+        assert!(memory().0 >= 64 << 20);
     }
 
     #[test]

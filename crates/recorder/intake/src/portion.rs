@@ -63,7 +63,7 @@ mod tests {
     const RING: Geometry = Geometry { bits: 17, count: 256, overwrite: false };
 
     fn of(cpus: usize, used: u64, is_restartable: bool) -> Portion {
-        let memory = Memory { used, budget: 1 << 30, short: 0 };
+        let memory = Memory { used, budget: 1 << 30, ..Memory::default() };
         portion(RING, cpus, &Beginning { memory, arrivals: 1, is_restartable, is_prepared: false })
     }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn in_a_crowd_each_begins_with_less() {
-        let memory = Memory { used: 0, budget: 1 << 30, short: 0 };
+        let memory = Memory { budget: 1 << 30, ..Memory::default() };
         let of = |is_prepared| {
             let begin = |arrivals| Beginning { memory, arrivals, is_restartable: true, is_prepared };
             [1, 4, 8, 16, 256].map(|arrivals| portion(RING, 2, &begin(arrivals)).cpu)

@@ -79,7 +79,7 @@ impl PreparedAreas {
     /// Returns areas of which this file is ready.
     #[cfg(test)]
     pub(crate) fn ready(file: &Arc<OwnedFd>, sizes: AreaSizes) -> Self {
-        let ledger = Ledger::new(crate::ledger::IntakeLimits::of_this_machine(None));
+        let ledger = Ledger::of_this_process(crate::ledger::IntakeLimits::of_this_machine(None));
         let start = PreparedStart { first_seqno: Seqno(0), portion: Portion { cpu: 1, shared: 1 } };
         let id = FileId::of(&**file).unwrap();
         let area = PreparedArea {
@@ -242,7 +242,7 @@ mod tests {
 
     /// Areas of a session that may use `budget` bytes.
     fn prepared(budget: u64) -> (PreparedAreas, Ledger) {
-        let ledger = Ledger::new(IntakeLimits::of_this_machine(Some(budget)));
+        let ledger = Ledger::of_this_process(IntakeLimits::of_this_machine(Some(budget)));
         let areas = PreparedAreas::new(ledger.clone());
         areas.prepare(&wishes());
         areas.wait(SOON);

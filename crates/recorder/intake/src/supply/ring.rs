@@ -8,6 +8,7 @@
 //! | idle for [`IDLE_AFTER`] | the sub-buffers that [`kept`] returns |
 
 use super::recipient::Recipient;
+use crate::ledger::Shortage;
 use crate::portion::bytes_alone;
 use sordino_ring::control::{Pager, Use};
 use sordino_ring::layout::Geometry;
@@ -191,11 +192,11 @@ impl Ring {
         }
         let most = missing.min(self.sub_buffers(STEP));
         let bytes = u64::from(most) << geometry.bits;
-        if !recipient.claim.grow(bytes) {
+        if let Err(shortage) = recipient.claim.grow(bytes) {
             // It continues with its present pages, which are reused in a circle.
             self.target = self.target.min(self.sub_buffers(WINDOW));
             self.trim(recipient);
-            self.is_without(recipient, now);
+            self.is_without(recipient, shortage, now);
             return false;
         }
         let before = self.pager.look();
@@ -206,16 +207,16 @@ impl Ring {
         match new {
             Ok(new) => new > 0 || self.pager.look().map(|seen| seen.ahead) > before.map(|seen| seen.ahead),
             Err(_) => {
-                self.is_without(recipient, now);
+                self.is_without(recipient, Shortage::Exhausted, now);
                 false
             }
         }
     }
 
     /// Schedules another attempt, and counts the shortage once.
-    fn is_without(&mut self, recipient: &Recipient, now: Instant) {
+    fn is_without(&mut self, recipient: &Recipient, shortage: Shortage, now: Instant) {
         if !self.was_short {
-            recipient.claim.note_short();
+            recipient.claim.note_short(shortage);
         }
         (self.short, self.was_short) = (Some(now), true);
     }

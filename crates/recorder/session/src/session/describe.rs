@@ -35,8 +35,8 @@ impl Session<'_> {
     }
 
     pub(super) fn memory(&self) -> MemoryStatus {
-        let Memory { used, budget, short } = self.arrivals.intake.memory();
-        MemoryStatus { used, budget, short }
+        let Memory { used, budget, short, exhausted } = self.arrivals.intake.memory();
+        MemoryStatus { used, budget, short, exhausted }
     }
 
     pub(super) fn status(&mut self) -> Status {
@@ -102,7 +102,7 @@ impl Session<'_> {
                     .cloned(),
             );
         }
-        status.notes.extend(self.memory().note());
+        status.notes.extend(self.memory().notes());
         status.notes.extend(self.findings.skipped.notes().chain(self.listener.refused()));
         status
     }

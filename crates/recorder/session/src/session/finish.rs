@@ -61,7 +61,7 @@ impl Session<'_> {
             Sink::Chunk(mut chunk) => {
                 chunk.summary.shortfall = shortfall.clone();
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
-                chunk.summary.notes.extend(memory.note());
+                chunk.summary.notes.extend(memory.notes());
                 chunk.summary.notes.extend(self.findings.skipped.notes().chain(self.listener.refused()));
                 Some(chunk.finish(&self.clock, rest, watch))
             }

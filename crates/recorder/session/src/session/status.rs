@@ -74,8 +74,11 @@ pub struct MemoryStatus {
     pub used: u64,
     /// Bytes that the rings may use (`--max-memory`).
     pub budget: u64,
-    /// The number of times that a ring did not get the memory that it needed.
+    /// The number of times that a ring did not get the memory that it needed, because of that limit.
     pub short: u64,
+    /// The number of such times because the machine, or a control group of the recorder, had none left.
+    #[serde(default)]
+    pub exhausted: u64,
 }
 
 /// One of a session's recordings.
@@ -145,14 +148,17 @@ pub struct RingStatus {
 }
 
 impl MemoryStatus {
-    /// Returns a line of text if rings did not get the memory that they needed.
-    pub(crate) fn note(self) -> Option<String> {
-        let times = if self.short == 1 { "once".to_owned() } else { format!("{} times", self.short) };
-        (self.short > 0).then(|| {
+    /// Returns a line of text for each reason for which rings did not get the memory that they needed.
+    pub(crate) fn notes(self) -> impl Iterator<Item = String> {
+        let budget = self.budget >> 20;
+        let may = format!("the session may use {budget} MiB");
+        let none = "the machine, or a control group of the recorder, has too little left".to_owned();
+        let reasons = [(self.short, may, "--max-memory"), (self.exhausted, none, "memory.max of the group")];
+        reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(count, which, remedy)| {
+            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
             format!(
-                "{times} a program's ring got no more memory, of which the session may use {} MiB: events that found it full are \
-                 counted as lost; allow more (--max-memory), or record fewer programs or events",
-                self.budget >> 20
+                "{times} a program's ring got no more memory, of which {which}: events that found it full are counted as lost; \
+                 allow more ({remedy}), or record fewer programs or events"
             )
         })
     }
