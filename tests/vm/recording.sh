@@ -28,7 +28,8 @@ begin() {
         kill -0 $recorder || { cat "$name/errors" && return 1; }
         sleep 0.02
     done
-    # Emulated CPUs are slow. A program waits two seconds for a recorder without a CPU, then continues unrecorded.
+    # Emulated CPUs are slow. A program waits two seconds for a recorder without a CPU, then continues, and counts its
+    # hits as unanswered.
     chrt -f -p 20 $recorder
     set_word $go
 }
