@@ -56,16 +56,44 @@ fn idle_programs_give_their_memory_back_and_status_says_so() {
     assert_eq!(sum(&recordings, "ring_full"), 0);
 }
 
+/// Rings of a given size, rings that overwrite and rings for which programs wait: none of them gets memory by need.
 #[test]
-fn rings_of_a_size_that_is_said_have_all_of_their_memory() {
+fn rings_that_need_all_of_their_memory_have_it() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "whole", &["--subbuf-size", "1M", "--num-subbuf", "4"]);
-    let mut program = Session::join(&scene, Command::new(scene.program("hits.c")).arg("1"));
-    program.says("ready");
-    let rings = session.records(program.pid())["rings"].as_array().unwrap().len() as u64;
-    assert!(memory_of(program.pid()) >= (rings * 4) << 20);
-    program.signal(Signal::USR2);
-    program.end();
+    let program = scene.program("hits.c");
+    for (name, options) in [
+        ("sized", &["--subbuf-size", "1M", "--num-subbuf", "4"][..]),
+        ("overwritten", &["--overwrite"]),
+        ("awaited", &["--on-full", "block"]),
+    ] {
+        let session = Session::start(&scene, name, options);
+        let mut program = Command::new(&program);
+        let mut program = Session::join(&scene, program.arg("1").env("SORDINO_ALLOW_BLOCKING", "1"));
+        program.says("ready");
+        let rings = session.records(program.pid())["rings"].as_array().unwrap().clone();
+        let size: u64 = rings.iter().map(|ring| ring["size"].as_u64().unwrap()).sum();
+        assert!(memory_of(program.pid()) >= size && size > 0, "{name}: {size}");
+        program.signal(Signal::USR2);
+        program.end();
+        session.stop();
+        session.destroy();
+    }
+}
+
+/// Areas are files in memory, which are on no mounted file system.
+#[test]
+fn rings_take_nothing_from_dev_shm() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let program = scene.program("burst.c");
+    let recording = scene.record_with(&[], &[program.to_str().unwrap(), "1", "100"], |recorder| {
+        let script = "mount -t tmpfs -o size=4k tmpfs /dev/shm && exec \"$@\"";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "--", "sh", "-c", script, "sh"]);
+        unshare.arg(recorder.get_program()).args(recorder.get_args());
+        unshare.envs(recorder.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        *recorder = unshare;
+    });
+    assert_eq!((recording.user_events(), recording.lost()), (100, 0));
 }
 
 /// "A hit never faults": not on pages that come while a program writes at full speed, nor on those that went and came
