@@ -211,11 +211,12 @@ impl Pager {
     /// # Errors
     /// The system call's error.
     pub fn reclaim(&mut self, program: &Program) -> io::Result<u64> {
-        let (bounds, top, low) = self.limits();
-        let Some(Use { head, is_whole: false, .. }) = self.look() else { return Ok(0) };
+        // Before the look at the head: writers of the shared ring that have ended since the revocation have stored it.
         if self.has_writers() {
             return Ok(0);
         }
+        let (bounds, top, low) = self.limits();
+        let Some(Use { head, is_whole: false, .. }) = self.look() else { return Ok(0) };
         let next = head.seqno().after(2);
         let first = if (next.since(bounds.open) as i32) > 0 { next } else { bounds.open };
         let revoked = top.since(first) as i32;

@@ -96,3 +96,24 @@ fn pages_of_what_was_read_are_taken_behind_the_reader() {
         assert_eq!(numbers, [1, 2]);
     });
 }
+
+/// Writers of the shared ring count themselves: of one that is at work, nothing is taken.
+#[test]
+fn a_writer_of_the_shared_ring_keeps_the_pages_that_it_writes_to() {
+    check(|| {
+        let (area, program, mut attached) = ring();
+        let rings = move || area.rings(attached.slot);
+        let mut pager = attached.pagers.swap_remove(1);
+        pager.extend(&program, PID, 4).unwrap();
+        share(rings(), 1, WHOLE, None);
+        let writer = thread::spawn(move || [2, 3].map(|number| share(rings(), number, WHOLE, None)));
+        if pager.revoke(1) {
+            pager.reclaim(&program).unwrap();
+        }
+        writer.join().unwrap();
+        let reader = &mut attached.readers[1];
+        let numbers = finish(reader, WHOLE);
+        assert_eq!(numbers.len() as u64 + reader.lost().total, 3);
+        assert!([&[1, 2][..], &[1, 2, 3]].contains(&&numbers[..]), "{numbers:?}");
+    });
+}
