@@ -120,11 +120,10 @@ fn the_highest_rate_loses_nothing_that_the_trace_does_not_have() {
 /// All processes that `of` started, and those that they started.
 fn descendants(of: i32) -> Vec<ThreadIdentity> {
     let parent = |pid: i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
+        let stat = sordino_proc::file::text(&format!("/proc/{pid}/stat")).ok()?;
+        sordino_proc::stat::Stat::parse(&stat)?.parent()
     };
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids: Vec<i32> = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let pids: Vec<i32> = sordino_proc::list::pids().collect();
     let is_below = |pid: &i32| std::iter::successors(parent(*pid), |pid| parent(*pid)).any(|pid| pid == of);
     pids.into_iter().filter(is_below).filter_map(|pid| ThreadIdentity::find(pid).ok()).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::{Storm, number, results_of, text};
 use serde_json::Value;
+use sordino_proc::stat::Stat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -71,16 +72,15 @@ impl Snapshot {
     }
 
     fn thread(&self, directory: &str) -> Option<Thread<'_>> {
-        let (start, rest) = self.get(&format!("{directory}/stat"))?.rsplit_once(')')?;
-        let (tid, name) = start.split_once(" (")?;
-        // Flags are the ninth field, see proc(5); the first behind the name is the third.
-        let flags: u32 = rest.split_whitespace().nth(9 - 3)?.parse().unwrap();
+        let text = self.get(&format!("{directory}/stat"))?;
+        let (tid, _) = text.split_once(' ')?;
+        let stat = Stat::parse(text)?;
         let allowed = self.get(&format!("{directory}/status"))?;
         Some(Thread {
             tid,
-            name,
+            name: stat.comm,
             // PF_NO_SETAFFINITY in include/linux/sched.h.
-            is_bound: flags & 0x0400_0000 != 0,
+            is_bound: stat.flags()? & 0x0400_0000 != 0,
             allowed: allowed.strip_prefix("Cpus_allowed_list:")?.trim(),
             group: self.get(&format!("{directory}/cgroup"))?.strip_prefix("0::")?,
         })

@@ -28,6 +28,7 @@ const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::process", "std::env", "Instant::now", "SystemTime", "std::thread"];
 /// Crates that run with all rights beside hostile programs: their writes go through `dirfd`.
 const RECORDER: &[&str] = &[
+    "crates/proc/src",
     "crates/recorder/collect/src",
     "crates/recorder/inspect/src",
     "crates/recorder/intake/src",

@@ -1,9 +1,10 @@
 //! The CPU time of the recorder's threads and of this process.
 
 use rustix::time::{ClockId, clock_gettime};
+use sordino_proc::file::text;
+use sordino_proc::list::tids;
 use sordino_watch::{Cost, ThreadCost};
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// The CPU times at the last measurement.
@@ -49,15 +50,13 @@ fn own() -> Duration {
 
 /// Returns the CPU time of each thread of a process, to the nanosecond where the kernel counts it.
 fn threads(pid: u32) -> BTreeMap<u32, (String, Duration)> {
-    let tasks = format!("/proc/{pid}/task");
-    let names = fs::read_dir(&tasks).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let thread = |tid: u32| {
-        let name = fs::read_to_string(format!("{tasks}/{tid}/comm")).ok()?.trim().to_owned();
-        let statistics = fs::read_to_string(format!("{tasks}/{tid}/schedstat")).ok()?;
-        let nanos = statistics.split_whitespace().next()?.parse().ok()?;
-        Some((tid, (name, Duration::from_nanos(nanos))))
+    let thread = |tid: i32| {
+        let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
+        let name = read("comm")?.trim().to_owned();
+        let nanos = read("schedstat")?.split_whitespace().next()?.parse().ok()?;
+        Some((tid.cast_unsigned(), (name, Duration::from_nanos(nanos))))
     };
-    names.filter_map(|name| thread(name.to_str()?.parse().ok()?)).collect()
+    tids(pid.cast_signed()).filter_map(thread).collect()
 }
 
 #[cfg(test)]

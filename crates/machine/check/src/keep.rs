@@ -8,6 +8,7 @@ use rustix::process::{
     set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 use sordino_dirfd::Dir;
+use sordino_proc::stat::Stat;
 use sordino_registration::environment::{RESERVE, UNRECORDED};
 use sordino_sched::{CpuList, set_affinity, shell_status};
 use std::convert::Infallible;
@@ -171,15 +172,12 @@ fn end_children() -> Result<(), Error> {
 }
 
 fn children() -> Vec<Pid> {
-    let own = std::process::id().to_string();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let own = std::process::id().cast_signed();
     let is_ours = |pid: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // proc(5): behind the name are the state and the parent.
-        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)) == Some(&own)
+        let text = sordino_proc::file::text(&format!("/proc/{pid}/stat")).unwrap_or_default();
+        Stat::parse(&text).and_then(|stat| stat.parent()) == Some(own)
     };
-    pids.filter(is_ours).filter_map(Pid::from_raw).collect()
+    sordino_proc::list::pids().filter(is_ours).filter_map(Pid::from_raw).collect()
 }
 
 /// Returns the command line of a keeper, a child of this process, for a command.

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use rustix::process::{Pid, Signal, kill_process};
+use sordino_proc::stat::Stat;
 use sordino_sched::{CpuList, is_root, set_affinity};
 use std::ffi::OsString;
 use std::fmt;
@@ -145,13 +146,12 @@ fn is_measuring_within(limit: Duration, npt: &mut Child) -> Result<bool, Error> 
 
 /// Returns true if the process has a real-time thread `npt`: it becomes one right before its first loop.
 fn is_measuring(pid: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-    stats.into_iter().any(|stat| {
-        // proc(5): the name in parentheses is field 2, the policy field 41.
-        let after_name = stat.split_once("(npt) ").map(|(_, rest)| rest.split(' ').nth(38));
-        after_name.flatten().is_some_and(|policy| policy == "1")
-    })
+    let is_it = |tid| {
+        let text = sordino_proc::file::text(&format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+        // Field 41 is the policy: 1 is SCHED_FIFO.
+        Stat::parse(&text).is_some_and(|stat| stat.comm == "npt" && stat.field(41) == "1")
+    };
+    sordino_proc::list::tids(pid.cast_signed()).any(is_it)
 }
 
 /// Starts load on the whole machine, for a bounded time even if it is not ended.

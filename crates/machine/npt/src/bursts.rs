@@ -44,10 +44,9 @@ mod tests {
     #[test]
     fn each_burst_finds_its_memory_missing() {
         let faults = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-            // proc(5): minflt is field 10; the third word behind the name is field 5.
-            fields[7].parse::<u64>().unwrap()
+            let stat = sordino_proc::file::text("/proc/thread-self/stat").unwrap();
+            // The field is the number of minor faults.
+            sordino_proc::stat::Stat::parse(&stat).unwrap().number::<u64>(10).unwrap()
         };
         let mut bursts = Bursts::new([1, 2, 3].into_iter());
         for next in [2, 3, u64::MAX] {

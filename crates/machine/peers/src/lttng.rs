@@ -2,10 +2,13 @@
 
 use crate::command::bound;
 use crate::{CollectorPolling, Error, KernelEvents, output_of};
+use sordino_proc::file::text;
+use sordino_proc::list::pids;
+use sordino_proc::stat::Stat;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -126,7 +129,7 @@ impl Session<'_> {
 
     /// Returns the CPU time of the consumer daemons so far, in seconds.
     pub fn consumer_seconds(&self) -> f64 {
-        let ticks: u64 = consumers().iter().filter_map(|stat| cpu_ticks(stat)).sum();
+        let ticks: u64 = consumers().iter().filter_map(|&pid| cpu_ticks(pid)).sum();
         ticks as f64 / 100.0
     }
 
@@ -173,20 +176,18 @@ fn environment(command: &mut Command, home: &Path) {
     command.env("LTTNG_HOME", home).env("LTTNG_UST_REGISTER_TIMEOUT", "5000");
 }
 
-/// Paths of `stat` of the consumer daemons.
-fn consumers() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_consumer = |path: &PathBuf| {
-        fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim_end().starts_with("lttng-consumer"))
-    };
-    entries.filter(is_consumer).map(|path| path.join("stat")).collect()
+/// The consumer daemons' processes.
+fn consumers() -> Vec<i32> {
+    let is_consumer =
+        |pid: &i32| text(&format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("lttng-consumer"));
+    pids().filter(is_consumer).collect()
 }
 
-/// User and system time in hundredths of a second: fields 14 and 15 of `stat`.
-fn cpu_ticks(stat: &Path) -> Option<u64> {
-    let text = fs::read_to_string(stat).ok()?;
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+/// User and system time of a process in hundredths of a second: fields 14 and 15 of its `stat`.
+fn cpu_ticks(pid: i32) -> Option<u64> {
+    let text = text(&format!("/proc/{pid}/stat")).ok()?;
+    let stat = Stat::parse(&text)?;
+    Some(stat.number::<u64>(14)? + stat.number::<u64>(15)?)
 }
 
 #[cfg(test)]

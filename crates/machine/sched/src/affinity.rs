@@ -1,9 +1,10 @@
 //! CPU affinity of the calling thread and of other threads.
 
 use crate::CpuList;
+use sordino_proc::stat::{START, Stat};
 use std::fmt;
+use std::io;
 use std::str::FromStr;
-use std::{fs, io};
 
 /// Words of the affinity mask that is passed to the kernel: 65,536 CPUs.
 const WORDS: usize = 1024;
@@ -53,9 +54,6 @@ fn affinity_of(tid: i32) -> io::Result<CpuList> {
     Ok(CpuList::new(cpus))
 }
 
-/// Flag of a thread that is exiting: `PF_EXITING` in the kernel's `include/linux/sched.h`.
-const EXITING: u32 = 4;
-
 /// A thread of any process, distinguished from a later one with the same id.
 ///
 /// ```
@@ -79,18 +77,12 @@ impl ThreadIdentity {
     /// # Errors
     /// `NotFound` if there is none, or if it is exiting.
     pub fn find(tid: i32) -> io::Result<Self> {
-        let stat = fs::read_to_string(format!("/proc/{tid}/stat"))?;
-        // The name is in parentheses and may contain some itself.
-        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        // The first word behind the name is field 3.
-        let field = |number: usize| after_name.split_whitespace().nth(number - 3);
-        let is_ending =
-            field(9).and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & EXITING != 0);
-        if is_ending || matches!(field(3), Some("Z" | "X")) {
+        let text = sordino_proc::file::text(&format!("/proc/{tid}/stat"))?;
+        let stat = Stat::parse(&text).ok_or(io::ErrorKind::InvalidData)?;
+        if stat.is_ending() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let started = field(22).and_then(|field| field.parse().ok());
-        Ok(Self { tid, started: started.ok_or(io::ErrorKind::InvalidData)? })
+        Ok(Self { tid, started: stat.number(START).ok_or(io::ErrorKind::InvalidData)? })
     }
 
     /// Returns true if the thread has not exited.
@@ -180,6 +172,17 @@ mod tests {
         child.wait().unwrap();
         assert!(!thread.is_alive());
         assert_eq!(thread.affinity().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_thread_is_found_whatever_bytes_its_name_has() {
+        std::thread::spawn(|| {
+            std::fs::write("/proc/thread-self/comm", b"\xff) Z\xfe").unwrap();
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            assert_eq!(ThreadIdentity::find(tid).unwrap().affinity().unwrap(), affinity().unwrap());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::forbid_typing;
 use rustix::fs::{Dev, fstat, major, minor};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
+use sordino_proc::stat::Stat;
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -35,7 +36,7 @@ pub fn forbid_typing_where_shared() -> io::Result<()> {
 /// Returns the terminals of this process: the controlling one, and those that are its standard files. One that can't be
 /// determined counts as a terminal.
 fn terminals() -> Vec<Dev> {
-    let controlling = fs::read_to_string("/proc/self/stat").ok();
+    let controlling = sordino_proc::file::text("/proc/self/stat").ok();
     let controlling = controlling.as_deref().map_or(Some(Dev::MAX), controlling_terminal);
     let files: [BorrowedFd<'_>; 3] = [stdin(), stdout(), stderr()];
     let open = files.into_iter().filter(|file| isatty(file)).filter_map(|file| fstat(file).ok());
@@ -44,9 +45,7 @@ fn terminals() -> Vec<Dev> {
 
 /// Returns the device of the controlling terminal from the text of `/proc/PID/stat`; `None` if there is none.
 fn controlling_terminal(stat: &str) -> Option<Dev> {
-    // The name, in parentheses, may contain anything; behind it are the state, three ids and the device.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let device: i32 = fields.split_ascii_whitespace().nth(4)?.parse().ok()?;
+    let device: i32 = Stat::parse(stat)?.number(7)?;
     (device != 0).then_some(Dev::from(device.cast_unsigned()))
 }
 

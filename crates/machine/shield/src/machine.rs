@@ -2,6 +2,9 @@
 
 use crate::Error;
 use crate::place::group_of;
+use sordino_proc::file::text;
+use sordino_proc::list::{PidWalk, tids};
+use sordino_proc::stat::Stat;
 use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,8 +54,6 @@ pub struct RunningThread {
 
 /// Flag of a thread with a fixed affinity: `PF_NO_SETAFFINITY` in `include/linux/sched.h`.
 const NO_SETAFFINITY: u32 = 0x0400_0000;
-/// Flag of a kernel thread: `PF_KTHREAD`.
-const KTHREAD: u32 = 0x0020_0000;
 /// Id of the thread that creates kernel threads; groups of version 1 do not accept it.
 pub(crate) const KTHREADD: i32 = 2;
 
@@ -152,53 +153,41 @@ pub(crate) const SYSTEM: &str = "sordino.system";
 
 /// Reads all threads. Those that exit meanwhile are left out.
 fn tasks(controller: &str) -> Result<Vec<RunningThread>, Error> {
-    let processes = fs::read_dir("/proc").map_err(Error::io("/proc"))?;
-    let numbers = |path: &Path| -> Vec<i32> {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-    };
+    let mut walk = PidWalk::begin().map_err(Error::io("/proc"))?;
     let mut tasks = Vec::new();
-    for process in processes.flatten() {
-        if process.file_name().to_str().is_some_and(|name| name.parse::<i32>().is_ok()) {
-            let threads = numbers(&process.path().join("task"));
-            tasks.extend(threads.into_iter().filter_map(|tid| RunningThread::read(tid, controller)));
-        }
+    while let Some(pids) = walk.next_few() {
+        let tids = pids.into_iter().flat_map(tids);
+        tasks.extend(tids.filter_map(|tid| RunningThread::read(tid, controller)));
     }
     tasks.sort_by_key(|task| task.thread.tid);
     Ok(tasks)
 }
 
+/// Returns the policy and the priority of a thread: fields 41 and 40 of its `stat`.
+fn policy(stat: &Stat<'_>) -> Option<Policy> {
+    let priority = stat.number(40)?;
+    Some(match stat.number(41)? {
+        0 => Policy::Other,
+        1 => Policy::Fifo(priority),
+        2 => Policy::RoundRobin(priority),
+        other => Policy::Unknown(other),
+    })
+}
+
 impl RunningThread {
     fn read(tid: i32, controller: &str) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let text = text(&format!("/proc/{tid}/stat")).ok()?;
         let thread = ThreadIdentity::find(tid).ok()?;
-        let (name, flags, policy) = Self::parse(&stat)?;
+        let stat = Stat::parse(&text)?;
         Some(Self {
             thread,
-            name,
+            name: stat.comm.to_owned(),
             affinity: thread.affinity().ok()?,
             group: group_of(tid, controller).ok()?,
-            policy,
-            of_kernel: flags & KTHREAD != 0,
-            bound: flags & NO_SETAFFINITY != 0,
+            policy: policy(&stat)?,
+            of_kernel: stat.is_of_kernel(),
+            bound: stat.flags()? & NO_SETAFFINITY != 0,
         })
-    }
-
-    /// Parses name, flags and policy from a thread's `stat`: proc(5).
-    fn parse(stat: &str) -> Option<(String, u32, Policy)> {
-        let (start, rest) = stat.rsplit_once(')')?;
-        let (_, name) = start.split_once('(')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        // Fields are counted from 1; the first behind the name is the third.
-        let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
-        let priority = u8::try_from(field(40)?).ok()?;
-        let policy = match i32::try_from(field(41)?).ok()? {
-            0 => Policy::Other,
-            1 => Policy::Fifo(priority),
-            2 => Policy::RoundRobin(priority),
-            other => Policy::Unknown(other),
-        };
-        Some((name.to_owned(), u32::try_from(field(9)?).ok()?, policy))
     }
 
     /// Returns true if the thread runs the kernel's unbound work: the work queues' masks decide on its CPUs.
@@ -233,11 +222,26 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
-        // The fields are 3 to 8, the flags, 10 to 39, priority and policy.
-        let stat = format!("7 (a) b (c) S 2 0 0 0 -1 69238848 {}50 1 0", "0 ".repeat(30));
-        assert_eq!(RunningThread::parse(&stat), Some(("a) b (c".to_owned(), 69_238_848, Policy::Fifo(50))));
-        assert_eq!(RunningThread::parse("7 (a) S 2"), None);
+    fn a_thread_has_its_policy_and_a_line_that_ends_early_none() {
+        // The fields are 3 to 39, priority and policy.
+        let stat = |policy: &str| format!("7 (a) S {}50 {policy} 0", "0 ".repeat(36));
+        let of = |text: &str| policy(&Stat::parse(text).unwrap());
+        let policies = [Policy::Other, Policy::Fifo(50), Policy::RoundRobin(50), Policy::Unknown(6)];
+        assert_eq!(["0", "1", "2", "6"].map(|number| of(&stat(number))), policies.map(Some));
+        assert_eq!(of("7 (a) S 2"), None);
+    }
+
+    #[test]
+    fn a_thread_is_read_whatever_bytes_its_name_has() {
+        std::thread::spawn(|| {
+            fs::write("/proc/thread-self/comm", b"\xff) Z\xfe").unwrap();
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            let machine = Machine::read().unwrap();
+            let task = machine.tasks.iter().find(|task| task.thread.tid == tid).unwrap();
+            assert_eq!(task.name, "\u{fffd}) Z\u{fffd}");
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

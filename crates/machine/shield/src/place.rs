@@ -3,6 +3,7 @@
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
+use sordino_proc::cgroup::memberships;
 use sordino_sched::{CpuList, ThreadIdentity};
 use sordino_undo::UndoStep;
 use std::path::{Path, PathBuf};
@@ -190,14 +191,9 @@ fn chosen(text: &str) -> io::Result<&str> {
 
 /// Returns the path of a thread's control group in the hierarchy of a controller; an empty name stands for version 2.
 pub(crate) fn group_of(tid: i32, controller: &str) -> io::Result<String> {
-    let groups = fs::read_to_string(format!("/proc/{tid}/cgroup"))?;
-    // The fields are number, controllers, path: cgroups(7).
-    let path = groups.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let is_it = parts.next()?.split(',').any(|name| name == controller);
-        parts.next().filter(|_| is_it)
-    });
-    path.map(str::to_owned).ok_or(io::ErrorKind::NotFound.into())
+    let groups = sordino_proc::file::text(&format!("/proc/{tid}/cgroup"))?;
+    let group = memberships(&groups).find(|group| group.has(controller));
+    group.map(|group| group.path.to_owned()).ok_or(io::ErrorKind::NotFound.into())
 }
 
 #[cfg(test)]

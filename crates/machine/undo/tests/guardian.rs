@@ -4,6 +4,7 @@
 //! ignored tests.
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use sordino_proc::stat::Stat;
 use sordino_undo::{Error, FailedStep, Guardian, UndoStep, guard};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -185,11 +186,12 @@ fn the_guardian_stands_apart_from_everyone() {
     let (guardian, command) = (scene.id("guardian"), scene.id("command"));
     let proc = |id: Pid, what: &str| PathBuf::from(format!("/proc/{}/{what}", id.as_raw_nonzero()));
     assert_eq!(fs::read_to_string(proc(guardian, "comm")).unwrap(), "sordino-undo\n");
-    // Fields of stat after the name: state, parent, process group, session, terminal.
+    // The fields are parent, process group, session, terminal.
     let stat = fs::read_to_string(proc(guardian, "stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    let id = guardian.as_raw_nonzero().to_string();
-    assert_eq!(fields[1..5], [&Pid::from_child(&scene.parent).as_raw_nonzero().to_string(), &id, &id, "0"]);
+    let stat = Stat::parse(&stat).unwrap();
+    let id = guardian.as_raw_nonzero().get();
+    let parent = Pid::from_child(&scene.parent).as_raw_nonzero().get();
+    assert_eq!([4, 5, 6, 7].map(|field| stat.number(field)), [parent, id, id, 0].map(Some));
     let open = |id| -> Vec<PathBuf> {
         let entries = fs::read_dir(proc(id, "fd")).unwrap();
         entries.map(|entry| fs::read_link(entry.unwrap().path()).unwrap()).collect()

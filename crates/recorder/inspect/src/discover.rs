@@ -1,20 +1,20 @@
 //! The search for programs that can be recorded: those with an area that `/proc` shows.
 
-use crate::proc::{self, Stat, innermost, status_line};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
+use sordino_proc::file::{bytes, text};
+use sordino_proc::list::tids;
+use sordino_proc::maps::MappedRange;
+use sordino_proc::stat::{START, Stat};
+use sordino_proc::status::{innermost, line};
 use sordino_ring::control::FileId;
 use sordino_sched::Right;
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-/// The field of a `stat` with the start time of its process, in clock ticks since boot.
-const START: usize = 22;
 
 /// The most areas of one process that are opened: each one takes a descriptor of the collector's.
 const MOST_AREAS: usize = 64;
@@ -77,48 +77,6 @@ impl From<io::Error> for Hidden {
     }
 }
 
-/// Returns all processes that `/proc` shows.
-pub fn processes() -> Vec<i32> {
-    let Ok(mut walk) = Walk::begin() else { return Vec::new() };
-    std::iter::from_fn(|| walk.next_few()).flatten().collect()
-}
-
-/// A list of the processes that `/proc` shows, read a few at a time: a thousand take the kernel a millisecond.
-#[derive(Debug)]
-pub struct Walk(OwnedFd);
-
-impl Walk {
-    /// Begins a walk through all processes.
-    ///
-    /// # Errors
-    /// The kernel's error, if `/proc` can't be read.
-    pub fn begin() -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(rustix::fs::open("/proc", flags, Mode::empty())?))
-    }
-
-    /// Returns the next processes in ascending order, some twenty; `None` behind the last one.
-    pub fn next_few(&mut self) -> Option<Vec<i32>> {
-        let mut buffer = [MaybeUninit::uninit(); 512];
-        let mut entries = RawDir::new(&self.0, &mut buffer);
-        let mut pids = Vec::new();
-        loop {
-            let entry = entries.next()?.ok()?;
-            // The first entries are files of the system, which have no number.
-            pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
-            if entries.is_buffer_empty() {
-                return Some(pids);
-            }
-        }
-    }
-}
-
-/// Returns the threads of a process; none if it is gone.
-pub fn tids(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// Returns the areas of process `pid`: none of a program that is not linked with sordino, one of most that are, several
 /// if plug-ins bring their own copy of it.
 ///
@@ -142,7 +100,7 @@ pub fn areas_of_registered(pid: i32) -> Result<Vec<Found>, Hidden> {
     if !found.is_empty() || !has_ended(pid, pid) {
         return Ok(found);
     }
-    let living = tids(pid).into_iter().find(|&tid| !has_ended(pid, tid)).ok_or(Hidden::Ended)?;
+    let living = tids(pid).find(|&tid| !has_ended(pid, tid)).ok_or(Hidden::Ended)?;
     open_areas(pid, living)
 }
 
@@ -162,12 +120,8 @@ fn open_areas(pid: i32, tid: i32) -> Result<Vec<Found>, Hidden> {
 
 /// Returns true if a thread has ended or is about to end: it has no descriptors and no memory any more.
 fn has_ended(pid: i32, tid: i32) -> bool {
-    /// The flag of a thread that is in `exit`, from the kernel's `include/linux/sched.h`.
-    const PF_EXITING: u64 = 4;
-    let Some(text) = proc::read(&format!("/proc/{pid}/task/{tid}/stat")) else { return true };
-    let Some(stat) = Stat::parse(&text) else { return true };
-    let flags: u64 = stat.field(9).parse().unwrap_or(0);
-    matches!(stat.field(3), "Z" | "X") || flags & PF_EXITING != 0
+    let Ok(text) = text(&format!("/proc/{pid}/task/{tid}/stat")) else { return true };
+    Stat::parse(&text).is_none_or(|stat| stat.is_ending())
 }
 
 /// Returns the area that process `pid` has open under this number, if it is one.
@@ -200,14 +154,10 @@ fn add(found: &mut Vec<Found>, pid: i32, link: &Path) -> bool {
 
 /// Adds the areas that the process has mapped and no longer open.
 fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
-    let maps = proc::bytes(&format!("/proc/{pid}/maps"))?;
-    for range in String::from_utf8_lossy(&maps)
-        .lines()
-        .filter(|line| line.ends_with(LINK))
-        .filter_map(|line| line.split(' ').next())
-        .take(MOST_AREAS)
-    {
-        let path = format!("/proc/{pid}/map_files/{range}");
+    let maps = text(&format!("/proc/{pid}/maps"))?;
+    let mapped = maps.lines().filter_map(MappedRange::parse).filter(|mapped| mapped.path == LINK);
+    for MappedRange { range: (start, end), .. } in mapped.take(MOST_AREAS) {
+        let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
         if !add(found, pid, Path::new(&path)) {
             return Err(if has_ended(pid, pid) { Hidden::Ended } else { Hidden::Closed });
         }
@@ -248,12 +198,12 @@ pub struct Glance {
 /// Reads the `stat` of the process's first thread. It equals the process's own but for times, which the kernel would
 /// have to add up over all threads.
 pub fn glance(pid: i32) -> Glance {
-    let text = proc::read(&format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
+    let text = text(&format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
     let stat = Stat::parse(&text);
-    let number = |field| stat.as_ref().and_then(|stat| stat.field(field).parse().ok()).unwrap_or(0);
+    let number = |field| stat.as_ref().and_then(|stat| stat.number(field)).unwrap_or(0);
     Glance {
         incarnation: (pid, number(START), number(28)),
-        parent: stat.as_ref().and_then(|stat| stat.field(4).parse().ok()),
+        parent: stat.as_ref().and_then(Stat::parent),
         name: stat.as_ref().map_or("", |stat| stat.comm).to_owned(),
         has_memory: number(23) > 0,
     }
@@ -267,7 +217,7 @@ pub fn is_forbidden(pid: i32) -> bool {
 
 /// Returns the identity of process `pid`; fields that can't be read are empty or 0.
 pub fn identity(pid: i32) -> Identity {
-    let read = |file: &str| proc::read(&format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let read = |file: &str| text(&format!("/proc/{pid}/{file}")).unwrap_or_default();
     let executable = fs::read_link(format!("/proc/{pid}/exe"));
     let stat = read("stat");
     let stat = Stat::parse(&stat);
@@ -275,7 +225,7 @@ pub fn identity(pid: i32) -> Identity {
         name: stat.as_ref().map_or("", |stat| stat.comm).to_owned(),
         executable: executable.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
         own_pid: innermost(&read("status"), "NSpid:", pid),
-        start: stat.and_then(|stat| stat.field(START).parse().ok()).unwrap_or(0),
+        start: stat.and_then(|stat| stat.number(START)).unwrap_or(0),
     }
 }
 
@@ -285,7 +235,7 @@ pub fn identity(pid: i32) -> Identity {
 /// Reading the arguments touches the process's memory, whose pages may never come: not for a thread that others depend
 /// on.
 pub fn is_command_of_ours(pid: i32) -> bool {
-    let arguments = || proc::bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = || bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
     executes_our_program(pid) && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
 }
 
@@ -311,13 +261,13 @@ pub fn user_of(pid: i32) -> Option<u32> {
     if owner != 0 {
         return Some(owner);
     }
-    let status = proc::read(&format!("/proc/{pid}/status"))?;
-    status_line(&status, "Uid:").split_whitespace().next()?.parse().ok()
+    let status = text(&format!("/proc/{pid}/status")).ok()?;
+    line(&status, "Uid:").split_whitespace().next()?.parse().ok()
 }
 
 /// Returns the process that started `pid`, or took it over.
 pub fn parent(pid: i32) -> Option<i32> {
-    Stat::parse(&proc::read(&format!("/proc/{pid}/stat"))?)?.field(4).parse().ok()
+    Stat::parse(&text(&format!("/proc/{pid}/stat")).ok()?)?.parent()
 }
 
 #[cfg(test)]
@@ -368,7 +318,6 @@ mod tests {
     #[test]
     fn this_test_is_a_process_without_an_area() {
         let pid = std::process::id() as i32;
-        assert!(processes().contains(&pid));
         assert!(areas(pid).unwrap().is_empty());
         assert!(!identity(pid).name.is_empty());
         assert!(matches!(areas(i32::MAX), Err(Hidden::Ended)));

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`clock`] | the clock of a recording, and its relation to the time of day |
 //! | [`context`] | observed attributes of threads, as the trace contains them |
-//! | [`discover`], [`proc`] | programs and their areas in `/proc`; its files |
+//! | [`discover`] | programs and their areas in `/proc` |
 //! | [`locks`] | holders of locks and of open files |
 //! | [`process_events`] | new processes, so that `/proc` is not read needlessly |
 //! | [`dump`], [`symbols`] | the state dump, kernel functions |
@@ -24,7 +24,6 @@ pub mod discover;
 pub mod dump;
 pub mod interrupted;
 pub mod locks;
-pub mod proc;
 pub mod process_events;
 pub mod quota;
 pub mod rights;

@@ -1,6 +1,7 @@
 //! The processes that hold a lock or a file open, for messages.
 
 use rustix::fs::{fstat, major, minor};
+use sordino_proc::{file, list, status};
 use std::fmt;
 use std::fs;
 use std::os::fd::AsFd;
@@ -29,11 +30,10 @@ impl fmt::Display for Holder {
 impl Holder {
     fn new(pid: i32) -> Self {
         // The owner of /proc/PID won't do: it is root for a process that is not dumpable.
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
-        let user = value("Uid:").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+        let text = file::text(&format!("/proc/{pid}/status")).unwrap_or_default();
+        let user = status::line(&text, "Uid:").split_whitespace().nth(1).and_then(|id| id.parse().ok());
         // A process chooses its name, and some bytes control a terminal.
-        let name = value("Name:").unwrap_or_default().trim().escape_default().to_string();
+        let name = status::line(&text, "Name:").trim().escape_default().to_string();
         Self { pid, user, name }
     }
 }
@@ -42,7 +42,7 @@ impl Holder {
 pub fn holders(file: impl AsFd) -> Vec<Holder> {
     let Ok(found) = fstat(file) else { return Vec::new() };
     let identity = (major(found.st_dev), minor(found.st_dev), found.st_ino);
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let locks = file::text("/proc/locks").unwrap_or_default();
     locks.lines().filter_map(|line| flock_of(line, identity)).map(Holder::new).collect()
 }
 
@@ -68,13 +68,11 @@ pub fn users(directory: &Path) -> Vec<Holder> {
         let names = fs::read_link(descriptor).is_ok_and(|path| holds(&path, &tail));
         names && fs::metadata(descriptor).is_ok_and(|found| found.dev() == device)
     };
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let has_one = |pid: &i32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         *pid != std::process::id() as i32 && open.into_iter().any(|entry| is_below(&entry.path()))
     };
-    pids.filter(has_one).map(Holder::new).collect()
+    list::pids().filter(has_one).map(Holder::new).collect()
 }
 
 /// Returns true if `part` is anywhere in a path, component by component.

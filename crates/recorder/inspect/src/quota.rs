@@ -1,7 +1,7 @@
 //! The CPU time that a cgroup allows a program; `sordino explain` names it where the limit kept a thread from its CPU.
 
-use crate::proc;
 use sordino_ctf::Environment;
+use sordino_proc::{cgroup, file};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -25,8 +25,8 @@ impl CpuQuota {
     /// several, of which any may be used up first. Takes some tens of microseconds.
     pub fn of(pid: i32) -> Option<Self> {
         static MOUNTS: OnceLock<String> = OnceLock::new();
-        let mounts = MOUNTS.get_or_init(|| proc::read("/proc/self/mounts").unwrap_or_default());
-        let groups = proc::read_at_most(&format!("/proc/{pid}/cgroup"), MOST).ok()?;
+        let mounts = MOUNTS.get_or_init(|| file::text("/proc/self/mounts").unwrap_or_default());
+        let groups = file::bytes_at_most(&format!("/proc/{pid}/cgroup"), MOST).ok()?;
         let (mount, group) = place(&String::from_utf8_lossy(&groups), mounts)?;
         only(&mount, &group)
     }
@@ -44,9 +44,8 @@ fn number(path: impl AsRef<Path>) -> Option<i64> {
 
 /// Returns the mount and the path of a process's cgroup with the cpu controller: of version 1 if that has it.
 fn place(groups: &str, mounts: &str) -> Option<(PathBuf, String)> {
-    let group = |is_its: &dyn Fn(&str) -> bool| {
-        let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-        lines.find(|(controllers, _)| is_its(controllers)).map(|(_, path)| path.to_owned())
+    let group = |controller| {
+        cgroup::memberships(groups).find(|group| group.has(controller)).map(|group| group.path.to_owned())
     };
     let mount = |fs_kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
@@ -56,9 +55,8 @@ fn place(groups: &str, mounts: &str) -> Option<(PathBuf, String)> {
             (kind == fs_kind && option.is_none_or(has)).then(|| PathBuf::from(place))
         })
     };
-    let one =
-        || Some((mount("cgroup", Some("cpu"))?, group(&|list| list.split(',').any(|one| one == "cpu"))?));
-    let two = || Some((mount("cgroup2", None)?, group(&str::is_empty)?));
+    let one = || Some((mount("cgroup", Some("cpu"))?, group("cpu")?));
+    let two = || Some((mount("cgroup2", None)?, group("")?));
     // A process may be outside the visible part of the hierarchy.
     one().or_else(two).filter(|(_, path)| !path.split('/').any(|part| part == ".."))
 }

@@ -3,7 +3,7 @@
 //! `/proc/stat` counts it by CPU, in hundredths of a second. Without a hypervisor, or if it does not report it, the
 //! count never changes.
 
-use crate::proc;
+use sordino_proc::file::bytes_at_most;
 use sordino_ring::number::Ticks;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -49,7 +49,7 @@ const FLAGS: u64 = 8 << 10;
 impl Steal {
     /// Creates a reader of this machine's steal time, which reads nothing without a hypervisor.
     pub fn here() -> Self {
-        let cpuinfo = proc::read_at_most("/proc/cpuinfo", FLAGS).unwrap_or_default();
+        let cpuinfo = bytes_at_most("/proc/cpuinfo", FLAGS).unwrap_or_default();
         let stat = if has_hypervisor(&String::from_utf8_lossy(&cpuinfo)) {
             File::open("/proc/stat").ok()
         } else {

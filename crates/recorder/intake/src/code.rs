@@ -1,7 +1,7 @@
 //! The code that a process has mapped: its files, and the functions in them.
 
 use sordino_inspect::dump::{ExecutableMapping, mapped_files};
-use sordino_inspect::proc::code_size;
+use sordino_proc::status::code_size;
 use sordino_symbols::{FunctionTable, MappedFile};
 
 /// The code that a process had mapped at one time.

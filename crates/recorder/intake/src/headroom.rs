@@ -1,7 +1,8 @@
 //! The memory that control groups leave to this process. Of a group without any, the kernel kills a process: that may be
 //! a program, since rings are memory of the recorder's group.
 
-use std::fs::{self, File};
+use sordino_proc::cgroup::memberships;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -51,20 +52,19 @@ impl Headroom {
     /// Opens the groups of this process that have a limit below `memory`, all of the machine's. Later limits of other
     /// groups do not count.
     pub(crate) fn of_this_process(memory: u64) -> Self {
-        let lines = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let lines = sordino_proc::file::text("/proc/self/cgroup").unwrap_or_default();
         Self::of(&lines, Path::new("/sys/fs/cgroup"), memory)
     }
 
     /// Opens the limited groups of a process, given by the lines of its `/proc/PID/cgroup`, below `root`.
     fn of(lines: &str, root: &Path, memory: u64) -> Self {
-        let groups = lines.lines().filter_map(|line| {
-            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-            let (root, names) = match controllers {
-                "" => (root.to_owned(), &V2),
-                _ if controllers.split(',').any(|name| name == "memory") => (root.join("memory"), &V1),
+        let groups = memberships(lines).filter_map(|group| {
+            let (root, names) = match group {
+                group if group.has("") => (root.to_owned(), &V2),
+                group if group.has("memory") => (root.join("memory"), &V1),
                 _ => return None,
             };
-            Some((root.join(path.trim_start_matches('/')), root, names))
+            Some((root.join(group.path.trim_start_matches('/')), root, names))
         });
         let all = groups.flat_map(|(group, root, names)| {
             let above: Vec<_> = group.ancestors().take_while(|group| group.starts_with(&root)).collect();
@@ -125,6 +125,7 @@ fn text(file: &File) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::path::PathBuf;
 
     const MIB: u64 = 1 << 20;

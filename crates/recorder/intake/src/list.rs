@@ -3,7 +3,8 @@
 use crate::catalogue::{CatalogueReader, Learned};
 use serde::Serialize;
 use sordino_event::Schema;
-use sordino_inspect::discover::{Hidden, Identity, areas, identity, processes};
+use sordino_inspect::discover::{Hidden, Identity, areas, identity};
+use sordino_proc::list::pids;
 use sordino_ring::control::Program;
 
 /// The programs that could be recorded now.
@@ -38,7 +39,7 @@ pub struct Listed {
 /// Examines all processes except this one.
 pub fn list() -> ProgramList {
     let mut listing = ProgramList::default();
-    for pid in processes().into_iter().filter(|pid| *pid != std::process::id() as i32) {
+    for pid in pids().filter(|pid| *pid != std::process::id() as i32) {
         match areas(pid) {
             Ok(found) => {
                 for area in found {

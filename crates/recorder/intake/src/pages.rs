@@ -1,6 +1,7 @@
 //! The pages of a program's rings and of the structures that lead to them, made present before its threads access them.
 
-use sordino_inspect::proc;
+use sordino_proc::file::text;
+use sordino_proc::maps::MappedRange;
 use sordino_ring::map::{populate, populate_apart};
 use std::io;
 use std::time::Duration;
@@ -46,16 +47,10 @@ impl Pages {
 
 /// Returns true if the process has a mapping at this address.
 fn is_mapped(pid: i32, address: u64) -> bool {
-    let maps = match proc::bytes(&format!("/proc/{pid}/maps")) {
-        Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),
-        Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
-    };
-    let has = |line: &str| {
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        let [start, end] = [start, end].map(|bound| u64::from_str_radix(bound, 16).ok());
-        Some((start?..end?).contains(&address))
-    };
-    maps.lines().any(|line| has(line) == Some(true))
+    match text(&format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps.lines().filter_map(MappedRange::parse).any(|mapped| mapped.contains(address)),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use super::ledger::NoClaim;
 use crate::code::MappedCode;
 use crate::registration::Whereabouts;
 use sordino_inspect::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
-use sordino_inspect::proc;
+use sordino_proc::file::text;
+use sordino_proc::maps::MappedRange;
 use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -177,13 +178,13 @@ impl Search {
         if older.is_empty() {
             return older;
         }
-        let maps = proc::read(&format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let maps = text(&format!("/proc/{}/maps", self.pid)).unwrap_or_default();
         // Its first thread has ended, which proves nothing about the others.
         if maps.is_empty() {
             return Vec::new();
         }
-        let mapped = maps.lines().filter_map(|line| line.split_whitespace().nth(4)?.parse().ok());
-        let mapped: HashSet<u64> = mapped.collect();
+        let mapped: HashSet<u64> =
+            maps.lines().filter_map(|line| Some(MappedRange::parse(line)?.inode)).collect();
         older.retain(|id| !mapped.contains(&id.inode));
         older
     }

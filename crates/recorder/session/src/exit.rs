@@ -2,7 +2,8 @@
 
 use sordino_collect::options::End;
 use sordino_collect::program::Traced;
-use sordino_inspect::proc::{self, Stat};
+use sordino_proc::file::text;
+use sordino_proc::stat::Stat;
 use std::fmt;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +17,7 @@ pub(crate) struct Exit(Option<ExitStatus>);
 /// afterwards, Linux 6.15 or later returns it for a pidfd.
 pub(crate) fn exit_of(program: &Traced) -> Exit {
     let pid = program.trace.pid;
-    let of_zombie = || zombie(&proc::read(&format!("/proc/{pid}/stat"))?);
+    let of_zombie = || zombie(&text(&format!("/proc/{pid}/stat")).ok()?);
     let reaped = || sordino_sched::exit_status(program.pidfd.as_fd());
     // The parent may wait for it between the first two reads.
     Exit(of_zombie().or_else(reaped).or_else(of_zombie).map(ExitStatus::from_raw))
@@ -25,7 +26,7 @@ pub(crate) fn exit_of(program: &Traced) -> Exit {
 /// Returns the exit status of a zombie, the last field of its `stat`: proc(5).
 fn zombie(stat: &str) -> Option<i32> {
     let stat = Stat::parse(stat)?;
-    matches!(stat.field(3), "Z" | "X").then(|| stat.field(52).parse().ok())?
+    stat.is_zombie().then(|| stat.number(52))?
 }
 
 impl Exit {

@@ -5,8 +5,11 @@ use crate::program::Traced;
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
 use sordino_inspect::context::{Attribute, ThreadIds};
-use sordino_inspect::discover::tids;
-use sordino_inspect::proc::{Stat, innermost, read};
+use sordino_proc::cgroup::memberships;
+use sordino_proc::file::text;
+use sordino_proc::list::tids;
+use sordino_proc::stat::{START, Stat};
+use sordino_proc::status::innermost;
 use sordino_ring::value::Copied;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.
@@ -31,7 +34,7 @@ impl Visit {
     pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
         let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
         let values = if contexts.values { program.program.values().copy() } else { Vec::new() };
-        Self { pid, own_pid, tids: tids(pid), values, contexts }
+        Self { pid, own_pid, tids: tids(pid).collect(), values, contexts }
     }
 
     /// Returns the attributes of the next thread, with `now` as the time; `None` after the last one. A thread that has
@@ -46,7 +49,7 @@ impl Visit {
 
 /// Reads a thread's attributes, and its start time in nanoseconds since boot.
 fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(ThreadAttributes, u64)> {
-    let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
+    let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let stat = read("stat")?;
     let stat = Stat::parse(&stat)?;
     let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
@@ -58,13 +61,13 @@ fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Threa
         attributes.push(Attribute::Comm(stat.comm.to_owned()));
     }
     if contexts.priority {
-        let [priority, policy] = [40, 41].map(|field| stat.field(field).parse().unwrap_or(0));
-        attributes.push(Attribute::Priority { policy, priority, nice: stat.field(19).parse().unwrap_or(0) });
+        let [priority, policy] = [40, 41].map(|field| stat.number(field).unwrap_or(0));
+        attributes.push(Attribute::Priority { policy, priority, nice: stat.number(19).unwrap_or(0) });
     }
     if contexts.cgroup {
         attributes.push(Attribute::Cgroup(cgroup(&read("cgroup")?)));
     }
-    let began = stat.field(22).parse::<u64>().unwrap_or(0);
+    let began: u64 = stat.number(START).unwrap_or(0);
     let began = began.saturating_mul(1_000_000_000 / clock_ticks_per_second());
     let attributes = attributes.into_iter().map(|attribute| (attribute, 0)).collect();
     Some((ThreadAttributes { thread: ThreadIds { pid, tid, vtid }, attributes }, began))
@@ -97,14 +100,9 @@ fn without_zeros(text: &str) -> String {
 /// Returns a thread's cgroup from the text of its `cgroup` file: the path of version 2, and those of version 1 that are
 /// not the root, with their controllers.
 fn cgroup(text: &str) -> String {
-    let places = text.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        match controllers {
-            _ if path == "/" => None,
-            "" => Some(path.to_owned()),
-            _ => Some(format!("{controllers}:{path}")),
-        }
+    let places = memberships(text).filter(|group| group.path != "/").map(|group| match group.controllers {
+        "" => group.path.to_owned(),
+        controllers => format!("{controllers}:{}", group.path),
     });
     let places: Vec<_> = places.collect();
     if places.is_empty() { "/".to_owned() } else { places.join(",") }

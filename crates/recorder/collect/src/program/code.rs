@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::options::UserEvents;
 use sordino_filter::condition::is_match;
 use sordino_inspect::clock::TraceClock;
-use sordino_inspect::proc::code_size;
 use sordino_intake::MappedCode;
+use sordino_proc::status::code_size;
 use sordino_symbols::FunctionTable;
 use std::time::{Duration, Instant};
 

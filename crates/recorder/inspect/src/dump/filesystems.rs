@@ -2,8 +2,8 @@
 //! end. A stacked file system (overlayfs) may be on top of such a one if a user mounted it in a mount namespace of
 //! their own.
 
-use crate::proc::read_at_most;
 use rustix::fs::makedev;
+use sordino_proc::file::bytes_at_most;
 use std::collections::HashMap;
 
 /// Maximum size read from a list of mounts, in bytes; a user may have 100,000 mounts in a namespace.
@@ -49,7 +49,7 @@ fn is_program(kind: &str) -> bool {
 }
 
 fn mounts(process: &str, is_kernels: fn(&str) -> bool) -> HashMap<u64, Server> {
-    let bytes = read_at_most(&format!("/proc/{process}/mountinfo"), MOUNTS_MAX).unwrap_or_default();
+    let bytes = bytes_at_most(&format!("/proc/{process}/mountinfo"), MOUNTS_MAX).unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().filter_map(|line| mount(line, is_kernels)).collect()
 }
 

@@ -1,10 +1,13 @@
 //! Reads processes, their threads and their mappings from `/proc`.
 
 use super::open::{FileId, Mapped};
-use crate::proc::{Stat, innermost, read, read_at_most, status_line};
 use rustix::fs::makedev;
 use sordino_ctf::write::Argument;
-use std::fs;
+use sordino_proc::file::{bytes_at_most, text};
+use sordino_proc::list;
+use sordino_proc::maps::MappedRange;
+use sordino_proc::stat::Stat;
+use sordino_proc::status::{innermost, line};
 
 /// Maximum number of threads of one process in a dump.
 pub(super) const THREADS_MAX: usize = 4096;
@@ -41,13 +44,11 @@ pub(super) struct Mapping {
 
 /// Returns the threads of a process, and true if there are more.
 pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut tids: Vec<i32> = tids.take(THREADS_MAX + 1).collect();
+    let mut tids: Vec<i32> = list::tids(pid).take(THREADS_MAX + 1).collect();
     let more = tids.len() > THREADS_MAX;
     tids.truncate(THREADS_MAX);
     let seen = tids.into_iter().filter_map(|tid| {
-        let read = |file: &str| read(&format!("/proc/{pid}/task/{tid}/{file}"));
+        let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
         thread(tid, pid, &read("stat")?, &read("status")?)
     });
     (seen.collect(), more)
@@ -55,7 +56,7 @@ pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
 
 /// Returns the executable mappings of a process, and true if there are or may be more.
 pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
-    let maps = read_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
+    let maps = bytes_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
     let mut more = maps.len() as u64 == MAPS_MAX;
     // A truncated line could name another file.
     let whole = maps.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
@@ -69,38 +70,32 @@ pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
 
 fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
     let stat = Stat::parse(stat)?;
-    const KERNEL_THREAD: u32 = 0x0020_0000;
+    stat.flags()?;
     Some(Thread {
         tid,
         pid,
-        ppid: stat.field(4).parse().ok()?,
+        ppid: stat.parent()?,
         own: [innermost(status, "NSpid:", tid), innermost(status, "NStgid:", pid)],
         name: stat.comm.to_owned(),
-        kernel: stat.field(9).parse::<u32>().ok()? & KERNEL_THREAD != 0,
+        kernel: stat.is_of_kernel(),
         state: stat.field(3).chars().next()?,
-        level: status_line(status, "NSpid:").split_whitespace().count().saturating_sub(1) as u32,
-        cpu: stat.field(39).parse().unwrap_or(0),
-        priority: stat.field(18).parse().ok()?,
-        policy: stat.field(41).parse().unwrap_or(0),
+        level: line(status, "NSpid:").split_whitespace().count().saturating_sub(1) as u32,
+        cpu: stat.number(39).unwrap_or(0),
+        priority: stat.number(18)?,
+        policy: stat.number(41).unwrap_or(0),
     })
 }
 
 /// Parses a line of `/proc/PID/maps`, if it is executable and maps a file.
 pub(super) fn mapping(pid: i32, line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let executable = words.next()?.as_bytes().get(2) == Some(&b'x');
-    let (offset, (major, minor), inode) = (words.next()?, words.next()?.split_once(':')?, words.next()?);
-    let path = words.next()?.trim_start();
-    if !executable || !path.starts_with('/') {
+    let MappedRange { range, is_executable, offset, device: (major, minor), inode, path } =
+        MappedRange::parse(line)?;
+    if !is_executable || !path.starts_with('/') {
         return None;
     }
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    let device = |text: &str| u32::from_str_radix(text, 16).ok();
-    let file = FileId { device: makedev(device(major)?, device(minor)?), inode: inode.parse().ok()? };
-    let range = (hexadecimal(start)?, hexadecimal(end)?);
+    let file = FileId { device: makedev(major, minor), inode };
     let mapped = Mapped { pid, range, path: path.to_owned(), file };
-    Some(Mapping { mapped, offset: hexadecimal(offset)?, build_id: String::new() })
+    Some(Mapping { mapped, offset, build_id: String::new() })
 }
 
 impl Thread {

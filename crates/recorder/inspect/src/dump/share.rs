@@ -3,6 +3,7 @@
 use rustix::process::Pid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
+use sordino_proc::file::text;
 use std::time::Duration;
 
 /// Maximum time for one user's processes and files: CPU time for reading `/proc`, elapsed time for files.
@@ -26,8 +27,8 @@ impl Share {
 /// Returns the time during which a thread was runnable and did not run.
 pub(super) fn waited_for_a_cpu(thread: Pid) -> Duration {
     let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
-    let text = crate::proc::read(&path).unwrap_or_default();
-    let nanoseconds = text.split_whitespace().nth(1).and_then(|waited| waited.parse().ok());
+    let statistics = text(&path).unwrap_or_default();
+    let nanoseconds = statistics.split_whitespace().nth(1).and_then(|waited| waited.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 

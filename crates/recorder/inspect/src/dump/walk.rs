@@ -11,11 +11,12 @@ use super::left_out::LeftOut;
 use super::open::{FileId, Mapped, Skip};
 use super::process::{self, Mapping, Thread};
 use super::share::{Share, spent, waited_for_a_cpu};
-use crate::discover::processes;
-use crate::proc::Stat;
 use crate::threads;
 use rustix::process::Pid;
 use rustix::thread::gettid;
+use sordino_proc::file::text;
+use sordino_proc::list::pids;
+use sordino_proc::stat::Stat;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -395,7 +396,7 @@ impl Task {
         match self {
             Self::List => {
                 let user = |pid| std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
-                Done::List(processes().into_iter().filter_map(|pid| Some((pid, user(pid)?))).collect())
+                Done::List(pids().filter_map(|pid| Some((pid, user(pid)?))).collect())
             }
             Self::Threads(pid) => {
                 let (threads, more) = process::threads(pid);
@@ -429,7 +430,7 @@ pub(super) fn build_id_of(mapped: &Mapped, filesystems: &Mutex<FileSystems>) -> 
 impl Current {
     /// Returns true if its thread has been blocked for too long. A thread that lacks a CPU does not count.
     fn hangs(&self) -> bool {
-        let stat = || crate::proc::read(&format!("/proc/self/task/{}/stat", self.thread.as_raw_nonzero()));
+        let stat = || text(&format!("/proc/self/task/{}/stat", self.thread.as_raw_nonzero())).ok();
         let runs = || Some(Stat::parse(&stat()?)?.field(3) == "R");
         self.since.elapsed() >= STEP_TIME && !runs().unwrap_or(false)
     }

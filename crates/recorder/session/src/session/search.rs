@@ -8,8 +8,9 @@
 //! events were missed, and once a minute; every ten seconds where exec causes no event.
 
 use super::bell::TICK;
-use sordino_inspect::discover::{Glance, Incarnation, Walk, glance, parent};
+use sordino_inspect::discover::{Glance, Incarnation, glance, parent};
 use sordino_inspect::process_events::{ProcessEvent, ProcessEvents};
+use sordino_proc::list::PidWalk;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ pub(super) struct Search {
     reads_events: bool,
     /// Processes left in this round, parents mostly before their children.
     queue: BTreeSet<i32>,
-    walk: Option<Walk>,
+    walk: Option<PidWalk>,
     /// True if any process may have changed since the last walk began.
     needs_walk: bool,
     walked: Instant,
@@ -152,7 +153,7 @@ impl Search {
     fn begin_walk(&mut self) {
         self.walked = Instant::now();
         self.walks += 1;
-        self.walk = Walk::begin().ok();
+        self.walk = PidWalk::begin().ok();
         // Without a descriptor, it is tried again.
         self.needs_walk = self.walk.is_none();
     }

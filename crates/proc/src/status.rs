@@ -1,0 +1,42 @@
+//! A process's `status`: proc(5).
+
+/// Returns the rest of the line that begins with `name`, such as `Uid:`; empty if there is none.
+pub fn line<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default()
+}
+
+/// Returns the id in the innermost pid namespace from a line such as `NSpid:`, or `outer` if the kernel does not
+/// provide it.
+pub fn innermost(status: &str, name: &str, outer: i32) -> i32 {
+    line(status, name).split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or(outer)
+}
+
+/// Returns the size of the code that a process has mapped, in KiB; `None` if it has ended. Another size shows that it has
+/// mapped or unmapped code; reading it takes no lock of the process's memory.
+pub fn code_size(pid: i32) -> Option<u64> {
+    code_size_in(&crate::file::text(&format!("/proc/{pid}/status")).ok()?)
+}
+
+fn code_size_in(status: &str) -> Option<u64> {
+    let kib = |name| line(status, name).trim().strip_suffix(" kB")?.parse::<u64>().ok();
+    kib("VmExe:")?.checked_add(kib("VmLib:")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_that_of_the_innermost_namespace() {
+        assert_eq!(innermost("Name:\tx\nNSpid:\t4711\t12\n", "NSpid:", 0), 12);
+        assert_eq!(innermost("Name:\tx\n", "NSpid:", 7), 7);
+    }
+
+    #[test]
+    fn code_is_the_program_s_and_its_libraries() {
+        assert_eq!(code_size_in("VmStk:\t 132 kB\nVmExe:\t    28 kB\nVmLib:\t 1600 kB\n"), Some(1628));
+        // A thread of the kernel has no memory.
+        assert_eq!(code_size_in("Name:\tx\n"), None);
+        assert!(code_size(std::process::id().cast_signed()).unwrap() > 0);
+    }
+}
