@@ -141,7 +141,7 @@ impl RecordOptions {
         Ok(Options {
             output,
             confine: true,
-            reader: reader.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())),
+            reader: reader.map(|reader| reader.ids()),
             name: name.to_owned(),
             command: command_line(std::env::args_os()),
             kernel,

@@ -85,6 +85,20 @@ const COUNTED: &[&str] = &[
     "threads",
     "tracepoints",
 ];
+/// Constructs that few files have: a word in code, these files, and what others do.
+const RARE: &[(&str, &[&str], &str)] = &[
+    (
+        " nix::",
+        &[
+            "crates/command/src/privilege.rs",
+            "crates/command/src/signals.rs",
+            "crates/machine/disturb/src/packets.rs",
+            "crates/machine/undo/src/guard.rs",
+        ],
+        "call rustix, see docs/design/0033-system-calls.md",
+    ),
+    ("rsplit_once(')')", &["crates/proc/src/stat.rs"], "crates/proc reads a thread's stat"),
+];
 /// Lines of code in a file, without tests, above which the file should be split.
 const LONGEST: usize = 450;
 
@@ -117,6 +131,9 @@ pub(super) fn check(tree: &Tree) -> Findings {
         {
             findings.push(format!("{file} names atomics: take them from sordino_percpu::primitive"));
         }
+        if in_crate {
+            findings.extend(out_of_place(file, &code));
+        }
         let is_exempt = BY_FIXED_PATH.iter().any(|(exempt, _)| file == *exempt);
         for call in
             BY_PATH.iter().filter(|_| RECORDER.iter().any(|room| file.starts_with(room)) && !is_exempt)
@@ -143,6 +160,13 @@ pub(super) fn check(tree: &Tree) -> Findings {
     }
     findings.extend(unforbidden(tree));
     findings
+}
+
+/// Constructs of [`RARE`] in a file that may not have them.
+fn out_of_place(file: &str, code: &str) -> Findings {
+    let found =
+        RARE.iter().filter(|(construct, files, _)| has_code(code, construct) && !files.contains(&file));
+    found.map(|(construct, _, remedy)| format!("{file} has '{}': {remedy}", construct.trim())).collect()
 }
 
 /// Returns true for a line of code that writes to standard output or standard error, or gets hold of them. The
@@ -224,6 +248,20 @@ mod tests {
             r#"format!("{}", count(n, "event"))"#,
         ] {
             assert!(!counts_by_hand(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn constructs_of_few_files_are_found_in_others() {
+        let close = "    let _ = nix::unistd::close(descriptor);\n";
+        assert_eq!(out_of_place("crates/machine/undo/src/guard.rs", close), [""; 0]);
+        let found = out_of_place("crates/machine/undo/src/step.rs", close);
+        assert!(found.len() == 1 && found[0].contains("step.rs has 'nix::': call rustix"), "{found:?}");
+        let stat = "text.rsplit_once(')')";
+        assert_eq!(out_of_place("crates/machine/shield/src/machine.rs", stat).len(), 1);
+        for harmless in ["use std::os::unix::fs::MetadataExt;", "// use nix::unistd", "text.rsplit_once(':')"]
+        {
+            assert_eq!(out_of_place("crates/cli/src/main.rs", harmless), [""; 0]);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use crate::Failure;
 use crate::failure::{NOT_FOUND, UNUSABLE};
+use crate::privilege::become_user;
 use crate::terminal::remark;
 use clap::Args;
-use nix::unistd::{Gid, Uid, initgroups, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sordino_registration::environment::{RESERVE, SESSION, SESSION_OF_COMMAND};
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -40,18 +40,12 @@ pub(crate) fn hand_over(command: &mut Command) {
 
 /// Changes to the user and replaces this process by the command; returns only if that fails.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let (uid, gid) = (Uid::from_raw(options.uid), Gid::from_raw(options.gid));
-    match CString::new(options.name.as_bytes()) {
-        Ok(name) if !name.is_empty() => initgroups(&name, gid)?,
-        _ => setgroups(&[gid])?,
-    }
     allow_rings_to_be_locked();
-    if !uid.is_root() {
+    if options.uid != 0 {
         let forbidden = sordino_sched::forbid_typing_where_shared();
         forbidden.unwrap_or_else(|error| remark(&error.to_string()));
     }
-    setgid(gid)?;
-    setuid(uid)?;
+    become_user(options.uid, options.gid, &options.name)?;
     let (program, arguments) =
         options.command.split_first().ok_or_else(|| Failure::new(UNUSABLE, "no command"))?;
     let mut command = Command::new(program);

@@ -49,7 +49,7 @@ fn finish(
     if let Some(output) = output {
         output.write(report, limits)?;
         if let Some(owner) = target(None)? {
-            output.dir().give(owner.uid.as_raw(), owner.gid.as_raw());
+            output.dir().give(owner.uid, owner.gid);
         }
         message!("report: {}", output.path().join("report.html").display());
     }

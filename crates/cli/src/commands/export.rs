@@ -303,5 +303,5 @@ fn to_otf2(
 
 /// Returns the user and the group of the user who called sudo, to whom the output belongs.
 fn owner() -> Result<Option<(u32, u32)>, Failure> {
-    Ok(target(None)?.map(|reader| (reader.uid.as_raw(), reader.gid.as_raw())))
+    Ok(target(None)?.map(|reader| reader.ids()))
 }

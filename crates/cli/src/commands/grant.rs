@@ -1,10 +1,10 @@
 //! The commands `sordino grant` and `sordino revoke`.
 
 use crate::Failure;
-use crate::failure::{NO, UNUSABLE};
+use crate::failure::NO;
+use crate::privilege;
 use crate::terminal::show;
 use clap::Args;
-use nix::unistd::{Gid, Group};
 use sordino_grant::{Error, Grantee, Grants, instances};
 use sordino_tracefs::{GrantedEvents, USUAL};
 use std::process::ExitCode;
@@ -61,11 +61,8 @@ pub(crate) struct RevokeOptions {
 pub(crate) fn grant(options: &GrantOptions) -> Result<ExitCode, Failure> {
     let Some(name) = &options.group else { return list() };
     let grants = Grants::open("grant")?;
-    let group =
-        name.parse().map_or_else(|_| Group::from_name(name), |id| Group::from_gid(Gid::from_raw(id)))?;
-    let group = group.ok_or_else(|| Failure::new(UNUSABLE, format!("there is no group '{name}'")))?;
     let events = if options.all_events { GrantedEvents::All } else { GrantedEvents::Usual };
-    let to = Grantee { name, group: group.gid.as_raw(), events };
+    let to = Grantee { name, group: privilege::group(name)?, events };
     let count = grants.give(&to, options.instances)?;
     let usual = USUAL.join(", ");
     let which = if options.all_events { "all its events" } else { &usual };

@@ -79,7 +79,7 @@ fn recover(directory: &Directory) -> Result<Summary, Failure> {
 /// Gives the finished recordings to their reader. They belonged to this user alone, or they would not have been
 /// finished. A recording is not given if it was reached by a link that another user may have put there.
 fn give(series: Option<&Path>, completed: &[(Summary, Directory)], reader: &Target) {
-    let (user, group) = (reader.uid.as_raw(), reader.gid.as_raw());
+    let (user, group) = reader.ids();
     if let Some(dir) = series.and_then(|path| Dir::open(path).ok()).filter(|dir| dir.lies_with(user)) {
         dir.give_alone(user, group);
     }

@@ -118,7 +118,7 @@ pub(super) fn receive(from: &Path, output: &Path) -> Result<ExitCode, Failure> {
         StreamReceiver::new(output).map_err(|error| Failure::new(UNUSABLE, error.to_string()))?;
     let result = receiver.receive(source);
     if let Some(reader) = target(None)? {
-        receiver.output().give(reader.uid.as_raw(), reader.gid.as_raw());
+        receiver.output().give(reader.uid, reader.gid);
     }
     message!("received {} into {}", count(receiver.complete(), "chunk"), receiver.output().path().display());
     match receiver.problem(result) {
