@@ -4,7 +4,7 @@ use crate::Bench;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::{numbers, output_of};
 use crate::table::{Samples, Table};
-use sordino_event::{Pid, Schema, catalogue};
+use sordino_event::{Cpu, Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::Geometry;
@@ -57,7 +57,7 @@ fn session() -> Result<(Program, Attached), String> {
     let file = File::options().read(true).write(true).open(path).map_err(|error| error.to_string())?;
     let program = Program::open(&file.into()).map_err(|refusal| refusal.to_string())?;
     let geometry = Geometry::new(1 << 20, 4).ok_or("no geometry")?.overwriting();
-    let cpus: Vec<u32> = (0..program.cpus()).collect();
+    let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
     let attached = program.attach(&AttachOptions::new("bench", geometry, &cpus, Seqno(7)));
     let attached = attached.map_err(|refusal| refusal.to_string())?;
     Ok((program, attached))

@@ -3,6 +3,7 @@
 //! The input defines the rings, and then the stores that another thread repeats while this one reads. Stores go through
 //! the area's file: a hostile program could make the same ones, in no stronger order.
 
+use sordino_event::Cpu;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
@@ -113,7 +114,7 @@ pub fn attack(input: &[u8]) -> Seen {
     let geometry = if kind & 1 == 1 { geometry.overwriting() } else { geometry };
     let first_seqno = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
     let (program, file) = area();
-    let cpus = [0, 1];
+    let cpus = [0, 1].map(Cpu);
     let wanted = AttachOptions::new("attack", geometry, &cpus, Seqno(first_seqno));
     let mut attached = program.attach(&wanted).expect("a slot");
 

@@ -1,6 +1,7 @@
 //! A collector that exchanges sub-buffers as fast as it can, and verifies their records.
 
 use crate::verified::Lanes;
+use sordino_event::Cpu;
 use sordino_event::catalogue;
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
@@ -58,7 +59,7 @@ impl Exchange {
     /// If the program rejects the collector.
     pub fn new(pid: i32, geometry: Geometry, first_seqno: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
-        let cpus: Vec<u32> = (0..program.cpus()).collect();
+        let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
         let wanted = AttachOptions::new("storm", geometry, &cpus, Seqno(first_seqno));
         let attached = program.attach(&wanted).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
@@ -127,7 +128,7 @@ impl Known {
 
     fn read(
         &mut self,
-        cpu: Option<u32>,
+        cpu: Option<Cpu>,
         content: Content,
         bytes: &[u8],
         overwritten: u64,

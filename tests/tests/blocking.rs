@@ -1,7 +1,7 @@
 //! Threads that wait for room in a ring, which their program allows and a session requests.
 
 use rustix::process::Signal;
-use sordino_event::catalogue;
+use sordino_event::{Cpu, catalogue};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program, Refusal};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno, Ticks};
@@ -30,7 +30,7 @@ impl Recorded {
         running.says("ready");
         let program = Program::open(&area(running.pid())).unwrap();
         assert!(program.allows_blocking());
-        let cpus: Vec<u32> = (0..program.cpus()).collect();
+        let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
         let geometry = Geometry::new(16 << 10, 2).unwrap();
         let wanted =
             AttachOptions { block: Some(block), ..AttachOptions::new("blocking", geometry, &cpus, Seqno(7)) };
@@ -150,7 +150,7 @@ fn a_program_that_was_started_without_leave_makes_nobody_wait() {
     let geometry = Geometry::new(16 << 10, 2).unwrap();
     let wanted = AttachOptions {
         block: Some(Duration::ZERO),
-        ..AttachOptions::new("blocking", geometry, &[0], Seqno(7))
+        ..AttachOptions::new("blocking", geometry, &[Cpu(0)], Seqno(7))
     };
     let refused = program.attach(&wanted);
     assert!(matches!(refused, Err(Refusal::NoBlocking)), "{refused:?}");

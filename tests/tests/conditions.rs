@@ -1,7 +1,7 @@
 //! Conditions that are evaluated in real programs: rejected records are absent, and triggers arrive.
 
 use rustix::process::Signal;
-use sordino_event::{Pid, Schema, catalogue};
+use sordino_event::{Cpu, Pid, Schema, catalogue};
 use sordino_filter::condition::{self, Context, Expression};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, Triggers, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
@@ -44,7 +44,7 @@ fn when(condition: &condition::Condition) -> When<&[u8]> {
 impl Session {
     fn new(running: &Running, first_seqno: u32) -> Self {
         let program = Program::open(&area(running.pid())).unwrap();
-        let cpus: Vec<u32> = (0..program.cpus()).collect();
+        let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
         let geometry = Geometry::new(64 << 10, 2).unwrap();
         let attached =
             program.attach(&AttachOptions::new("conditions", geometry, &cpus, Seqno(first_seqno))).unwrap();

@@ -1,7 +1,7 @@
 //! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
 
 use rustix::process::Signal;
-use sordino_event::{Pid, Schema, catalogue};
+use sordino_event::{Cpu, Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
@@ -133,7 +133,12 @@ impl Rings {
 
 /// Returns a session with common settings and the smallest rings.
 fn session() -> AttachOptions<'static> {
-    AttachOptions::new("instructions", Geometry::new(16 << 10, 2).unwrap(), &[0, 1], Seqno(u32::MAX))
+    AttachOptions::new(
+        "instructions",
+        Geometry::new(16 << 10, 2).unwrap(),
+        &[Cpu(0), Cpu(1)],
+        Seqno(u32::MAX),
+    )
 }
 
 /// Returns the way to the second record of two words of a program's thread.
@@ -155,7 +160,7 @@ fn typical(program: &PathBuf) -> Way<'_> {
 /// Returns the row of each path in the table.
 fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> {
     let overwrite = AttachOptions { geometry: session().geometry.overwriting(), ..session() };
-    let elsewhere = AttachOptions { cpus: &[1], ..session() };
+    let elsewhere = AttachOptions { cpus: &[Cpu(1)], ..session() };
     let of = || typical(c);
     let in_rust = || typical(rust);
     let shared = || Way { environment: &[("SORDINO_RING", "shared")], ..of() };

@@ -1,5 +1,6 @@
 //! Programs register at their start with existing sessions: they discover recorders in directories.
 
+use sordino_event::Cpu;
 use sordino_event::catalogue;
 use sordino_intake::{Listener, Registration};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
@@ -74,7 +75,7 @@ fn enable(registration: Registration, name: &str) -> Option<Joined> {
     assert_eq!(program.own_pid() as i32, registration.pid);
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let (id, _) = points.iter().find(|(_, schema)| schema.full_name() == name)?;
-    let cpus: Vec<u32> = (0..program.cpus()).collect();
+    let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
     let wanted = AttachOptions::new("registration", Geometry::new(16 << 10, 2).unwrap(), &cpus, Seqno(7));
     let attached = program.attach(&wanted).unwrap();
     program.enable(attached.slot, PointId(*id), EnableMode::Always);

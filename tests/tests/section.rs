@@ -2,7 +2,7 @@
 //! aborted, and a program that is killed there has published all that it had.
 
 use rustix::process::Signal;
-use sordino_event::catalogue;
+use sordino_event::{Cpu, catalogue};
 use sordino_ring::control::{self, AttachOptions, EnableMode};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::{PointId, Seqno};
@@ -69,8 +69,12 @@ struct InTurn {
 impl InTurn {
     fn start(pid: i32) -> Self {
         let program = control::Program::open(&area(pid)).expect("an area");
-        let wanted =
-            AttachOptions::new("in turn", Geometry::new(16 << 10, 2).expect("a geometry"), &[0, 1], Seqno(1));
+        let wanted = AttachOptions::new(
+            "in turn",
+            Geometry::new(16 << 10, 2).expect("a geometry"),
+            &[Cpu(0), Cpu(1)],
+            Seqno(1),
+        );
         let attached = program.attach(&wanted).expect("a second session");
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);

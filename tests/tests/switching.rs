@@ -2,7 +2,7 @@
 //! program's CPU.
 
 use rustix::process::Signal;
-use sordino_event::catalogue;
+use sordino_event::{Cpu, catalogue};
 use sordino_ring::control::{AttachOptions, EnableMode, Program};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::{PointId, Seqno};
@@ -37,7 +37,7 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     running.says("ready");
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 4).unwrap().overwriting();
-    let cpus = [0, TRACED as u32];
+    let cpus = [0, TRACED as u32].map(Cpu);
     let wanted = AttachOptions::new("switching", geometry, &cpus, Seqno(5));
     let attached = program.attach(&wanted).unwrap();
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();

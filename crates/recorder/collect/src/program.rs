@@ -117,7 +117,7 @@ impl Traced {
             program: Arc::new(program),
             notes,
             attached,
-            rings: readers.iter().map(|reader| reader.cpu().map(Cpu)).collect(),
+            rings: readers.iter().map(|reader| reader.cpu()).collect(),
             enabled: Vec::new(),
             answered: 0,
             filtered: Vec::new(),
@@ -161,7 +161,7 @@ impl Traced {
 
     fn streams(&self, readers: Vec<read::Reader>, persistent: bool) -> Order {
         let streams = readers.into_iter().map(|reader| {
-            let output = self.trace.output(reader.cpu().map(Cpu));
+            let output = self.trace.output(reader.cpu());
             Stream::new(reader, output, StreamState::new(persistent))
         });
         let (number, program, slot) = (self.number(), Arc::clone(&self.program), self.attached.slot);

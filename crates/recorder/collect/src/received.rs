@@ -59,14 +59,14 @@ fn kernel_stream(stream: &mut KernelStream, events: u64, bytes: u64) {
 }
 
 /// Returns the CPUs whose announced pages did not arrive completely.
-pub(crate) fn short_pages(directory: &Directory, summary: &Summary) -> Vec<u32> {
+pub(crate) fn short_pages(directory: &Directory, summary: &Summary) -> Vec<Cpu> {
     if !summary.received {
         return Vec::new();
     }
     let came: HashMap<u32, u64> =
         unconverted(directory).iter().map(|stream| (stream.cpu, stream.unconverted)).collect();
     let is_short = |stream: &&KernelStream| stream.unconverted > came.get(&stream.cpu).copied().unwrap_or(0);
-    summary.kernel.iter().filter(is_short).map(|stream| stream.cpu).collect()
+    summary.kernel.iter().filter(is_short).map(|stream| Cpu(stream.cpu)).collect()
 }
 
 /// Compares the received programs with the announced ones, and adds those that did not arrive at all.

@@ -104,9 +104,9 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         add_converted(directory, &mut summary.kernel)?;
     }
     for cpu in short {
-        let place = summary.kernel.iter().position(|stream| stream.cpu == cpu);
+        let place = summary.kernel.iter().position(|stream| stream.cpu == cpu.0);
         let place = place.unwrap_or_else(|| {
-            summary.kernel.push(KernelStream::of(Cpu(cpu)));
+            summary.kernel.push(KernelStream::of(cpu));
             summary.kernel.len() - 1
         });
         summary.kernel[place].uncounted = true;
@@ -195,20 +195,20 @@ fn unanswered(file: &Cut) -> Unanswered {
 fn add_converted(directory: &Directory, streams: &mut Vec<KernelStream>) -> Result<(), Error> {
     let kernel = directory.part(KERNEL)?;
     let waiting = unconverted(directory);
-    let is_known = |cpu: u32| streams.iter().chain(&waiting).any(|stream| stream.cpu == cpu);
+    let is_known = |cpu: Cpu| streams.iter().chain(&waiting).any(|stream| stream.cpu == cpu.0);
     let cpus = names(&kernel)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
-    let cpus: Vec<u32> = cpus.filter(|&cpu| !is_known(cpu)).collect();
+    let cpus: Vec<Cpu> = cpus.map(Cpu).filter(|&cpu| !is_known(cpu)).collect();
     if cpus.is_empty() {
         return Ok(());
     }
     let trace = Trace::open(directory.trace_path(KERNEL), &mut Classes::default()).ok();
     for cpu in cpus {
-        let name = page_name(Cpu(cpu));
+        let name = page_name(cpu);
         let failed = Error::output(kernel.path().join(&name));
         let Cut { name, bytes, last, .. } = cut(&kernel, name).map_err(failed)?;
         let events = trace.as_ref().map_or(0, |trace| whole_events_of(trace, &name));
         let lost = last.map_or(0, |last| last.discarded);
-        streams.push(KernelStream { bytes, events, lost, ..KernelStream::of(Cpu(cpu)) });
+        streams.push(KernelStream { bytes, events, lost, ..KernelStream::of(cpu) });
     }
     Ok(())
 }

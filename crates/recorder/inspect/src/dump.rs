@@ -28,6 +28,7 @@ use sordino_ctf::write::{
     Argument, StreamClass, StreamWriter, encode, event_class, kernel_header, stream_class,
 };
 use sordino_ctf::{Error, Uuid};
+use sordino_event::Cpu;
 use sordino_event::{Field, Integer, Level, Scalar, Schema, Type, Width};
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,7 +58,7 @@ struct Interrupt {
 /// A CPU's position in the machine's topology; -1 where unknown.
 #[derive(Debug, PartialEq, Eq)]
 struct Topology {
-    cpu: u32,
+    cpu: Cpu,
     package: i32,
     core: i32,
     node: i32,
@@ -129,7 +130,7 @@ pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Resul
     let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
     for &StolenTime { at, cpu, time_ns, window_ns } in stolen {
         writer.ticks = at.0;
-        writer.event("sordino_steal", 0, &[cpu.into(), time_ns.into(), window_ns.into()])?;
+        writer.event("sordino_steal", 0, &[cpu.0.into(), time_ns.into(), window_ns.into()])?;
     }
     writer.stream.finish().map(drop)
 }
@@ -141,7 +142,7 @@ pub fn write_gaps(gaps: &[InterruptedTime], tick_ns: f64, out: impl Write, uuid:
     for &InterruptedTime { at, cpu, ticks } in gaps {
         writer.ticks = at.0;
         let time_ns = (ticks as f64 * tick_ns) as u64;
-        writer.event("sordino_statedump_interrupted", 0, &[cpu.into(), time_ns.into()])?;
+        writer.event("sordino_statedump_interrupted", 0, &[cpu.0.into(), time_ns.into()])?;
     }
     writer.stream.finish().map(drop)
 }
@@ -298,7 +299,13 @@ impl Interrupt {
 
 impl Topology {
     fn arguments(&self) -> [Argument<'_>; 5] {
-        [self.cpu.into(), self.package.into(), self.core.into(), self.node.into(), self.model.as_str().into()]
+        [
+            self.cpu.0.into(),
+            self.package.into(),
+            self.core.into(),
+            self.node.into(),
+            self.model.as_str().into(),
+        ]
     }
 }
 
@@ -327,7 +334,7 @@ fn topology(cpuinfo: &str) -> Vec<Topology> {
     blocks
         .filter_map(|block| {
             let number = |name: &str| block.get(name).and_then(|value| value.parse().ok()).unwrap_or(-1);
-            let cpu = block.get("processor")?.parse().ok()?;
+            let cpu = Cpu(block.get("processor")?.parse().ok()?);
             Some(Topology {
                 cpu,
                 package: number("physical id"),
@@ -340,7 +347,7 @@ fn topology(cpuinfo: &str) -> Vec<Topology> {
 }
 
 /// Returns a CPU's memory node, to which its sysfs directory has a link; -1 if unknown.
-fn node(cpu: u32) -> i32 {
+fn node(cpu: Cpu) -> i32 {
     let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).next().unwrap_or(-1)

@@ -12,6 +12,7 @@
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 use rustix::thread::{gettid, sched_getcpu};
+use sordino_event::Cpu;
 use sordino_ring::number::Ticks;
 use sordino_sched::{CpuList, ThreadIdentity, affinity, set_affinity};
 use std::iter;
@@ -26,7 +27,7 @@ pub struct InterruptedTime {
     /// The end of the gap, in the recording's clock.
     pub at: Ticks,
     /// The CPU that was interrupted.
-    pub cpu: u32,
+    pub cpu: Cpu,
     /// The length in the clock's ticks.
     pub ticks: u64,
 }
@@ -142,7 +143,11 @@ impl Gaps {
             // A clock that steps back ends the attempt.
             let ticks = at.0.checked_sub(std::mem::replace(&mut last, at).0)?;
             if ticks >= self.shortest {
-                return (sched_getcpu() == cpu).then_some(InterruptedTime { at, cpu: cpu as u32, ticks });
+                return (sched_getcpu() == cpu).then_some(InterruptedTime {
+                    at,
+                    cpu: Cpu(cpu as u32),
+                    ticks,
+                });
             }
         }
         None

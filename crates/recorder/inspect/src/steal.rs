@@ -3,6 +3,7 @@
 //! `/proc/stat` counts it by CPU, in hundredths of a second. Without a hypervisor, or if it does not report it, the
 //! count never changes.
 
+use sordino_event::Cpu;
 use sordino_proc::file::bytes_at_most;
 use sordino_ring::number::Ticks;
 use std::fs::File;
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 pub struct StolenTime {
     /// The end of the window, in the recording's clock.
     pub at: Ticks,
-    /// The number of the CPU.
-    pub cpu: u32,
+    /// The CPU from which it was taken.
+    pub cpu: Cpu,
     /// The stolen time in nanoseconds.
     pub(crate) time_ns: u64,
     /// Length of the window before `at`, in nanoseconds.
@@ -32,7 +33,7 @@ pub struct Steal {
     /// Time that the last reading took.
     cost: Duration,
     /// The counts of the last reading: CPU, hundredths of a second.
-    last: Vec<(u32, u64)>,
+    last: Vec<(Cpu, u64)>,
     stolen: Vec<StolenTime>,
 }
 
@@ -81,7 +82,7 @@ impl Steal {
 
     fn take(&mut self, stat: &str, at: Ticks, window_ns: u64) {
         let cpus = stat.lines().take_while(|line| line.starts_with("cpu"));
-        let now: Vec<(u32, u64)> = cpus.filter_map(line).collect();
+        let now: Vec<(Cpu, u64)> = cpus.filter_map(line).collect();
         for &(cpu, ticks) in &now {
             let before = self.last.iter().find(|(known, _)| *known == cpu);
             let more = before.map_or(0, |(_, before)| ticks.saturating_sub(*before));
@@ -114,10 +115,10 @@ fn has_hypervisor(cpuinfo: &str) -> bool {
 }
 
 /// Parses `cpu1 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
-fn line(line: &str) -> Option<(u32, u64)> {
+fn line(line: &str) -> Option<(Cpu, u64)> {
     let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
     let cpu = words.next()?.parse().ok().filter(|_| !line.starts_with("cpu "))?;
-    Some((cpu, words.nth(7)?.parse().ok()?))
+    Some((Cpu(cpu), words.nth(7)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -140,7 +141,7 @@ mod tests {
         steal.take("cpu1 1\ncpux 1 2 3 4 5 6 7 8\nnonsense", Ticks(9), 100);
         assert_eq!(
             steal.take_stolen(),
-            [StolenTime { at: Ticks(7), cpu: 1, time_ns: 30_000_000, window_ns: 100 }]
+            [StolenTime { at: Ticks(7), cpu: Cpu(1), time_ns: 30_000_000, window_ns: 100 }]
         );
     }
 
@@ -156,7 +157,7 @@ mod tests {
         let mut steal = Steal { stat: File::open("/proc/stat").ok(), text: vec![0; 8], ..Steal::default() };
         steal.look(Ticks(1), 1);
         let online = sordino_sched::CpuList::online().unwrap();
-        assert_eq!(steal.last.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), online.as_slice());
+        assert_eq!(steal.last.iter().map(|(cpu, _)| cpu.0).collect::<Vec<_>>(), online.as_slice());
         let shortest = Duration::from_millis(100);
         assert!(steal.cost > Duration::ZERO && steal.is_due(shortest + SHARE * steal.cost, shortest));
         assert!(!steal.is_due(shortest / 2, shortest) && !steal.is_due(steal.cost, shortest));

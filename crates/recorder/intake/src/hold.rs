@@ -8,6 +8,7 @@ use super::prepared::PreparedStart;
 use crate::catalogue::{CatalogueReader, Learned};
 use crate::code::MappedCode;
 use rustix::process::{PidfdFlags, pidfd_open};
+use sordino_event::Cpu;
 use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
 use sordino_inspect::quota::CpuQuota;
@@ -30,7 +31,7 @@ pub struct Wishes {
     /// The clock of the records' timestamps.
     pub clock: TimestampClock,
     /// The CPUs that get rings of their own.
-    pub cpus: Vec<u32>,
+    pub cpus: Vec<Cpu>,
     /// True if hits on other CPUs are not recorded.
     pub leave_out_others: bool,
     /// True if a full sub-buffer wakes the recorder.

@@ -214,6 +214,7 @@ fn configured_cpus() -> io::Result<u32> {
 mod tests {
     use super::*;
     use crate::ledger::IntakeLimits;
+    use sordino_event::Cpu;
     use sordino_ring::layout::Geometry;
     use sordino_ring::write::TimestampClock;
     use std::os::unix::fs::MetadataExt;
@@ -226,7 +227,7 @@ mod tests {
             name: "prepared".to_owned(),
             geometry: Geometry::new(128 << 10, 256).unwrap(),
             clock: TimestampClock::Cycles,
-            cpus: vec![0],
+            cpus: vec![Cpu(0)],
             leave_out_others: false,
             wake: false,
             block: None,

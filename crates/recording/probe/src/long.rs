@@ -3,6 +3,7 @@
 use crate::condition::{self, Decision, Hit};
 use crate::emit::ThisThread;
 use crate::{counters, program, system};
+use sordino_event::Cpu;
 use sordino_percpu::thread;
 use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::number::{PointId, SlotIndex};
@@ -57,13 +58,13 @@ pub(crate) fn tag() -> u64 {
 }
 
 /// Chooses the CPU whose rings get the record, and stores it for the thread's next hit; `None` for the shared ring.
-pub(crate) fn remember_cpu(slots: Slots) -> Option<u32> {
+pub(crate) fn remember_cpu(slots: Slots) -> Option<Cpu> {
     let cpu = sordino_percpu::cpu();
     if cpu >= slots.cpus() || thread::borrowed() != 0 {
         return None;
     }
     thread::set_base(EnableMask::base(slots.rings(SlotIndex::FIRST).at(cpu) as usize));
-    Some(cpu)
+    Some(Cpu(cpu))
 }
 
 /// Decides about a hit for the session in `slot`. If the hit is recorded and the session records counters, writes their

@@ -30,6 +30,7 @@ use crate::number::{Seqno, Ticks};
 use crate::position::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
+use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use std::fmt;
 use std::ops::Deref;
@@ -97,12 +98,12 @@ pub struct Reader {
     /// The additional state for a ring that overwrites.
     pub(crate) exchange: Option<Exchange>,
     /// The ring's CPU; `None` for the shared ring.
-    pub(crate) cpu: Option<u32>,
+    pub(crate) cpu: Option<Cpu>,
 }
 
 impl Reader {
     /// The ring's CPU; `None` for the shared ring.
-    pub fn cpu(&self) -> Option<u32> {
+    pub fn cpu(&self) -> Option<Cpu> {
         self.cpu
     }
 

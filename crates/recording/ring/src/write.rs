@@ -29,6 +29,7 @@ mod wake;
 use crate::layout::{LEFT_OUT, RingHeader};
 use crate::number::RingOffset;
 use crate::position::{Head, stays};
+use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_percpu::{Commit, Outcome, expect_write, publish};
 
@@ -191,11 +192,11 @@ fn destination(ring: &RingHeader, offset: RingOffset) -> *mut u8 {
 /// # Safety
 /// The requirements of [`write()`] hold for all of `rings`, which have one of `cpu`.
 #[inline(always)]
-pub unsafe fn write_to<T: TracedThread>(rings: Rings, cpu: Option<u32>, record: &Record, thread: T) {
+pub unsafe fn write_to<T: TracedThread>(rings: Rings, cpu: Option<Cpu>, record: &Record, thread: T) {
     let staged = Staged { from: record.payload.from, encoded_length: record.encoded_length };
     match cpu {
         // SAFETY: the caller guarantees a ring of `cpu` in a slot that a collector set up, and a readable payload.
-        Some(cpu) => unsafe { write_staged(rings.at(cpu), record.tag, staged, thread) },
+        Some(cpu) => unsafe { write_staged(rings.at(cpu.0), record.tag, staged, thread) },
         // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload.
         None => unsafe { shared::write_shared(rings, record, thread) },
     }

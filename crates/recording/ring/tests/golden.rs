@@ -1,6 +1,7 @@
 //! The bytes that the layout page shows are the bytes of an area.
 mod support;
 
+use sordino_event::Cpu;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{EnableMode, Program};
 use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
@@ -80,7 +81,7 @@ fn the_page_shows_the_bytes_that_are_there() {
     record(&42u64.to_ne_bytes());
     record(b"off");
     let (_, content, mut bytes) =
-        finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
+        finish(&mut attached).into_iter().find(|(cpu, ..)| *cpu == Some(Cpu(0))).unwrap();
     for timestamp in [80, 104] {
         bytes[timestamp..timestamp + 8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     }
@@ -95,7 +96,7 @@ fn the_page_shows_what_is_left_behind() {
     let geometry = Geometry { bits: 14, count: 2, overwrite: false };
     let mut attached = harness.attach(geometry, 3);
     (0..510).for_each(|_| harness.write(attached.slot, 1 << 32, &[0; 16]));
-    let reader = attached.readers.iter_mut().find(|reader| reader.cpu() == Some(0)).unwrap();
+    let reader = attached.readers.iter_mut().find(|reader| reader.cpu() == Some(Cpu(0))).unwrap();
     let mut left = reader.take().unwrap().expect("a full sub-buffer").copy()[LEFT..LEFT + 24].to_vec();
     left[..8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     assert_eq!(dump(&left), block("What is left behind"));

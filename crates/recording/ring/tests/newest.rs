@@ -1,6 +1,7 @@
 //! Copies of the newest records are whole, contiguous and up to date while writers go on, and leave the ring as it is.
 mod support;
 
+use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Ticks;
 use sordino_ring::read::{Newest, Packet, Reader};
@@ -56,7 +57,7 @@ fn a_copy_is_what_the_ring_holds_and_takes_nothing() {
         // A packet ends with the taken sub-buffer.
         let copied: Vec<_> = all(&attached.readers[0]).packets;
         let taken = finish(&mut attached);
-        let taken = taken.into_iter().filter(|(cpu, ..)| *cpu == Some(0));
+        let taken = taken.into_iter().filter(|(cpu, ..)| *cpu == Some(Cpu(0)));
         for ((_, content, bytes), packet) in taken.zip(&copied) {
             assert_eq!((content, &bytes[80..]), (packet.content, &packet.bytes[80..]));
         }

@@ -1,6 +1,7 @@
 //! A ring that overwrites keeps the newest whole sub-buffers, whatever its reader does meanwhile.
 mod support;
 
+use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::*;
@@ -25,7 +26,7 @@ fn the_newest_records_are_there_and_what_was_overwritten_is_counted() {
             harness.write(attached.slot, number << 32, &[1; 16]);
         }
         let taken = finish(&mut attached);
-        let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(0)).collect();
+        let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(Cpu(0))).collect();
         let read: Vec<u64> = of_cpu.iter().flat_map(|(.., bytes)| numbers(bytes)).collect();
         let seqnos = written.div_ceil(RECORDS);
         assert_eq!(of_cpu.len() as u64, seqnos.min(4));
@@ -70,7 +71,7 @@ fn storm(shared: bool, each: u64) -> u64 {
     let mut attached = harness.program.attach(&request).unwrap();
     let slot = attached.slot;
     let (done, mut taken) = (AtomicBool::new(false), 0);
-    let mut check = |(cpu, _, bytes): (Option<u32>, _, Vec<u8>)| {
+    let mut check = |(cpu, _, bytes): (Option<Cpu>, _, Vec<u8>)| {
         let read = if cpu.is_none() { shared_records(&bytes) } else { records(&bytes, 16) };
         assert!(read.is_sorted_by_key(|record| record.timestamp), "time went back");
         for writer in 0..2 {

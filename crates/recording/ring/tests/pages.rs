@@ -1,6 +1,7 @@
 //! Rings whose sub-buffers get pages while they are used, and give them back.
 mod support;
 
+use sordino_event::Cpu;
 use sordino_ring::control::{AttachOptions, Attached, Portion};
 use sordino_ring::layout::Geometry;
 use std::os::fd::AsRawFd;
@@ -14,7 +15,7 @@ const RECORDS: u64 = (SMALL.size() as u64 - 80) / 24;
 /// A ring for this thread's CPU alone, of which two sub-buffers have pages.
 fn sparse() -> AttachOptions<'static> {
     let portion = Some(Portion { cpu: 2, shared: 1 });
-    AttachOptions { cpus: &[0], portion, conditions: false, ..options(SMALL, u32::MAX - 2) }
+    AttachOptions { cpus: &[Cpu(0)], portion, conditions: false, ..options(SMALL, u32::MAX - 2) }
 }
 
 fn own_pid() -> i32 {

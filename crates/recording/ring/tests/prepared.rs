@@ -1,6 +1,7 @@
 //! Areas that a recorder has prepared before the program asks for one.
 mod support;
 
+use sordino_event::Cpu;
 use sordino_ring::area::Area;
 use sordino_ring::control::{AttachOptions, Portion, Preparation, Program, Refusal};
 use sordino_ring::layout::{Capacity, Geometry};
@@ -18,7 +19,7 @@ const RECORDS: u64 = (GEOMETRY.size() as u64 - 80) / 24;
 /// A session whose ring for this thread's CPU has six sub-buffers with memory, which go round the ring's end.
 fn prepared_for() -> AttachOptions<'static> {
     let portion = Some(Portion { cpu: 6, shared: 1 });
-    AttachOptions { cpus: &[0], portion, conditions: false, ..options(GEOMETRY, u32::MAX - 2) }
+    AttachOptions { cpus: &[Cpu(0)], portion, conditions: false, ..options(GEOMETRY, u32::MAX - 2) }
 }
 
 /// The same session when it attaches: two of the sub-buffers are made present first.
@@ -76,7 +77,7 @@ fn another_session_that_comes_first_gets_none_of_it_and_nothing_is_left() {
     let file = preparation(&options_of_prepared).make().unwrap();
     let harness = Harness::in_prepared(file);
     let other = Geometry { bits: 14, count: 2, overwrite: false };
-    let small = AttachOptions { cpus: &[0], conditions: false, ..options(other, 7) };
+    let small = AttachOptions { cpus: &[Cpu(0)], conditions: false, ..options(other, 7) };
     let before = memory(&harness.file);
     let other_recorder = Program::open(&harness.file).unwrap();
     let first = other_recorder.attach(&small).unwrap();
@@ -102,7 +103,7 @@ fn after_a_session_that_failed_to_attach_nothing_counts_as_prepared() {
     let harness = Harness::in_prepared(preparation(&options_of_prepared).make().unwrap());
     let huge = Geometry { bits: 20, count: 512, overwrite: false };
     let other_recorder = Program::open(&harness.file).unwrap();
-    let refused = other_recorder.attach(&AttachOptions { cpus: &[0], ..options(huge, 7) });
+    let refused = other_recorder.attach(&AttachOptions { cpus: &[Cpu(0)], ..options(huge, 7) });
     assert!(matches!(refused, Err(Refusal::NoRoom { .. })), "{refused:?}");
     let attached = harness.program.attach(&attaching()).unwrap();
     assert!(!attached.is_prepared && attached.hidden.is_empty());

@@ -1,6 +1,7 @@
 //! A collector reads a program's records once and in order, and missing ones are counted.
 mod support;
 
+use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Ticks;
 use sordino_ring::position::max_payload;
@@ -20,7 +21,7 @@ fn records_come_out_as_they_went_in() {
     }
     let taken = finish(&mut attached);
     let (cpu, content, bytes) = taken.iter().find(|(_, content, _)| content.end > 80).unwrap();
-    assert_eq!((*cpu, content.lost), (Some(0), Lost::default()));
+    assert_eq!((*cpu, content.lost), (Some(Cpu(0)), Lost::default()));
     let read = records(bytes, 13);
     assert_eq!(read.len(), 10);
     for (number, record) in (0..).zip(&read) {
@@ -51,14 +52,14 @@ fn a_full_ring_counts_what_it_loses_and_goes_on() {
             written += 1;
         }
         let taken = drain(&mut attached);
-        let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(0)).collect();
+        let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(Cpu(0))).collect();
         numbers.extend(of_cpu.iter().flat_map(|(.., bytes)| records(bytes, 16)).map(|record| record.tag));
         let lost = attached.readers[0].lost();
         assert_eq!(lost.too_large, 0);
         assert!(lost.total >= 10 * (round + 1), "{lost:?}");
     }
     let taken = finish(&mut attached);
-    let (_, content, bytes) = taken.iter().find(|(cpu, ..)| *cpu == Some(0)).unwrap();
+    let (_, content, bytes) = taken.iter().find(|(cpu, ..)| *cpu == Some(Cpu(0))).unwrap();
     numbers.extend(records(bytes, 16).iter().map(|record| record.tag));
     assert_eq!(numbers.len() as u64 + content.lost.total, written);
     assert!(numbers.is_sorted_by_key(|tag| tag >> 32));
@@ -100,7 +101,7 @@ fn a_record_that_no_sub_buffer_takes_is_lost_as_too_large() {
     harness.write(attached.slot, 2 << 32, &vec![2; largest + 1]);
     harness.write(attached.slot, 3 << 32, &vec![3; largest]);
     let taken = finish(&mut attached);
-    let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(0)).collect();
+    let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(Cpu(0))).collect();
     assert_eq!(of_cpu.len(), 2);
     let read: Vec<_> = of_cpu.iter().flat_map(|(.., bytes)| records(bytes, largest)).collect();
     assert_eq!(read.iter().map(|record| record.tag).collect::<Vec<_>>(), [1 << 32, 3 << 32 | 1]);
@@ -120,7 +121,7 @@ fn records_of_every_length_stay_inside_their_sub_buffer() {
             harness.write(attached.slot, (length as u64) << 32, &payload);
         }
         let taken = finish(&mut attached);
-        let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(0)).collect();
+        let of_cpu: Vec<_> = taken.iter().filter(|(cpu, ..)| *cpu == Some(Cpu(0))).collect();
         assert_eq!(of_cpu.len(), 2);
         for (.., bytes) in of_cpu {
             for record in records(bytes, length).iter().filter(|record| record.tag >> 32 == length as u64) {
@@ -164,7 +165,7 @@ fn a_cpu_that_is_left_out_leaves_no_record() {
     }
     let harness = Harness::new();
     let mut request = options(SMALL, 5);
-    request.cpus = &[0];
+    request.cpus = &[Cpu(0)];
     request.leave_out_others = true;
     let mut attached = harness.program.attach(&request).unwrap();
     for cpu in [0, 1, 0] {
@@ -251,7 +252,7 @@ fn threads_on_all_cpus_lose_nothing_while_the_reader_keeps_up() {
                     })
                 })
                 .collect();
-            let mut check = |(cpu, _, bytes): (Option<u32>, _, Vec<u8>)| {
+            let mut check = |(cpu, _, bytes): (Option<Cpu>, _, Vec<u8>)| {
                 for record in verify(&bytes, cpu.is_none()) {
                     seen[record as usize] += 1;
                 }

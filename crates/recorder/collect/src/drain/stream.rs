@@ -48,7 +48,7 @@ impl Stream {
 
     /// Returns the ring's CPU; `None` for the shared ring.
     pub(super) fn cpu(&self) -> Option<Cpu> {
-        self.reader.cpu().map(Cpu)
+        self.reader.cpu()
     }
 
     /// Returns true if the last attempt to write to the file failed.
@@ -356,7 +356,7 @@ fn end(
     unfinished: u64,
 ) -> StreamEnd {
     StreamEnd {
-        cpu: reader.cpu().map(Cpu),
+        cpu: reader.cpu(),
         lost: output.as_ref().map_or(lost, |output| output.since(lost)),
         overwritten: reader.overwritten(),
         unfinished,

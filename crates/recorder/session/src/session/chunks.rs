@@ -99,6 +99,6 @@ impl Session<'_> {
 /// Creates the files for the kernel's pages of a chunk.
 fn page_files(directory: &Directory, cpus: &[u32]) -> Result<PageFiles, Error> {
     let raw = directory.part(RAW)?;
-    let file = |&cpu: &u32| Ok((Cpu(cpu), page_file(&raw, Cpu(cpu)).map_err(Error::output(raw.path()))?));
-    cpus.iter().map(file).collect()
+    let file = |cpu| Ok((cpu, page_file(&raw, cpu).map_err(Error::output(raw.path()))?));
+    cpus.iter().copied().map(Cpu).map(file).collect()
 }

@@ -24,6 +24,7 @@ use sordino_collect::options::{Options, Polling, Programs};
 use sordino_collect::placement::CpuPlacement;
 use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
+use sordino_event::Cpu;
 use sordino_event::functions;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::steal::Steal;
@@ -181,7 +182,7 @@ fn wishes(options: &Options, clock: TimestampClock) -> Wishes {
         name: options.name.clone(),
         geometry: options.geometry,
         clock,
-        cpus: options.cpus.as_slice().to_vec(),
+        cpus: options.cpus.as_slice().iter().copied().map(Cpu).collect(),
         leave_out_others: options.cpus_only,
         wake: options.polling == Polling::Wakeup,
         block: options.block,

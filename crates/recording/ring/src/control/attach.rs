@@ -269,7 +269,7 @@ impl Program {
         region: &Arc<Mapping>,
         region_offset: u64,
     ) -> Reader {
-        let header = self.ring(slot, plan.cpu.unwrap_or(self.cpus()));
+        let header = self.ring(slot, plan.cpu.map_or(self.cpus(), |cpu| cpu.0));
         let relative = |offset: usize| (region_offset + offset as u64).wrapping_sub(header.offset as u64);
         let geometry = options.geometry;
         let first = options.first_seqno;
@@ -278,7 +278,7 @@ impl Program {
             let spare = Spare { number: geometry.count, uses: 0 };
             Exchange { table, spare, held: None, overwritten: 0 }
         });
-        header.cpu.store(plan.cpu.unwrap_or(layout::UNKNOWN_CPU), Relaxed);
+        header.cpu.store(plan.cpu.map_or(layout::UNKNOWN_CPU, |cpu| cpu.0), Relaxed);
         header.data.store(relative(plan.data), Relaxed);
         header.table.store(plan.table.map_or(0, relative), Relaxed);
         header.commits.store(plan.commits.map_or(0, relative), Relaxed);

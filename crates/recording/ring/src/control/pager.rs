@@ -31,6 +31,7 @@ use crate::layout::{Geometry, PAGE};
 use crate::number::{RingOffset, Seqno};
 use crate::position::Head;
 use crate::read::{Bounds, Reader, Room};
+use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed, SeqCst, fence};
 use std::io;
 use std::ops::Range;
@@ -47,7 +48,7 @@ pub struct Portion {
 
 impl Portion {
     /// The sub-buffers of the ring of `cpu`, or of the shared ring.
-    pub(super) const fn of(self, cpu: Option<u32>) -> u32 {
+    pub(super) const fn of(self, cpu: Option<Cpu>) -> u32 {
         if cpu.is_some() { self.cpu } else { self.shared }
     }
 }
@@ -57,7 +58,7 @@ impl Portion {
 pub struct Pager {
     room: Arc<Room>,
     geometry: Geometry,
-    cpu: Option<u32>,
+    cpu: Option<Cpu>,
     /// The offset of the sub-buffers in the program's file.
     data: u64,
     /// The offset of the shared ring's commit words in the program's file.
@@ -94,7 +95,7 @@ impl Pager {
     }
 
     /// The ring's CPU; `None` for the shared ring.
-    pub const fn cpu(&self) -> Option<u32> {
+    pub const fn cpu(&self) -> Option<Cpu> {
         self.cpu
     }
 

@@ -4,6 +4,7 @@ use super::pager::{Portion, data_ranges, word_ranges};
 use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
 use crate::number::Seqno;
 use crate::write::TimestampClock;
+use sordino_event::Cpu;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ pub struct AttachOptions<'a> {
     /// The clock of the records' timestamps.
     pub clock: TimestampClock,
     /// The CPUs that get a ring.
-    pub cpus: &'a [u32],
+    pub cpus: &'a [Cpu],
     /// True if records on all other CPUs are left out; else they go to the shared ring.
     pub leave_out_others: bool,
     /// True if writers wake the collector at a sub-buffer switch.
@@ -41,7 +42,7 @@ pub struct AttachOptions<'a> {
 impl<'a> AttachOptions<'a> {
     /// Returns the usual request: timestamps are the cycle counter's, records of other CPUs go to the shared ring.
     /// Writers neither wake the collector nor wait for it.
-    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [u32], first_seqno: Seqno) -> Self {
+    pub const fn new(name: &'a str, geometry: Geometry, cpus: &'a [Cpu], first_seqno: Seqno) -> Self {
         let clock = TimestampClock::Cycles;
         Self {
             name,
@@ -64,7 +65,7 @@ impl<'a> AttachOptions<'a> {
     }
 
     /// The sub-buffers of a ring that have pages at first.
-    pub(super) fn present(&self, cpu: Option<u32>) -> u32 {
+    pub(super) fn present(&self, cpu: Option<Cpu>) -> u32 {
         // At least one: the head is in the first sub-buffer.
         self.portion().map_or(self.geometry.count, |portion| portion.of(cpu).clamp(1, self.geometry.count))
     }
@@ -76,7 +77,7 @@ impl<'a> AttachOptions<'a> {
     }
 
     /// The sub-buffers of a prepared ring that the program has mapped before the session begins.
-    fn mapped(&self, cpu: Option<u32>) -> u32 {
+    fn mapped(&self, cpu: Option<Cpu>) -> u32 {
         self.prepared.map_or(0, |prepared| prepared.of(cpu).clamp(1, self.present(cpu)))
     }
 
@@ -98,7 +99,7 @@ pub(super) struct Placement {
 }
 
 pub(super) struct RingPlan {
-    pub(super) cpu: Option<u32>,
+    pub(super) cpu: Option<Cpu>,
     pub(super) table: Option<usize>,
     pub(super) commits: Option<usize>,
     pub(super) data: usize,
@@ -117,7 +118,7 @@ impl Placement {
             length += size;
             at
         };
-        let of_cpus = options.cpus.iter().filter(|&&cpu| cpu < cpus).map(|&cpu| Some(cpu));
+        let of_cpus = options.cpus.iter().filter(|cpu| cpu.0 < cpus).map(|&cpu| Some(cpu));
         let rings = of_cpus
             .chain([None])
             .map(|cpu| RingPlan {
@@ -155,7 +156,7 @@ impl Placement {
         if options.prepared.is_none() {
             return [Vec::new(), Vec::new()];
         }
-        let parts = |range: &dyn Fn(Option<u32>) -> Range<u32>| {
+        let parts = |range: &dyn Fn(Option<Cpu>) -> Range<u32>| {
             self.rings.iter().flat_map(|ring| ring.parts(options, range(ring.cpu))).collect()
         };
         [parts(&|cpu| 0..options.mapped(cpu)), parts(&|cpu| options.mapped(cpu)..options.present(cpu))]

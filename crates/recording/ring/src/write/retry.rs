@@ -8,6 +8,7 @@ use super::{ReadClock, Rings, TimestampClock, TracedThread, destination};
 use crate::layout::RingHeader;
 use crate::position::{Head, Placement, plan};
 use crate::view::{NoSwitch, Ring};
+use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_percpu::{Commit, Outcome, cpu, publish, publish_switching};
 
@@ -88,7 +89,7 @@ unsafe fn write_fully<S: ReadClock>(
         let ring = unsafe { rings.get(cpu) };
         // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
         // # Safety); `ring` is that of `cpu`.
-        match unsafe { try_write(ring, cpu, record, clocks, &mut attempt, if_full) }? {
+        match unsafe { try_write(ring, Cpu(cpu), record, clocks, &mut attempt, if_full) }? {
             Done::Yes => return Ok(()),
             Done::NotYet => {}
             Done::NoRing => break,
@@ -118,7 +119,7 @@ enum Done {
 #[inline(always)]
 unsafe fn try_write<S: ReadClock>(
     ring: &RingHeader,
-    cpu: u32,
+    cpu: Cpu,
     record: &Record,
     clocks: S,
     attempt: &mut Attempt,
@@ -157,7 +158,7 @@ unsafe fn try_write<S: ReadClock>(
         TimestampClock::Monotonic => clocks.monotonic(),
     };
     let commit = Commit {
-        cpu,
+        cpu: cpu.0,
         head: &ring.head,
         expected: head.0,
         new: start.behind(record_size).0,

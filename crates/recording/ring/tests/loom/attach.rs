@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_event::Cpu;
 use sordino_percpu::model;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::area::Area;
@@ -75,7 +76,7 @@ fn collectors_that_change_a_word_at_the_same_time_leave_each_other_s_part() {
 }
 
 /// Another session's request: larger sub-buffers, so that the sizes in the first one's header are wrong for it.
-fn other(cpus: &[u32]) -> AttachOptions<'_> {
+fn other(cpus: &[Cpu]) -> AttachOptions<'_> {
     AttachOptions { geometry: Geometry { bits: 10, ..SMALL }, ..options(cpus, 11) }
 }
 
@@ -93,9 +94,9 @@ fn a_shared_ring_opens_at_once() {
 #[test]
 fn a_cpu_ring_opens_at_once() {
     check(|| {
-        let (area, program) = recorded_area(&other(&[0]));
+        let (area, program) = recorded_area(&other(&[Cpu(0)]));
         let writer = thread::spawn(move || emit(area.rings(SlotIndex::FIRST), 1, HALF));
-        let mut attached = program.attach(&other(&[0])).unwrap();
+        let mut attached = program.attach(&other(&[Cpu(0)])).unwrap();
         writer.join().unwrap();
         let of_cpu = finish(&mut attached.readers[0], HALF);
         let shared = finish(&mut attached.readers[1], HALF);
@@ -123,7 +124,7 @@ fn a_shared_ring_s_writer_keeps_its_memory_from_the_next_session() {
 #[test]
 fn a_cpu_ring_that_closes_stays_closed() {
     check(|| {
-        let (area, program, attached) = attached(&options(&[0], 1));
+        let (area, program, attached) = attached(&options(&[Cpu(0)], 1));
         let slot = attached.slot;
         let writer = thread::spawn(move || emit(area.rings(slot), 1, HALF));
         program.detach(&attached).unwrap();
@@ -141,13 +142,13 @@ fn a_cpu_ring_that_closes_stays_closed() {
 #[test]
 fn a_cpu_ring_s_writer_sleeps_through_a_session_s_end() {
     check(|| {
-        let (area, program, attached) = attached(&other(&[0]));
+        let (area, program, attached) = attached(&other(&[Cpu(0)]));
         let slot = attached.slot;
         // Only the first session's sub-buffers have room for such a record.
         let writer = thread::spawn(move || emit(area.rings(slot), 1, 2 * WHOLE));
         program.detach(&attached).unwrap();
         model::outlast_sections();
-        let mut next = program.attach(&options(&[0], 11)).unwrap();
+        let mut next = program.attach(&options(&[Cpu(0)], 11)).unwrap();
         writer.join().unwrap();
         assert!(next.readers.iter_mut().all(|reader| finish(reader, 2 * WHOLE).is_empty()));
     });

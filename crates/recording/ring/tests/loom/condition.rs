@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_ring::condition::When;
 use sordino_ring::control::{Code, EnableMode};
@@ -74,7 +75,7 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
 #[test]
 fn who_sees_that_a_snapshot_is_wanted_sees_the_record_that_wants_it() {
     check(|| {
-        let (area, program, mut attached) = attached(&options(&[0], 1));
+        let (area, program, mut attached) = attached(&options(&[Cpu(0)], 1));
         let slot = attached.slot;
         program.triggers(slot);
         let hit = thread::spawn(move || {

@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_event::Cpu;
 use sordino_percpu::model;
 use sordino_percpu::primitive::Acquire;
 use sordino_ring::control::AttachOptions;
@@ -10,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
     check(|| {
-        let (area, _, mut attached) = attached(&options(&[0], u32::MAX));
+        let (area, _, mut attached) = attached(&options(&[Cpu(0)], u32::MAX));
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         let writer = thread::spawn(move || [2, 3].map(|number| emit(rings(), number, WHOLE)));
@@ -26,7 +27,7 @@ fn a_full_ring_loses_what_it_counts_and_reuses_what_was_read() {
 #[test]
 fn a_reader_that_falls_asleep_is_woken_by_who_leaves_a_sub_buffer() {
     check(|| {
-        let mut options = options(&[0], u32::MAX);
+        let mut options = options(&[Cpu(0)], u32::MAX);
         options.wake = true;
         let (area, program, mut attached) = attached(&options);
         let rings = move || area.rings(attached.slot);
@@ -50,7 +51,7 @@ fn a_reader_that_falls_asleep_is_woken_by_who_leaves_a_sub_buffer() {
 #[test]
 fn a_writer_that_waits_for_room_loses_nothing() {
     check(|| {
-        let options = AttachOptions { block: Some(Duration::MAX), ..options(&[0], u32::MAX) };
+        let options = AttachOptions { block: Some(Duration::MAX), ..options(&[Cpu(0)], u32::MAX) };
         let (area, _, mut attached) = attached(&options);
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
@@ -67,7 +68,7 @@ fn a_writer_that_waits_for_room_loses_nothing() {
 #[test]
 fn a_writer_that_waits_goes_on_when_the_session_ends() {
     check(|| {
-        let options = AttachOptions { block: Some(Duration::MAX), ..options(&[0], u32::MAX) };
+        let options = AttachOptions { block: Some(Duration::MAX), ..options(&[Cpu(0)], u32::MAX) };
         let (area, program, attached) = attached(&options);
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);

@@ -2,13 +2,14 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_event::Cpu;
 use sordino_percpu::primitive::plain;
 use sordino_ring::number::Ticks;
 use sordino_ring::read::Reader;
 use sordino_ring::write::Rings;
 
 /// A ring with three records that `write` wrote, each in a sub-buffer of its own: the fourth will overwrite the second.
-fn filled(cpus: &[u32], write: impl Fn(Rings, u64)) -> (Rings, Reader) {
+fn filled(cpus: &[Cpu], write: impl Fn(Rings, u64)) -> (Rings, Reader) {
     let (area, _, mut attached) = attached(&overwriting(cpus));
     plain::keep_for_guesses();
     let rings = area.rings(attached.slot);
@@ -30,7 +31,7 @@ fn copy(reader: &Reader) -> Vec<u64> {
 #[test]
 fn a_cpu_s_writer_overwrites_no_copy_unnoticed() {
     check(|| {
-        let (rings, reader) = filled(&[0], |rings, number| emit(rings, number, WHOLE));
+        let (rings, reader) = filled(&[Cpu(0)], |rings, number| emit(rings, number, WHOLE));
         let writer = thread::spawn(move || (4..=5).for_each(|number| emit(rings, number, WHOLE)));
         copy(&reader);
         writer.join().unwrap();

@@ -2,11 +2,12 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_event::Cpu;
 
 #[test]
 fn a_cpu_s_writer_and_the_reader_never_have_the_same_sub_buffer() {
     check(|| {
-        let (area, _, mut attached) = attached(&overwriting(&[0]));
+        let (area, _, mut attached) = attached(&overwriting(&[Cpu(0)]));
         let rings = move || area.rings(attached.slot);
         emit(rings(), 1, WHOLE);
         emit(rings(), 2, WHOLE);

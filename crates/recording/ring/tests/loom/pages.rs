@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
+use sordino_event::Cpu;
 use sordino_percpu::model;
 use sordino_ring::area::Area;
 use sordino_ring::control::{AttachOptions, Attached, Portion, Program};
@@ -13,7 +14,7 @@ const PID: i32 = 1;
 /// Four sub-buffers, of which two have pages at first.
 fn sparse() -> AttachOptions<'static> {
     let portion = Some(Portion { cpu: 2, shared: 2 });
-    AttachOptions { geometry: Geometry { count: 4, ..SMALL }, portion, ..options(&[0], u32::MAX) }
+    AttachOptions { geometry: Geometry { count: 4, ..SMALL }, portion, ..options(&[Cpu(0)], u32::MAX) }
 }
 
 fn ring() -> (Area, Program, Attached) {

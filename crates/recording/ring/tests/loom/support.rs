@@ -1,6 +1,7 @@
 //! A program and its collector, and records that verify themselves.
 
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sordino_event::Cpu;
 use sordino_percpu::model;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
@@ -51,12 +52,12 @@ pub(crate) fn area() -> (Area, Program) {
 }
 
 /// The request of a session with a ring for each of `cpus`.
-pub(crate) fn options(cpus: &[u32], first_seqno: u32) -> AttachOptions<'_> {
+pub(crate) fn options(cpus: &[Cpu], first_seqno: u32) -> AttachOptions<'_> {
     AttachOptions::new("", SMALL, cpus, Seqno(first_seqno))
 }
 
 /// The same request for rings that overwrite.
-pub(crate) fn overwriting(cpus: &[u32]) -> AttachOptions<'_> {
+pub(crate) fn overwriting(cpus: &[Cpu]) -> AttachOptions<'_> {
     AttachOptions { geometry: SMALL.overwriting(), ..options(cpus, u32::MAX) }
 }
 

@@ -1,6 +1,7 @@
 //! A program and its collector in one process: two mappings of one area.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+use sordino_event::Cpu;
 use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
@@ -135,8 +136,8 @@ impl Harness {
     }
 }
 
-pub fn all_cpus() -> &'static [u32] {
-    static ALL: std::sync::LazyLock<Vec<u32>> = std::sync::LazyLock::new(|| (0..cpus()).collect());
+pub fn all_cpus() -> &'static [Cpu] {
+    static ALL: std::sync::LazyLock<Vec<Cpu>> = std::sync::LazyLock::new(|| (0..cpus()).map(Cpu).collect());
     &ALL
 }
 
@@ -183,7 +184,7 @@ fn parse(bytes: &[u8], encoded_length: impl Fn(&[u8]) -> (usize, usize)) -> Vec<
 }
 
 /// All sub-buffers that the readers can get now, in order for each ring: content and bytes.
-pub fn drain(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
+pub fn drain(attached: &mut Attached) -> Vec<(Option<Cpu>, Content, Vec<u8>)> {
     let mut taken = Vec::new();
     for reader in &mut attached.readers {
         let cpu = reader.cpu();
@@ -196,7 +197,7 @@ pub fn drain(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
 }
 
 /// Drains like [`drain`], and salvages the sub-buffers that are being filled.
-pub fn finish(attached: &mut Attached) -> Vec<(Option<u32>, Content, Vec<u8>)> {
+pub fn finish(attached: &mut Attached) -> Vec<(Option<Cpu>, Content, Vec<u8>)> {
     let mut taken = drain(attached);
     for reader in &mut attached.readers {
         let cpu = reader.cpu();
