@@ -57,6 +57,20 @@ impl<'a> Lttng<'a> {
         self.scene.run(&mut self.command("lttng".as_ref(), words)).succeeded();
     }
 
+    /// Starts a session that records the events `tick:*` in [`trace`](Self::trace), with these contexts.
+    pub fn record_ticks(&self, contexts: &[&str]) {
+        self.tell(&["create", "session", "--output", "trace"]);
+        self.tell(&["enable-event", "--userspace", "tick:*"]);
+        let contexts = contexts.iter().flat_map(|context| ["--type", context]);
+        self.tell(&["add-context", "--userspace"].into_iter().chain(contexts).collect::<Vec<_>>());
+        self.tell(&["start"]);
+    }
+
+    /// The directory of a session with the output `trace`.
+    pub fn trace(&self) -> PathBuf {
+        self.home.join("trace")
+    }
+
     /// Stops the daemon, and removes LTTng's files from `/dev/shm`.
     pub fn stop(self) {
         self.daemon.signal(Signal::TERM);

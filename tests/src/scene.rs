@@ -160,6 +160,16 @@ impl Scene {
         self.record_with(options, command, |_| {})
     }
 
+    /// Records npt's loop on a CPU, for two seconds, with the kernel's events. A thread of a higher priority has the CPU
+    /// for 20 ms of them.
+    pub fn record_hog(&self, cpu: &str) -> Recording {
+        let script = format!(
+            "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
+             ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
+        );
+        self.record(&["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script])
+    }
+
     /// Records `command` with a recorder that `change` has altered.
     pub fn record_with(
         &self,

@@ -47,11 +47,7 @@ fn one_line(text: &str) -> String {
 fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let cpu = last_cpu();
-    let script = format!(
-        "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
-         ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
-    );
-    let recording = scene.record(&["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script]);
+    let recording = scene.record_hog(&cpu);
     assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.ended.errors);
     let trace = recording.name();
 

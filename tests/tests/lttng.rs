@@ -11,13 +11,10 @@ fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
     let program = scene.path("ticks");
     compile_for_lttng("ticks_lttng.c", &program);
     let lttng = Lttng::start(&scene);
-    lttng.tell(&["create", "session", "--output", "trace"]);
-    lttng.tell(&["enable-event", "--userspace", "tick:*"]);
-    lttng.tell(&["add-context", "--userspace", "--type", "vpid", "--type", "vtid", "--type", "procname"]);
-    lttng.tell(&["start"]);
+    lttng.record_ticks(&["vpid", "vtid", "procname"]);
     scene.run(&mut lttng.command(&program, &[])).succeeded();
     lttng.tell(&["destroy"]);
-    let trace = lttng.home.join("trace");
+    let trace = lttng.trace();
     lttng.stop();
 
     let (lines, complaints) = babeltrace(&trace);

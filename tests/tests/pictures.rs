@@ -115,11 +115,7 @@ fn is_xml(file: &Path) {
 fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let cpu = last_cpu();
-    let script = format!(
-        "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
-         ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
-    );
-    let recording = scene.record(&["--kernel", "sched,irq,irq_vectors,timer"], &["sh", "-c", &script]);
+    let recording = scene.record_hog(&cpu);
     let trace = recording.name();
     let (page, picture) = (scene.path("report.html"), scene.path("peak.svg"));
     let ended = scene.sordino(&["report", trace, "--top", "3", "-o", page.to_str().unwrap()]);

@@ -126,15 +126,12 @@ fn a_trace_of_lttngs_is_merged_by_the_clocks_of_the_boot() {
     let program = scene.path("ticks");
     compile_for_lttng("ticks_lttng.c", &program);
     let lttng = Lttng::start(&scene);
-    lttng.tell(&["create", "session", "--output", "trace"]);
-    lttng.tell(&["enable-event", "--userspace", "tick:*"]);
-    lttng.tell(&["add-context", "--userspace", "--type", "vpid", "--type", "vtid"]);
-    lttng.tell(&["start"]);
+    lttng.record_ticks(&["vpid", "vtid"]);
     let kernel = KernelRecorder::start(&scene, "sched");
     scene.run(&mut lttng.command(&program, &[])).succeeded();
     let kernel = kernel.stop();
     lttng.tell(&["destroy"]);
-    let trace = lttng.home.join("trace");
+    let trace = lttng.trace();
     lttng.stop();
 
     let (lines, complaints) = babeltrace(&trace);

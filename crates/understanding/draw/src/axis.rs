@@ -1,5 +1,7 @@
 //! Axes: values to coordinates, and round marks.
 
+use std::fmt::Write;
+
 /// Number of marks below which a logarithmic axis gets more than powers of ten.
 const FEWEST: usize = 3;
 
@@ -50,6 +52,21 @@ impl Axis {
         let first = (self.low / step).ceil() as i64;
         let marks = (first..).take(16).map(|n| n as f64 * step);
         marks.take_while(|mark| *mark <= self.high).collect()
+    }
+}
+
+/// Writes the lines and the names of the marks of a vertical axis, for a picture between `left` and `right`.
+pub(crate) fn y_marks(y: &Axis, (left, right): (f64, f64), name: impl Fn(f64) -> String, svg: &mut String) {
+    for mark in y.marks() {
+        let at = y.at(mark);
+        let _ = writeln!(
+            svg,
+            "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            left - 6.0,
+            at + 4.0,
+            name(mark)
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Figures of several measurements: a line for each, over the figures' names.
 
-use crate::axis::{Axis, time_mark};
+use crate::axis::{Axis, time_mark, y_marks};
 use crate::markup::{escape, time};
 use sordino_event::Nanos;
 use std::fmt::Write;
@@ -41,17 +41,7 @@ pub fn figures(title: &str, about: &str, names: &[String], lines: &[FigureLine])
         escape(title),
         escape(about)
     );
-    for mark in y.marks() {
-        let at = y.at(mark);
-        let _ = writeln!(
-            svg,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 6.0,
-            at + 4.0,
-            time_mark(mark)
-        );
-    }
+    y_marks(&y, (LEFT, RIGHT), time_mark, &mut svg);
     for (place, name) in names.iter().enumerate() {
         let at = x.at(place as f64);
         let _ = writeln!(

@@ -1,6 +1,6 @@
 //! Plots of intervals' lengths: how many of each length, and the longest over time.
 
-use crate::axis::{Axis, time_mark};
+use crate::axis::{Axis, time_mark, y_marks};
 use crate::lane::since;
 use crate::markup::{escape, time};
 use crate::style::Fillings;
@@ -138,15 +138,5 @@ pub(crate) fn grid(
             x_name(mark)
         );
     }
-    for mark in y.marks() {
-        let at = y.at(mark);
-        let _ = writeln!(
-            svg,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 6.0,
-            at + 4.0,
-            y_name(mark)
-        );
-    }
+    y_marks(y, (LEFT, right), y_name, svg);
 }

@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{CPUS, Does, History, Record, THREADS, TICK, actions, measured, simulate};
+use machine::{CPUS, Does, History, Record, THREADS, TICK, actions, actions_and_loss, measured, simulate};
 use proptest::prelude::*;
 use sordino_analyze::IntervalRule;
 use sordino_query::{Measure, PathOf, StatisticsTable};
@@ -146,15 +146,11 @@ proptest! {
 
     #[test]
     fn no_link_of_a_path_has_more_than_its_time_where_records_are_missing(
-        actions in actions(),
-        lost_cpu in 0..CPUS,
-        place in 0.0..1.0_f64,
-        length in 1..60_i64,
+        (actions, lost) in actions_and_loss(),
     ) {
         let history = simulate(&actions);
-        let from = CPUS as i64 + (actions.len() as f64 * place) as i64;
         let known = links(&history);
-        for (link, total) in rows(&measured(&history, Measure::Path(PathOf::Threads), Some((lost_cpu, from, from + length)))) {
+        for (link, total) in rows(&measured(&history, Measure::Path(PathOf::Threads), Some(lost))) {
             let is_gap = link.1.ends_with("sleeps") || link.1.ends_with("is not known");
             prop_assert!(is_gap || total <= known[&link], "{link:?}: {total}");
         }
@@ -162,17 +158,12 @@ proptest! {
 
     #[test]
     fn no_reaction_is_found_that_touches_a_loss(
-        actions in actions(),
-        lost_cpu in 0..CPUS,
-        place in 0.0..1.0_f64,
-        length in 1..60_i64,
+        (actions, lost) in actions_and_loss(),
     ) {
         let history = simulate(&actions);
-        let from = CPUS as i64 + (actions.len() as f64 * place) as i64;
-        let (to, known) = (from + length, reactions(&history));
-        let is_there = history.records.iter().any(|(at, cpu, _)| *cpu == lost_cpu && (from..=to).contains(at));
-        prop_assume!(is_there);
-        let table = measured(&history, Measure::Reactivity, Some((lost_cpu, from, to)));
+        prop_assume!(history.loses(lost));
+        let ((_, from, to), known) = (lost, reactions(&history));
+        let table = measured(&history, Measure::Reactivity, Some(lost));
         for row in &table.rows {
             let thread = row.labels[1].parse::<usize>().expect("a thread") - 1;
             let whole = known.iter().filter(|(of, entry, parts)| {

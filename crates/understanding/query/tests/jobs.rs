@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{CPUS, Does, History, Record, THREADS, ThreadSpan, actions, simulate, spans};
+use machine::{CPUS, Does, History, Record, THREADS, ThreadSpan, actions, actions_and_loss, simulate, spans};
 use proptest::prelude::*;
 use sordino_query::Measure;
 use std::collections::BTreeSet;
@@ -67,22 +67,17 @@ proptest! {
 
     #[test]
     fn jobs_that_may_touch_a_loss_are_apart_and_all_others_are_found(
-        actions in actions(),
-        lost_cpu in 0..CPUS,
-        place in 0.0..1.0_f64,
-        length in 1..60_i64,
+        (actions, lost) in actions_and_loss(),
     ) {
         let history = simulate(&actions);
-        let from = CPUS as i64 + (actions.len() as f64 * place) as i64;
-        let to = from + length;
-        let is_there = history.records.iter().any(|(at, cpu, _)| *cpu == lost_cpu && (from..=to).contains(at));
-        prop_assume!(is_there);
+        prop_assume!(history.loses(lost));
+        let (_, from, to) = lost;
         for (event, begins) in BEGINS {
             let is_known = |(job, slept): &Job| slept.is_some_and(|slept| job.2 < from || slept > to);
             let known = jobs(&history, begins).into_iter().filter(is_known);
             let known: BTreeSet<ThreadSpan> = known.map(|(job, _)| job).collect();
             let measure = Measure::Jobs(event.to_owned());
-            prop_assert_eq!(spans(&history, measure, Some((lost_cpu, from, to))), known, "{}", event);
+            prop_assert_eq!(spans(&history, measure, Some(lost)), known, "{}", event);
         }
     }
 }

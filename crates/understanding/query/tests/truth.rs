@@ -3,7 +3,9 @@
 
 mod machine;
 
-use machine::{CPUS, Does, Record, Stretch, THREADS, TICK, actions, measured, simulate, stretches};
+use machine::{
+    CPUS, Does, Record, Stretch, THREADS, TICK, actions, actions_and_loss, measured, simulate, stretches,
+};
 use proptest::prelude::*;
 use sordino_event::{Nanos, Time};
 use sordino_query::{DurationStatistics, Durations, Measure, StatisticsTable};
@@ -84,19 +86,12 @@ proptest! {
 
     #[test]
     fn spans_that_touch_a_loss_are_in_no_statistics_and_all_others_are(
-        actions in actions(),
-        lost_cpu in 0..CPUS,
-        place in 0.0..1.0_f64,
-        length in 1..60_i64,
+        (actions, lost) in actions_and_loss(),
     ) {
         let history = simulate(&actions);
-        // The first switches show who runs on each CPU.
-        let from = CPUS as i64 + (actions.len() as f64 * place) as i64;
-        let to = from + length;
-        let is_there = history.records.iter().any(|(at, cpu, _)| *cpu == lost_cpu && (from..=to).contains(at));
-        prop_assume!(is_there);
-        let stretches = stretches(&history);
-        let lost = Some((lost_cpu, from, to));
+        prop_assume!(history.loses(lost));
+        let (lost_cpu, from, to) = lost;
+        let (stretches, lost) = (stretches(&history), Some(lost));
         let runs = stretches.iter().filter(|stretch| match stretch.does {
             Does::Runs(cpu) => cpu != lost_cpu || stretch.to < from || stretch.from > to,
             _ => false,

@@ -16,46 +16,30 @@ pub enum Arch {
 impl Arch {
     /// Returns the name of a system call.
     pub fn name(self, call: &Syscall<'_>) -> Arc<str> {
-        let number = match *call {
-            Syscall::Name(name) => return name.into(),
-            Syscall::Number(number) => number,
+        match *call {
+            Syscall::Name(name) => name.into(),
+            Syscall::Number(number) => {
+                self.known_name(call).map_or_else(|| format!("syscall {number}").into(), Arc::from)
+            }
+        }
+    }
+
+    /// Returns the name of a system call, unless its number is none of this architecture's.
+    fn known_name<'a>(self, call: &Syscall<'a>) -> Option<&'a str> {
+        let index = match *call {
+            Syscall::Name(name) => return Some(name),
+            Syscall::Number(number) => usize::try_from(number).ok()?,
         };
-        let index = usize::try_from(number).ok();
-        let name = index.and_then(|index| match self {
+        match self {
             Self::X86_64 => syscalls::x86_64::Sysno::new(index).map(|call| call.name()),
             Self::Aarch64 => syscalls::aarch64::Sysno::new(index).map(|call| call.name()),
-        });
-        name.map_or_else(|| format!("syscall {number}").into(), Arc::from)
+        }
     }
 
     /// Returns true if the call may change the priority of a thread, for which there is no event.
     pub fn sets_priorities(self, call: &Syscall<'_>) -> bool {
         const NAMES: [&str; 4] = ["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"];
-        match *call {
-            Syscall::Name(name) => NAMES.contains(&name),
-            Syscall::Number(number) => match self {
-                Self::X86_64 => {
-                    use syscalls::x86_64::Sysno;
-                    let calls = [
-                        Sysno::sched_setattr,
-                        Sysno::sched_setparam,
-                        Sysno::sched_setscheduler,
-                        Sysno::setpriority,
-                    ];
-                    calls.iter().any(|call| *call as i64 == number)
-                }
-                Self::Aarch64 => {
-                    use syscalls::aarch64::Sysno;
-                    let calls = [
-                        Sysno::sched_setattr,
-                        Sysno::sched_setparam,
-                        Sysno::sched_setscheduler,
-                        Sysno::setpriority,
-                    ];
-                    calls.iter().any(|call| *call as i64 == number)
-                }
-            },
-        }
+        self.known_name(call).is_some_and(|name| NAMES.contains(&name))
     }
 
     /// Returns the number of `futex`.

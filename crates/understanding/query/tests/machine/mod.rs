@@ -45,6 +45,9 @@ pub(crate) struct History {
     pub(crate) calls: Vec<[bool; THREADS]>,
 }
 
+/// The ticks of a CPU whose records are lost: the CPU, the first tick and the last.
+pub(crate) type LostTicks = (usize, i64, i64);
+
 pub(crate) fn simulate(actions: &[(u8, u8, u8)]) -> History {
     let mut history = History::default();
     let mut threads = [Does::Sleeps; THREADS];
@@ -168,11 +171,7 @@ pub(crate) fn fields(event: &mut Event, record: &Record) {
 }
 
 /// Measures the history, as far as its records are not lost.
-pub(crate) fn measured(
-    history: &History,
-    measure: Measure,
-    lost: Option<(usize, i64, i64)>,
-) -> StatisticsTable {
+pub(crate) fn measured(history: &History, measure: Measure, lost: Option<LostTicks>) -> StatisticsTable {
     query(history, measure, lost).finish()
 }
 
@@ -180,17 +179,13 @@ pub(crate) fn measured(
 pub(crate) type ThreadSpan = (usize, i64, i64);
 
 /// Returns the spans of a measure in the order of time.
-pub(crate) fn spans(
-    history: &History,
-    measure: Measure,
-    lost: Option<(usize, i64, i64)>,
-) -> BTreeSet<ThreadSpan> {
+pub(crate) fn spans(history: &History, measure: Measure, lost: Option<LostTicks>) -> BTreeSet<ThreadSpan> {
     let survey = query(history, measure, lost).finish_with_survey().1.expect("spans are collected");
     let span = |found: &Interval| (found.tid.0 as usize - 1, found.begin.0 / TICK, found.end.0 / TICK);
     survey.longest.iter().map(span).collect()
 }
 
-fn query(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>) -> Query {
+fn query(history: &History, measure: Measure, lost: Option<LostTicks>) -> Query {
     let mut classes = Classes::default();
     let mut class =
         |name: &str, fields: &[&str]| classes.add(Class::new(Domain::Kernel, name, fields.iter().copied()));
@@ -252,4 +247,20 @@ fn query(history: &History, measure: Measure, lost: Option<(usize, i64, i64)>) -
 
 pub(crate) fn actions() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
     prop::collection::vec(any::<(u8, u8, u8)>(), 1..400)
+}
+
+/// Returns actions and a loss during some of their ticks.
+pub(crate) fn actions_and_loss() -> impl Strategy<Value = (Vec<(u8, u8, u8)>, LostTicks)> {
+    (actions(), 0..CPUS, 0.0..1.0_f64, 1..60_i64).prop_map(|(actions, cpu, place, length)| {
+        // The first switches show who runs on each CPU.
+        let from = CPUS as i64 + (actions.len() as f64 * place) as i64;
+        (actions, (cpu, from, from + length))
+    })
+}
+
+impl History {
+    /// Returns true if a loss takes some of the records.
+    pub(crate) fn loses(&self, (cpu, from, to): LostTicks) -> bool {
+        self.records.iter().any(|(at, of, _)| *of == cpu && (from..=to).contains(at))
+    }
 }
