@@ -1,4 +1,4 @@
-//! The commands, one file for each, with its options and its function.
+//! The commands, one file for each, with its options and its function, and what several share.
 
 pub(crate) mod become_user;
 pub(crate) mod check;
@@ -16,6 +16,7 @@ pub(crate) mod peak;
 pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod refused;
 pub(crate) mod report;
 pub(crate) mod session;
 pub(crate) mod shield;

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
+use crate::commands::refused::refused;
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
 use crate::recording::{AlignOptions, Recording, report_misfits};
@@ -15,7 +16,7 @@ use sordino_event::text::printable;
 use sordino_event::{Nanos, Tid};
 use sordino_quantity::duration;
 use sordino_query::{
-    Error, IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
+    IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
     StatisticsTable,
 };
 use sordino_reading::AddressNames;
@@ -406,20 +407,4 @@ impl SpanOptions {
         })?;
         Ok(sample.finish())
     }
-}
-
-/// Returns the failure with the nearest names, or with the way to record what is missing.
-pub(crate) fn refused(error: &Error, recording: &Recording) -> Failure {
-    let classes = || recording.classes.iter().map(|(_, class)| class);
-    let near = match error {
-        Error::Rule(sordino_analyze::Error::Event { event }) => {
-            meant(event, classes().map(|class| class.name.as_str()))
-        }
-        Error::Rule(sordino_analyze::Error::Field { field, .. }) | Error::Field(field) => {
-            meant(field, classes().flat_map(|class| class.fields.iter().map(String::as_str)))
-        }
-        _ => None,
-    };
-    let near = near.map_or(String::new(), |near| format!("; {near}"));
-    Failure::new(UNUSABLE, Failure::text_of(error) + &near)
 }
