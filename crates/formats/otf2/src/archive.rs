@@ -1,7 +1,7 @@
 //! An archive that is being written.
 
 use crate::library::{Code, Error, FlushCallbacks, Handle, Library};
-use crate::names::Names;
+use crate::names::{Attribute, Names};
 use libc::c_char;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -31,27 +31,6 @@ const SYSTEM_ERRORS: RangeInclusive<Code> = 2..=75;
 /// The number of nothing.
 const NONE: u32 = u32::MAX;
 const NANOS: u64 = 1_000_000_000;
-
-/// A value of an attribute; a text by its number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Attribute {
-    Signed(i64),
-    Unsigned(u64),
-    Float(f64),
-    Text(u32),
-}
-
-impl Attribute {
-    /// Returns the library's number of the type.
-    pub(crate) fn kind(self) -> u8 {
-        match self {
-            Self::Unsigned(_) => 4,
-            Self::Signed(_) => 8,
-            Self::Float(_) => 10,
-            Self::Text(_) => 11,
-        }
-    }
-}
 
 /// An archive whose event files are open.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ mod names;
 
 pub use library::Error;
 
-use archive::{Archive, Attribute};
-use names::Names;
+use archive::Archive;
+use names::{Attribute, Names};
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time, View};
 use sordino_report::json_value;
 use sordino_timeline::{Item, Kernel, Moment, System};

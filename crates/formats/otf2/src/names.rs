@@ -1,7 +1,27 @@
 //! Strings, regions and attributes, which records refer to by number. They are defined when the archive is closed.
 
-use crate::archive::Attribute;
 use std::collections::HashMap;
+
+/// A value of an attribute; a text by its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Attribute {
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(u32),
+}
+
+impl Attribute {
+    /// Returns the library's number of the type.
+    pub(crate) fn kind(self) -> u8 {
+        match self {
+            Self::Unsigned(_) => 4,
+            Self::Signed(_) => 8,
+            Self::Float(_) => 10,
+            Self::Text(_) => 11,
+        }
+    }
+}
 
 /// Most texts of values in an archive, and most names of regions. All are in memory until the archive is closed.
 const STRINGS_MAX: usize = 1 << 18;

@@ -4,7 +4,6 @@ use super::accounts::is_trusted;
 use super::ledger::Claim;
 use super::pages::Pages;
 use super::portion::{Beginning, portion};
-use super::prepared::PreparedStart;
 use crate::catalogue::{CatalogueReader, Learned};
 use crate::code::MappedCode;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -13,7 +12,7 @@ use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
 use sordino_inspect::quota::CpuQuota;
 use sordino_registration::environment::RESERVE;
-use sordino_ring::control::{AttachOptions, Attached, FileId, Program, Refusal};
+use sordino_ring::control::{AttachOptions, Attached, FileId, Portion, Program, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Seqno;
 use sordino_ring::write::TimestampClock;
@@ -52,6 +51,15 @@ pub struct Wishes {
     pub is_session: bool,
     /// True if every program is recorded, except commands of `sordino` itself.
     pub skip_ours: bool,
+}
+
+/// The start of the first session's rings in a prepared area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PreparedStart {
+    /// The rings' first sequence number.
+    pub(crate) first_seqno: Seqno,
+    /// The sub-buffers that have memory.
+    pub(crate) portion: Portion,
 }
 
 /// An area to attach to.

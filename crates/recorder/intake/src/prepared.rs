@@ -4,15 +4,14 @@
 //! has one area ready while no program is recorded. The first program to request it gets it, and registers with it as
 //! with one that it made itself. The memory is part of the session's budget from the start.
 
-use crate::hold::Wishes;
+use crate::hold::{PreparedStart, Wishes};
 use crate::ledger::{HeldMemory, Ledger};
 use crate::portion::prepared_portion;
 use sordino_inspect::discover::executes_our_program;
 use sordino_inspect::threads;
 use sordino_registration::AreaSizes;
-use sordino_ring::control::{FileId, Portion, Preparation};
+use sordino_ring::control::{FileId, Preparation};
 use sordino_ring::layout::{CATALOGUE, Capacity, POINTS};
-use sordino_ring::number::Seqno;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -62,15 +61,6 @@ struct PreparedArea {
     _memory: HeldMemory,
 }
 
-/// The start of the first session's rings in a prepared area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PreparedStart {
-    /// The rings' first sequence number.
-    pub(crate) first_seqno: Seqno,
-    /// The sub-buffers that have memory.
-    pub(crate) portion: Portion,
-}
-
 impl PreparedAreas {
     pub(crate) fn new(ledger: Ledger) -> Self {
         Self(Arc::new(Shared { ledger, state: Mutex::default(), changed: Condvar::new() }))
@@ -80,7 +70,8 @@ impl PreparedAreas {
     #[cfg(test)]
     pub(crate) fn ready(file: &Arc<OwnedFd>, sizes: AreaSizes) -> Self {
         let ledger = Ledger::of_this_process(crate::ledger::IntakeLimits::of_this_machine(None));
-        let start = PreparedStart { first_seqno: Seqno(0), portion: Portion { cpu: 1, shared: 1 } };
+        let portion = sordino_ring::control::Portion { cpu: 1, shared: 1 };
+        let start = PreparedStart { first_seqno: sordino_ring::number::Seqno(0), portion };
         let id = FileId::of(&**file).unwrap();
         let area = PreparedArea {
             file: Arc::clone(file),

@@ -5,13 +5,10 @@
 //! instance is removed.
 
 use crate::dir::Dir;
-use crate::instance::{BUSY, Lock, PAUSE, SWEEP, lock, remove, validate};
+use crate::instance::{BUSY, GRANTED, Lock, PAUSE, SWEEP, lock, remove, validate};
 use crate::{Error, Instance, Tracefs};
 use std::collections::BTreeSet;
 use std::time::Instant as Moment;
-
-/// Prefix of their names, by which [`sweep`](Instance::sweep) leaves them alone.
-pub(crate) const GRANTED: &str = "sordino.";
 
 /// Paths outside of instances that members of a group need, below the mount point, with the mode bits to add. The bits
 /// are for all users: a group for these paths is impossible, because all files inherit the group of the uppermost

@@ -1,7 +1,6 @@
 //! Instances: separate trace buffers, independent of the kernel's other tracing.
 
 use crate::dir::Dir;
-use crate::grant::GRANTED;
 use crate::{Error, EventName, Tracefs};
 use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fstat, mkdirat, statat, unlinkat};
 use rustix::io::Errno;
@@ -9,6 +8,8 @@ use std::time::{Duration, Instant as Moment};
 
 /// Prefix of the names of instances that a process creates for itself.
 pub const PREFIX: &str = "sordino-";
+/// Prefix of the names of instances that a group was given, which [`sweep`](Instance::sweep) leaves alone.
+pub(crate) const GRANTED: &str = "sordino.";
 /// Timeout for a busy instance to become free: its files are closed a little later than the process that read them
 /// exits.
 pub(crate) const BUSY: Duration = Duration::from_secs(2);
