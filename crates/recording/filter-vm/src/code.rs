@@ -12,8 +12,6 @@ pub const MAX_CODE: usize = 512;
 pub const STACK: usize = 8;
 /// The longest pattern, in bytes: its length is stored in one byte.
 pub const MAX_PATTERN: usize = u8::MAX as usize;
-/// A value in place of a text's length: the text ends with a zero byte.
-pub const UP_TO_ZERO: u16 = u16::MAX;
 
 /// One operation. Offsets count from the *base*, which is the payload's first byte until an operation moves it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -19,7 +19,7 @@ mod machine;
 mod number;
 mod payload;
 
-pub use code::{JUMP, MAX_CODE, MAX_PATTERN, Op, STACK, Sole, UP_TO_ZERO};
+pub use code::{JUMP, MAX_CODE, MAX_PATTERN, Op, STACK, Sole};
 pub use machine::holds;
 pub use number::{Number, Operator, Relation};
-pub use payload::{Encoding, ValueInterval};
+pub use payload::{Encoding, UP_TO_ZERO, ValueInterval};

@@ -1,8 +1,10 @@
 //! The evaluator's access to a payload: nothing is trusted, and whatever is missing is `None`.
 
-use crate::code::UP_TO_ZERO;
 use crate::number::Number;
 use std::ffi::CStr;
+
+/// A value in place of a text's length: the text ends with a zero byte.
+pub const UP_TO_ZERO: u16 = u16::MAX;
 
 /// The encoding of a number in a payload, as one byte that compiler and evaluator share. Every byte is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

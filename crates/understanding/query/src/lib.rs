@@ -39,10 +39,12 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod choice;
 mod compare;
 mod condition;
 mod contexts;
 mod durations;
+mod error;
 mod facts;
 mod fiber_names;
 mod fiber_runs;
@@ -76,6 +78,7 @@ mod when;
 pub use compare::{ComparedRow, Difference, TableComparison, UnknownSpans};
 pub use condition::SpanCondition;
 pub use durations::{Bar, DurationStatistics, Durations};
+pub use error::Error;
 pub use facts::Facts;
 pub use fiber_names::FiberLives;
 pub use jitter::{PeriodSample, Periods};
@@ -83,7 +86,7 @@ pub use key::{Per, PerError};
 pub use mappings::{FileMapping, Mappings};
 pub use measure::{Measure, MissingEvents, PathOf};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
-pub use query::{Error, IsSpanWanted, NameAddress, Query};
+pub use query::{IsSpanWanted, NameAddress, Query};
 pub use rank::RankTest;
 pub use span::{Regularity, Span, SpanState};
 pub use spans::Spans;

@@ -1,8 +1,10 @@
 //! One pass over a trace.
 
+use crate::choice::finder;
 use crate::durations::Durations;
+use crate::error::Error;
 use crate::fiber_names::FiberNames;
-use crate::finder::{SpanFinder, finder};
+use crate::finder::SpanFinder;
 use crate::key::{Key, Per, Value};
 use crate::measure::{Measure, PathOf};
 use crate::span::{Found, Span};
@@ -24,24 +26,6 @@ pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
 
 /// Returns the name of the symbol at an address of a process, if it has one.
 pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
-
-/// The reason why a question cannot be asked of a trace.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The trace lacks an event or a field of the rule.
-    #[error(transparent)]
-    Rule(#[from] sordino_analyze::Error),
-    /// No event of the trace has this field.
-    #[error("the recording has no event with a field '{0}'")]
-    Field(String),
-    /// The measure has no such key.
-    #[error("'{0}' distinguishes nothing in this measure")]
-    Key(String),
-    /// The kernel's events that the measure needs were not recorded.
-    #[error("the recording lacks the kernel's events for this measure: record with --kernel {0}")]
-    Kernel(&'static str),
-}
 
 /// A measure that is taken of a trace, item by item.
 pub struct Query {

@@ -168,6 +168,15 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
+/// Writes `NAME` and a number, or null, as a member of an object; the name has its quotes and separators.
+pub(crate) fn member(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
+    out.extend_from_slice(name);
+    match value {
+        Some(value) => decimal(value, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
 pub(crate) fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }

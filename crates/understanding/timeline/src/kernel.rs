@@ -1,7 +1,7 @@
 //! The kernel's events with their meaning, independent of the tracer that recorded them.
 
 use crate::TaskState;
-use crate::context::Scheduling;
+use crate::scheduling::Scheduling;
 use sordino_event::{Cpu, Nanos, Pid, Tid};
 
 /// An event of the kernel, decoded.

@@ -3,7 +3,7 @@
 use super::context;
 use super::functions::FunctionNames;
 use super::origin::Origins;
-use crate::value::{decimal, json_fields, json_names, json_text};
+use crate::value::{json_fields, json_names, json_text, member};
 use sordino_event::functions::function_field;
 use sordino_event::{Class, Classes, Domain};
 use sordino_timeline::{Disorder, Item, Moment, Mounted, Vocabulary};
@@ -125,12 +125,4 @@ fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
         Mounted::Fiber(fiber) => fibers.name(fiber).is_none() || fibers.is_name_certain(fiber),
     };
     out.extend_from_slice(if is_known { b",\"fiber_known\":true" } else { b",\"fiber_known\":false" });
-}
-
-pub(super) fn member(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
-    out.extend_from_slice(name);
-    match value {
-        Some(value) => decimal(value, out),
-        None => out.extend_from_slice(b"null"),
-    }
 }

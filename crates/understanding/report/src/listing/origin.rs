@@ -1,7 +1,6 @@
 //! The origin of an event among several recordings, and its place among their events.
 
-use super::json::member;
-use crate::value::{bare, json_text};
+use crate::value::{bare, json_text, member};
 use sordino_timeline::{Host, MergedClocks, Moment, ProvenOrder};
 
 /// The hosts and clocks of a listing of several recordings. Nothing is written about what they have in common.

@@ -1,8 +1,8 @@
 //! The decoder of the kernel's events.
 
 use super::{Kind, Meaning};
-use crate::context::Scheduling;
 use crate::kernel::{Born, FaultReason, Function, Interrupt, Kernel, Observed, Process, Sent, Syscall, Task};
+use crate::scheduling::Scheduling;
 use crate::task::TaskState;
 use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
 
