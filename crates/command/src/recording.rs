@@ -14,7 +14,7 @@ use sordino_collect::Watch;
 use sordino_reading::{Demand, OpenRecording};
 use sordino_selection::TimeOptions;
 use sordino_terminal::remark;
-use sordino_timeline::Item;
+use sordino_timeline::{Consumer, Item};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
@@ -90,6 +90,12 @@ impl Recording {
     ) -> Result<(), Failure> {
         let mut progress = Progress::new(false);
         self.0.pass_of(demand, what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
+    }
+
+    /// Feeds each item of one pass to all consumers; shows progress on the terminal, as `what`.
+    pub fn feed(&mut self, what: &'static str, consumers: &mut [&mut dyn Consumer]) {
+        let mut progress = Progress::new(false);
+        self.0.feed(Some((what, &mut progress)), consumers);
     }
 
     /// Prints the problems of reading, which may be the cause of the failure, and returns the failure.

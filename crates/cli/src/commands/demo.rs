@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut recording = Recording::open(Some(&output))?;
     let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
-    let extent = Extent { wanted, pictures: DRAWN };
+    let extent = Extent { wanted, pictures: DRAWN, has_tables: true };
     let mut explained = explain::pass_twice(&mut recording, IntervalRule::between("npt:loop"), extent, None)?;
     let mut finder = PlantedFinder::new(&recording.classes);
     recording.pass(Some("looking for the planted disturbances"), |item| {
@@ -82,8 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     explained.findings.intervals.truncate(DRAWN);
     let page = output.join(PAGE);
     if let Some(mut file) = OutputFile::of("--output", Some(&page))? {
-        let tables = report::tables(&mut recording)?;
-        file.write(report::written(&recording, &explained, &tables).0.as_bytes())?;
+        file.write(report::written(&recording, &explained)?.0.as_bytes())?;
     }
     let mut findings = explained.findings;
     findings.intervals.truncate(SHOWN);

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::commands::events::Times;
+use crate::commands::query::PageTables;
 use crate::commands::refused::refused;
 use crate::failure::{NO, UNUSABLE};
 use crate::recording::{AlignOptions, Recording, report_misfits};
@@ -17,14 +18,13 @@ use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Nanos, Tid};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_quantity::duration;
-use sordino_query::{FiberLives, Measure, Query, SpanCondition};
-use sordino_reading::Demand;
+use sordino_query::{FiberLives, Measure, Query, SpanCondition, StatisticsTable};
 use sordino_report::{
     AllThreads, FindingsFormat, misplaced_directory, none_was_woken, nothing_to_choose, write_findings,
     write_findings_json,
 };
 use sordino_selection::TimeOptions;
-use sordino_timeline::Moment;
+use sordino_timeline::{Consumer, Moment};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -132,6 +132,8 @@ pub(crate) struct Explained {
     pub(crate) distribution: LengthDistribution,
     /// The lanes around the first of the findings' intervals.
     pub(crate) lanes: Vec<Lanes>,
+    /// Tables of the whole recording by title, if they were collected.
+    pub(crate) tables: Vec<(&'static str, StatisticsTable)>,
 }
 
 /// The selection of intervals to explain, and to draw.
@@ -140,11 +142,13 @@ pub(crate) struct Extent {
     pub(crate) wanted: Wanted,
     /// The number of longest intervals whose lanes are collected.
     pub(crate) pictures: usize,
+    /// True if the tables of a page are collected.
+    pub(crate) has_tables: bool,
 }
 
 impl From<Wanted> for Extent {
     fn from(wanted: Wanted) -> Self {
-        Self { wanted, pictures: 0 }
+        Self { wanted, pictures: 0, has_tables: false }
     }
 }
 
@@ -280,10 +284,7 @@ impl Intervals {
         let query = Query::new(&recording.classes, recorded, measure, &[]);
         let query = query.map_err(|error| refused(&error, recording))?;
         let mut query = query.since(recording.begin()).only(Box::new(is_wanted)).surveying();
-        recording.pass_of(&Demand::default().with_lead(), Some("looking for intervals"), |item| {
-            query.take(item);
-            Ok(true)
-        })?;
+        recording.feed("looking for intervals", &mut [&mut query]);
         let explained = explain_survey(recording, query.finish_with_survey().1, extent)?;
         let count = explained.findings.statistics.count;
         let notes = all_threads.iter().flat_map(|all| all.notes(count));
@@ -328,18 +329,16 @@ fn explain_chosen(
 ) -> Result<Explained, Failure> {
     let only = || condition.cloned().map(wanted_by);
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
-        let mut explained = pass_twice(recording, IntervalRule::between(NPT), extent, only())?;
+        let survey = survey(recording, IntervalRule::between(NPT), only())?;
         // A program can declare the tracepoint and never hit it.
-        if explained.findings.statistics.count > 0 {
+        if survey.statistics.count > 0 {
+            let mut explained = explain_survey(recording, Some(survey), extent)?;
             explained.findings.choice = Some(Choice { why: Why::Npt, others: Vec::new() });
             return Ok(explained);
         }
     }
     let mut census = Census::new(&recording.classes);
-    recording.pass(Some("looking for a loop"), |item| {
-        census.take(item);
-        Ok(true)
-    })?;
+    recording.feed("looking for a loop", &mut [&mut census]);
     let (rule, choice) = census.choose().map_err(|kernel| refuse_to_choose(recording, &kernel))?;
     let mut explained = pass_twice(recording, rule, extent, only())?;
     explained.findings.choice = Some(choice);
@@ -363,24 +362,27 @@ pub(crate) fn explain(
 }
 
 /// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest,
-/// and collects their lanes.
+/// and collects what else `extent` has.
 pub(crate) fn pass_twice(
     recording: &mut Recording,
     rule: IntervalRule,
     extent: Extent,
     only: Option<IsWanted>,
 ) -> Result<Explained, Failure> {
+    let survey = survey(recording, rule, only)?;
+    explain_survey(recording, Some(survey), extent)
+}
+
+/// Makes the first pass: finds the intervals, of `only` these threads if given.
+fn survey(recording: &mut Recording, rule: IntervalRule, only: Option<IsWanted>) -> Result<Survey, Failure> {
     let finder =
         Finder::new(&recording.classes, rule).map_err(|error| unknown(&error, &recording.classes))?;
     let mut finder = only.into_iter().fold(finder, Finder::only);
-    recording.pass(Some("looking for intervals"), |item| {
-        finder.take(item);
-        Ok(true)
-    })?;
-    explain_survey(recording, Some(finder.finish()), extent)
+    recording.feed("looking for intervals", &mut [&mut finder]);
+    Ok(finder.finish())
 }
 
-/// Makes the second pass: explains the longest intervals that were found, and collects their lanes.
+/// Makes the second pass: explains the longest intervals that were found, and collects what else `extent` has.
 pub(crate) fn explain_survey(
     recording: &mut Recording,
     survey: Option<Survey>,
@@ -392,12 +394,16 @@ pub(crate) fn explain_survey(
     let drawn = survey.longest.iter().take(extent.pictures);
     let mut painter = Painter::new(&recording.classes, recorded, drawn.map(Window::around));
     let mut explainer = Explainer::new(survey, recorded, extent.wanted).with_quotas(recording.quotas());
-    recording.pass_of(&Demand::default().with_lead(), Some("explaining them"), |item| {
-        explainer.take(item);
-        painter.take(item);
-        Ok(true)
-    })?;
-    Ok(Explained { findings: explainer.finish(), distribution, lanes: painter.finish() })
+    let mut tables = extent.has_tables.then(|| PageTables::of(recording)).transpose()?;
+    let mut consumers: Vec<&mut dyn Consumer> = vec![&mut explainer, &mut painter];
+    consumers.extend(tables.iter_mut().map(|tables| tables.queries() as &mut dyn Consumer));
+    recording.feed("explaining them", &mut consumers);
+    Ok(Explained {
+        findings: explainer.finish(),
+        distribution,
+        lanes: painter.finish(),
+        tables: tables.map(PageTables::finish).unwrap_or_default(),
+    })
 }
 
 /// Returns the format of findings for standard output.

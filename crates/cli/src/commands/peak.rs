@@ -42,7 +42,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let output = PictureFile::of("--output", Some(&options.output))?;
     let rank = options.rank as usize;
     let wanted = Wanted { longest: rank, ..Wanted::default() };
-    let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: rank })?;
+    let extent = Extent { wanted, pictures: rank, has_tables: false };
+    let explained = options.intervals.explain(&mut recording, extent)?;
     let intervals = &explained.findings.intervals;
     let Some((explanation, lanes)) = intervals.iter().zip(&explained.lanes).nth(rank - 1) else {
         let text =

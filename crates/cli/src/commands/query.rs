@@ -1,5 +1,9 @@
 //! The command `sordino query`.
 
+mod queries;
+
+pub(crate) use queries::PageTables;
+
 use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
 use crate::commands::refused::refused;
@@ -9,6 +13,7 @@ use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
+use queries::Queries;
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
 use sordino_collect::names::meant;
 use sordino_draw::{distributions, statistics_chart};
@@ -19,8 +24,6 @@ use sordino_query::{
     IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
     StatisticsTable,
 };
-use sordino_reading::AddressNames;
-use sordino_reading::Demand;
 use sordino_report::{
     TableFormat, write_findings, write_findings_json, write_statistics, write_statistics_json,
 };
@@ -222,7 +225,7 @@ fn tables(
 ) -> Result<(Vec<StatisticsTable>, Option<Survey>), Failure> {
     let selection = &options.selection;
     let condition = selection.apply(recording)?;
-    let mut queries = match name {
+    let queries = match name {
         Some(name) => {
             let measure = selection.measure(recording, name)?;
             let query = query(recording, measure, &selection.per, condition.as_ref(), None)?;
@@ -230,28 +233,17 @@ fn tables(
         }
         None => page(recording, &selection.per, condition.as_ref())?,
     };
-    pass(recording, &mut queries, condition.as_ref())?;
+    let queries = pass(recording, queries, condition.as_ref());
     let (tables, surveys): (Vec<_>, Vec<_>) = queries.into_iter().map(Query::finish_with_survey).unzip();
     Ok((tables, surveys.into_iter().flatten().next()))
 }
 
-/// Passes a recording to queries.
-fn pass(
-    recording: &mut Recording,
-    queries: &mut [Query],
-    condition: Option<&Rc<SpanCondition>>,
-) -> Result<(), Failure> {
-    let names = AddressNames::new(recording);
-    queries.iter_mut().for_each(|query| query.set_names(names.namer()));
-    let reads = |class| names.reads(class) || queries.iter().any(|query| query.reads_fields(class));
-    let demand = Demand::for_fields_of(&recording.classes, reads).with_lead();
-    recording.pass_of(&demand, Some("measuring"), |item| {
-        names.take(item);
-        queries.iter_mut().for_each(|query| query.take(item));
-        Ok(true)
-    })?;
+/// Feeds a recording to queries, and returns them.
+fn pass(recording: &mut Recording, queries: Vec<Query>, condition: Option<&Rc<SpanCondition>>) -> Vec<Query> {
+    let mut queries = Queries::new(recording, queries);
+    recording.feed("measuring", &mut [&mut queries]);
     condition.into_iter().for_each(|condition| report_misfits(condition));
-    Ok(())
+    queries.finish()
 }
 
 /// Takes these measures of a recording, or those of the usual ones that it has. Threads are put together by name, as
@@ -283,32 +275,9 @@ pub(crate) fn tables_of(
             queries.push(query(&recording, measure, &per, condition.as_ref(), None)?);
         }
     }
-    pass(&mut recording, &mut queries, condition.as_ref())?;
+    let queries = pass(&mut recording, queries, condition.as_ref());
     recording.close()?;
     Ok(queries.into_iter().map(Query::finish).collect())
-}
-
-/// Returns tables for a page, with their titles: wake-up latencies and interrupts, as far as they are recorded.
-pub(crate) fn tables_of_page(
-    recording: &mut Recording,
-) -> Result<Vec<(&'static str, StatisticsTable)>, Failure> {
-    let recorded = recording.recorded();
-    let all: [(_, _, &[Per]); 2] = [
-        ("Wake-up latencies by thread", Measure::Latency, &[Per::Thread]),
-        ("Interrupts by CPU", Measure::Irqs, &[Per::Irq, Per::Cpu]),
-    ];
-    let (mut titles, mut queries) = (Vec::new(), Vec::new());
-    for (title, measure, pers) in all {
-        if measure.missing(recorded).iter().all(|missing| !missing.is_needed) {
-            let query = Query::new(&recording.classes, recorded, measure, pers);
-            queries.push(query.map_err(|error| refused(&error, recording))?.since(recording.begin()));
-            titles.push(title);
-        }
-    }
-    if !queries.is_empty() {
-        pass(recording, &mut queries, None)?;
-    }
-    Ok(titles.into_iter().zip(queries.into_iter().map(Query::finish)).collect())
 }
 
 /// The measures by which recordings are compared.
@@ -400,7 +369,7 @@ impl SpanOptions {
         let mut finder = finder.map_err(|error| refused(&error.into(), recording))?;
         let mut sample = PeriodSample::default();
         recording.pass(Some("looking for periods"), |item| {
-            if let Some(FoundInterval::Whole(interval)) = finder.take(item) {
+            if let Some(FoundInterval::Whole(interval)) = finder.find(item) {
                 sample.add(interval.tid, interval.length());
             }
             Ok(true)

@@ -3,7 +3,6 @@
 use crate::Failure;
 use crate::commands::events::Times;
 use crate::commands::explain::{Explained, Extent, Intervals};
-use crate::commands::query::tables_of_page;
 use crate::output::OutputFile;
 use crate::recording::Recording;
 use crate::terminal::show;
@@ -50,9 +49,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let output = OutputFile::of("--output", Some(&options.output))?;
     let top = options.top as usize;
     let wanted = Wanted { longest: top, ..Wanted::default() };
-    let explained = options.intervals.explain(&mut recording, Extent { wanted, pictures: top })?;
-    let tables = tables(&mut recording)?;
-    let (html, summary) = written(&recording, &explained, &tables);
+    let extent = Extent { wanted, pictures: top, has_tables: true };
+    let explained = options.intervals.explain(&mut recording, extent)?;
+    let (html, summary) = written(&recording, &explained)?;
     output.into_iter().try_for_each(|mut output| output.write(html.as_bytes()))?;
     show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
     recording.close()?;
@@ -60,8 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the tables of the whole recording as text, with their titles.
-pub(crate) fn tables(recording: &mut Recording) -> Result<Vec<(&'static str, String)>, Failure> {
-    let tables = tables_of_page(recording)?;
+fn tables(recording: &Recording, explained: &Explained) -> Result<Vec<(&'static str, String)>, Failure> {
     let time = Times::Clock.format(recording.span().0);
     let format = TableFormat { time, top: ROWS, brief: false, histogram: false, width: COLUMNS };
     let text = |(title, table): &(&'static str, _)| {
@@ -69,15 +67,11 @@ pub(crate) fn tables(recording: &mut Recording) -> Result<Vec<(&'static str, Str
         write_statistics(table, format, &mut text)?;
         Ok((*title, String::from_utf8_lossy(&text).into_owned()))
     };
-    tables.iter().map(text).collect()
+    explained.tables.iter().map(text).collect()
 }
 
-/// Returns the page with these tables, and the summary of its findings.
-pub(crate) fn written(
-    recording: &Recording,
-    explained: &Explained,
-    tables: &[(&str, String)],
-) -> (String, String) {
+/// Returns the page, and the summary of its findings.
+pub(crate) fn written(recording: &Recording, explained: &Explained) -> Result<(String, String), Failure> {
     let begin = recording.span().0;
     let format = FindingsFormat { time: Times::Clock.format(begin), color: false, width: COLUMNS };
     let text = FindingsText::of(&explained.findings, format);
@@ -89,11 +83,11 @@ pub(crate) fn written(
         distribution: &explained.distribution,
         lanes: &explained.lanes,
         begin,
-        tables,
+        tables: &tables(recording, explained)?,
         facts: &facts(recording, summary.as_ref()),
         settings: &settings(summary.as_ref()),
     });
-    (html, text.summary)
+    Ok((html, text.summary))
 }
 
 /// Returns facts about the recording for its page.

@@ -1,7 +1,7 @@
 //! The command `sordino view`.
 
 use crate::Failure;
-use crate::commands::explain::{Extent, Intervals};
+use crate::commands::explain::Intervals;
 use crate::commands::export::{Format, write_parts, write_to};
 use crate::failure::{INTERRUPTED, NO, NOT_FOUND, UNUSABLE};
 use crate::recording::Recording;
@@ -170,7 +170,7 @@ fn page(options: &Options) -> Result<Option<Dir>, Failure> {
 /// Returns the part of the trace around the interval of this rank.
 fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Shown, Failure> {
     let wanted = Wanted { longest: rank, ..Wanted::default() };
-    let explained = options.intervals.explain(recording, Extent { wanted, pictures: 0 })?;
+    let explained = options.intervals.explain(recording, wanted.into())?;
     let intervals = &explained.findings.intervals;
     let Some(explanation) = intervals.get(rank - 1) else {
         let text =

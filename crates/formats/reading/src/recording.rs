@@ -16,7 +16,7 @@ use sordino_event::text::with_causes;
 use sordino_event::{Classes, Event, Loss, Nanos, Pid, PriorityNumbering, Step, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::{Facts, FileMapping};
-use sordino_timeline::{Host, Hosts, Item, Recorded, Source, SuperTrace, System, Vocabulary};
+use sordino_timeline::{Consumer, Host, Hosts, Item, Recorded, Source, SuperTrace, System, Vocabulary};
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -217,6 +217,25 @@ impl OpenRecording {
             })
         });
         failed
+    }
+
+    /// Feeds each item of one pass to all consumers, with the fields that one of them reads; problems of reading are kept.
+    pub fn feed(
+        &mut self,
+        watch: Option<(&'static str, &mut dyn Watch)>,
+        consumers: &mut [&mut dyn Consumer],
+    ) {
+        let reads = |class| consumers.iter().any(|consumer| consumer.reads_fields(class));
+        let demand = Demand::for_fields_of(&self.classes, reads);
+        let has_lead = consumers.iter().any(|consumer| consumer.needs_lead());
+        let demand = if has_lead { demand.with_lead() } else { demand };
+        let begin = self.within.0;
+        self.each(&demand, watch, &mut |item| {
+            let is_lead = end_of(item) < begin;
+            let fed = consumers.iter_mut().filter(|consumer| !is_lead || consumer.needs_lead());
+            fed.for_each(|consumer| consumer.take(item));
+            true
+        });
     }
 
     /// Passes what is demanded to `take`, until that returns `false`. It is not generic: the merge and the state of the

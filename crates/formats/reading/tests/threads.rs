@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{Cpu, Field, Level, Schema, Time};
+use sordino_event::{ClassId, Cpu, Field, Level, Schema, Time};
 use sordino_reading::{Demand, OpenRecording};
-use sordino_timeline::Item;
+use sordino_timeline::{Consumer, Item};
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
@@ -124,6 +124,55 @@ fn a_pass_begins_at_the_time_to_which_it_is_limited_or_a_lead_before() {
     assert_eq!((limited[0], limited.last(), limited.len()), (from, Some(&Time(last.0 - 5_000)), 500));
     let with_lead = times(&Demand::default().with_lead());
     assert!(with_lead[0] == first && with_lead.ends_with(&limited), "{}", with_lead.len());
+}
+
+/// A consumer that notes the times of events, and the number of events with fields.
+#[derive(Default)]
+struct Noted {
+    times: Vec<Time>,
+    with_fields: usize,
+    read: Option<ClassId>,
+    needs_lead: bool,
+}
+
+impl Consumer for Noted {
+    fn take(&mut self, item: &Item<'_>) {
+        if let Item::Event(moment) = item {
+            self.times.push(moment.event.time);
+            self.with_fields += usize::from(moment.event.value(0).is_some());
+        }
+    }
+
+    fn reads_fields(&self, class: ClassId) -> bool {
+        self.read == Some(class)
+    }
+
+    fn needs_lead(&self) -> bool {
+        self.needs_lead
+    }
+}
+
+#[test]
+fn consumers_share_a_pass_with_what_each_of_them_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), [2000, 0, 0]);
+    let mut recording = OpenRecording::open(Some(dir.path())).unwrap();
+    let (first, last) = recording.span();
+    let from = Time(first.0 + 10_000);
+    recording.narrow(from, last);
+    let number = recording.classes.iter().find(|(_, class)| class.name == "t:number").unwrap().0;
+    let mut limited = Noted { read: Some(number), ..Noted::default() };
+    let mut with_lead = Noted { needs_lead: true, ..Noted::default() };
+    recording.feed(None, &mut [&mut limited, &mut with_lead]);
+    assert_eq!((limited.times[0], limited.times.len()), (from, 1000));
+    assert_eq!((with_lead.times[0], with_lead.times.len()), (first, 2000));
+    assert!(with_lead.times.ends_with(&limited.times));
+    // One of them reads the number, so both get it.
+    assert_eq!((limited.with_fields, with_lead.with_fields), (1000, 2000));
+    let mut without_fields = Noted::default();
+    recording.feed(None, &mut [&mut without_fields]);
+    // Texts, which are of no fixed length, are decoded even if nobody reads them.
+    assert_eq!((without_fields.times.len(), without_fields.with_fields), (1000, 333));
 }
 
 #[test]

@@ -14,12 +14,12 @@
 mod matching;
 
 use crate::find::Value;
-use crate::rhythm::Rhythm;
 use crate::{IntervalRule, Point, number};
 use matching::Matching;
 use serde::Serialize;
 use sordino_event::{Class, ClassId, Classes, Domain, Tid};
-use sordino_timeline::{Item, Moment, is_statedump};
+use sordino_lengths::Rhythm;
+use sordino_timeline::{Consumer, Item, Moment, is_statedump};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -143,14 +143,6 @@ impl Census {
         Self { by_class, names, pairs, rhythms: HashMap::new() }
     }
 
-    /// Processes the next item of the trace.
-    pub fn take(&mut self, item: &Item<'_>) {
-        let Item::Event(moment) = item else { return };
-        if let Some(&Some(index)) = self.by_class.get(moment.event.class.index()) {
-            self.count(index, moment);
-        }
-    }
-
     fn count(&mut self, index: usize, moment: &Moment<'_>) {
         let named = &mut self.names[index];
         named.hits += 1;
@@ -229,6 +221,15 @@ impl Census {
             .collect();
         loops.sort_by_key(|(regular, other)| Reverse((*regular, other.intervals)));
         loops
+    }
+}
+
+impl Consumer for Census {
+    fn take(&mut self, item: &Item<'_>) {
+        let Item::Event(moment) = item else { return };
+        if let Some(&Some(index)) = self.by_class.get(moment.event.class.index()) {
+            self.count(index, moment);
+        }
     }
 }
 

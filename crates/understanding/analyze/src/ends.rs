@@ -72,6 +72,11 @@ impl EndFields {
         Self { begins, ends, at_begin: HashMap::default(), at_end: HashMap::default() }
     }
 
+    /// Returns true if events of this class may be at an end.
+    pub(crate) fn reads(&self, class: ClassId) -> bool {
+        [&self.begins, &self.ends].iter().any(|names| names.0.contains_key(&class))
+    }
+
     /// Makes room for the fields at both ends of this interval.
     pub(crate) fn keep(&mut self, interval: &Interval) {
         self.at_begin.insert((interval.begin, interval.begin_cpu), EventFields::new());

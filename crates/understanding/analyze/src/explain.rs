@@ -17,8 +17,8 @@ use crate::track::Tracker;
 use crate::usual::UsualSample;
 use crate::{Interval, IntervalRule, Quotas, Survey};
 use foldhash::HashMap;
-use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
-use sordino_timeline::{Arch, Contradiction, Item, Kernel, Moment, Recorded, System};
+use sordino_event::{ClassId, Cpu, Loss, Nanos, Tid, Time};
+use sordino_timeline::{Arch, Consumer, Contradiction, Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -143,29 +143,6 @@ impl Explainer {
     #[must_use]
     pub fn with_quotas(self, quotas: Quotas) -> Self {
         Self { quotas, ..self }
-    }
-
-    /// Processes the next item of the trace.
-    pub fn take(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Event(moment) => {
-                self.steal(moment);
-                self.ends.take(moment.event, moment.cpu);
-                self.name(moment);
-                self.contradict(moment);
-                self.tracker.take(moment);
-                self.tell(Some(moment.system));
-                self.follow(moment);
-            }
-            Item::Loss(loss, _) => {
-                let begins = self.stories.iter().filter_map(Story::earliest);
-                self.losses.add(loss, || begins.min().unwrap_or(Time::MAX));
-                self.tracker.lose(loss);
-                self.tell(None);
-                self.lose_fibers(loss);
-            }
-            Item::Disorder(_) => self.disorders += 1,
-        }
     }
 
     /// Returns the findings after the last item.
@@ -338,6 +315,38 @@ impl Explainer {
         if role.on_its_own {
             self.detailed.push(explanation);
         }
+    }
+}
+
+impl Consumer for Explainer {
+    fn take(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(moment) => {
+                self.steal(moment);
+                self.ends.take(moment.event, moment.cpu);
+                self.name(moment);
+                self.contradict(moment);
+                self.tracker.take(moment);
+                self.tell(Some(moment.system));
+                self.follow(moment);
+            }
+            Item::Loss(loss, _) => {
+                let begins = self.stories.iter().filter_map(Story::earliest);
+                self.losses.add(loss, || begins.min().unwrap_or(Time::MAX));
+                self.tracker.lose(loss);
+                self.tell(None);
+                self.lose_fibers(loss);
+            }
+            Item::Disorder(_) => self.disorders += 1,
+        }
+    }
+
+    fn reads_fields(&self, class: ClassId) -> bool {
+        self.ends.reads(class)
+    }
+
+    fn needs_lead(&self) -> bool {
+        true
     }
 }
 

@@ -6,8 +6,8 @@ use crate::route::{Routes, Step, Underway};
 use crate::survey::{KEEP, Subject, Tally};
 use crate::{Broken, Error, Interval, IntervalRule, Key, Point, Survey, Unpaired};
 use foldhash::HashMap;
-use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
-use sordino_timeline::{FiberId, Item, Kernel, Moment, Mounted};
+use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
+use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted};
 use std::fmt;
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ impl Finder {
     }
 
     /// Processes the next item of the trace. Returns the interval that ends there, if one does.
-    pub fn take(&mut self, item: &Item<'_>) -> Option<FoundInterval> {
+    pub fn find(&mut self, item: &Item<'_>) -> Option<FoundInterval> {
         match item {
             Item::Event(moment) => {
                 let &(end, begin) = self.roles.get(moment.event.class.index())?;
@@ -213,6 +213,19 @@ impl Finder {
         self.open.retain(|_, open| open.time > middle);
         self.underway.retain(|key| self.open.contains_key(key));
         self.unpaired.begins += (OPEN_MAX - self.open.len()) as u64;
+    }
+}
+
+impl Consumer for Finder {
+    fn take(&mut self, item: &Item<'_>) {
+        self.find(item);
+    }
+
+    fn reads_fields(&self, class: ClassId) -> bool {
+        let (end, begin) = self.roles.get(class.index()).copied().unwrap_or_default();
+        let step = self.steps.get(class.index()).and_then(|step| step.as_ref().map(|(_, access)| *access));
+        let is_field = |access: &Access| matches!(access, Access::Field(_));
+        self.only.is_some() || [end, begin, step].iter().flatten().any(is_field)
     }
 }
 

@@ -23,7 +23,7 @@
 //! ```
 //! use sordino_analyze::{Explainer, Finder, ExplainOptions, IntervalRule};
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
-//! use sordino_timeline::SuperTrace;
+//! use sordino_timeline::{Consumer, SuperTrace};
 //!
 //! let mut classes = Classes::default();
 //! let tick = classes.add(Class::new(Domain::User, "npt:loop", [""; 0]));
@@ -70,7 +70,6 @@ mod lost;
 mod number;
 mod quota;
 mod ranking;
-mod rhythm;
 mod route;
 mod rule;
 mod signals;

@@ -4,6 +4,7 @@
 mod support;
 
 use sordino_analyze::*;
+use sordino_timeline::Consumer;
 use support::{HOG, NPT, Script, V};
 
 fn census(script: &Script) -> Result<(IntervalRule, Choice), Vec<Other>> {

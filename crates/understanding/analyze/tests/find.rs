@@ -5,6 +5,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_analyze::{Broken, Finder, Survey, Unpaired};
 use sordino_event::Nanos;
+use sordino_timeline::Consumer;
 use std::collections::HashMap;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V, survey};
 
@@ -39,7 +40,7 @@ fn a_switch_ends_the_interval_of_the_thread_that_comes_and_others_can_be_left_ou
     assert_eq!(intervals(&survey(&script, rule)), ["10 2..5", "123 6..9"]);
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
     finder = finder.only(Box::new(|_, thread| thread.comm.as_deref() == Some("hog")));
-    script.play(|item| _ = finder.take(item));
+    script.play(|item| finder.take(item));
     assert_eq!(intervals(&finder.finish()), ["123 6..9"]);
 }
 

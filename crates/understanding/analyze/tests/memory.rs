@@ -6,6 +6,7 @@ mod support;
 
 use allocations::peak_of;
 use sordino_analyze::{ExplainOptions, Explainer, Finder};
+use sordino_timeline::Consumer;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, V};
 
 /// The number of intervals in a round, and the length of a round in nanoseconds.
@@ -61,7 +62,7 @@ fn requests() -> Script {
 fn peak(script: &Script, rule: &str, rounds: i64) -> (u64, isize) {
     peak_of(|| {
         let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-        script.play_rounds(rounds, ROUND, |item| _ = finder.take(item));
+        script.play_rounds(rounds, ROUND, |item| finder.take(item));
         let recorded = sordino_timeline::Vocabulary::new(&script.classes).recorded();
         let mut explainer = Explainer::new(finder.finish(), recorded, ExplainOptions::default());
         script.play_rounds(rounds, ROUND, |item| explainer.take(item));

@@ -5,10 +5,10 @@ use crate::sheet::Sheet;
 use crate::{Handler, Hole, LaneState, Lanes, WakeUp, Window};
 use foldhash::HashMap;
 use sordino_analyze::{Cause, Thread};
-use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time};
+use sordino_event::{ClassId, Classes, Cpu, Domain, Loss, Tid, Time};
 use sordino_timeline::kernel::{Interrupt, Kernel};
 use sordino_timeline::{
-    Evidence, Item, Moment, Recorded, RunningThreads, System, TaskState, UnrecordedSwitch,
+    Consumer, Evidence, Item, Moment, Recorded, RunningThreads, System, TaskState, UnrecordedSwitch,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,19 +68,6 @@ impl Painter {
             tasks: HashMap::default(),
             fibers: FiberPainter::default(),
             now: Time::MIN,
-        }
-    }
-
-    /// Processes the next item of the trace.
-    pub fn take(&mut self, item: &Item<'_>) {
-        // The first item behind the last window still ends what was going on in it.
-        if self.sheets.is_empty() || self.now > self.end {
-            return;
-        }
-        match item {
-            Item::Event(moment) => self.event(moment),
-            Item::Loss(loss, _) => self.lose(loss),
-            Item::Disorder(_) => {}
         }
     }
 
@@ -281,6 +268,28 @@ impl Painter {
         for (since, handler) in processor.interrupts.split_off(depth.min(processor.interrupts.len())) {
             self.sheets.iter_mut().for_each(|sheet| sheet.interrupt(cpu, (since, now), &handler));
         }
+    }
+}
+
+impl Consumer for Painter {
+    fn take(&mut self, item: &Item<'_>) {
+        // The first item behind the last window still ends what was going on in it.
+        if self.sheets.is_empty() || self.now > self.end {
+            return;
+        }
+        match item {
+            Item::Event(moment) => self.event(moment),
+            Item::Loss(loss, _) => self.lose(loss),
+            Item::Disorder(_) => {}
+        }
+    }
+
+    fn reads_fields(&self, _: ClassId) -> bool {
+        false
+    }
+
+    fn needs_lead(&self) -> bool {
+        true
     }
 }
 

@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_event::{Domain, Pid, Tid, Time};
 use sordino_lanes::{FiberActivity, LaneSpan, LaneState, Lanes, Painter, Window};
-use sordino_timeline::{FiberId, Recorded};
+use sordino_timeline::{Consumer, FiberId, Recorded};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread};
 
 fn lanes(script: &Script, from: i64, to: i64) -> Lanes {

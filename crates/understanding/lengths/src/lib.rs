@@ -1,4 +1,4 @@
-//! Statistics of intervals' lengths, and their distribution for plots, in bounded memory.
+//! Statistics of intervals' lengths, their distribution for plots, and their regularity, in bounded memory.
 //!
 //! ```
 //! use sordino_event::{Nanos, Time};
@@ -11,10 +11,12 @@
 #![forbid(unsafe_code)]
 
 mod course;
+mod rhythm;
 
 use course::Course;
 pub use course::Stretch;
 use hdrhistogram::Histogram;
+pub use rhythm::Rhythm;
 use serde::{Serialize, Serializer};
 use sordino_event::{Nanos, Time};
 

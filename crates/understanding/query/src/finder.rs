@@ -46,7 +46,7 @@ pub(crate) struct OfRule(pub(crate) Option<Box<Finder>>);
 impl SpanFinder for OfRule {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
         let Some(finder) = &mut self.0 else { return };
-        found.extend(finder.take(&Item::Event(*moment)).map(|found| match found {
+        found.extend(finder.find(&Item::Event(*moment)).map(|found| match found {
             FoundInterval::Whole(interval) => Found::Whole(Span {
                 tid: Some(interval.tid),
                 cpu: interval.end_cpu,
@@ -58,7 +58,7 @@ impl SpanFinder for OfRule {
     }
 
     fn lose(&mut self, loss: &Loss, _found: &mut Vec<Found>) {
-        self.0.iter_mut().for_each(|finder| _ = finder.take(&Item::Loss(loss, Host::default())));
+        self.0.iter_mut().for_each(|finder| _ = finder.find(&Item::Loss(loss, Host::default())));
     }
 
     fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {

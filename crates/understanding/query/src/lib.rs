@@ -14,7 +14,7 @@
 //! ```
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
 //! use sordino_query::{Measure, Query};
-//! use sordino_timeline::SuperTrace;
+//! use sordino_timeline::{Consumer, SuperTrace};
 //!
 //! let mut classes = Classes::default();
 //! let begin = classes.add(Class::new(Domain::User, "net:request", [""; 0]));

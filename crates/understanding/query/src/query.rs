@@ -13,7 +13,7 @@ use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use foldhash::HashMap;
 use sordino_analyze::{Interval, Survey, SurveyBuilder};
 use sordino_event::{ClassId, Classes, Pid, Tid, Time};
-use sordino_timeline::{FiberEvent, Host, Item, Kernel, Moment, Recorded};
+use sordino_timeline::{Consumer, FiberEvent, Host, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
@@ -161,40 +161,6 @@ impl Query {
     #[must_use]
     pub fn surveying(self) -> Self {
         Self { survey: Some(SurveyBuilder::new(self.measure.name())), ..self }
-    }
-
-    /// Returns true if the query needs the fields of this class's events, beside those that the super-trace needs.
-    pub fn reads_fields(&self, class: ClassId) -> bool {
-        let has_none = self.only.is_none() && self.survey.is_none() && !self.measure.reads_fields();
-        !has_none || self.keys.iter().any(|key| key.reads_field(class))
-    }
-
-    /// Processes the next item of the trace.
-    pub fn take(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Event(moment) => {
-                let now = moment.event.time;
-                if now >= self.begin {
-                    let span = of_host(&mut self.spans, moment.host);
-                    *span = Some((span.map_or(now, |(first, _)| first), now));
-                }
-                self.event(moment);
-            }
-            Item::Loss(loss, host) => {
-                if loss.to >= self.begin {
-                    self.lost += loss.count.unwrap_or(0);
-                }
-                of_host(&mut self.finders, *host).lose(loss, &mut self.found);
-                if let Some((names, pid)) = self.fiber_names.as_mut().zip(loss.pid) {
-                    of_host(names, *host).lose(pid);
-                }
-                let broken = self.found.drain(..).count() as u64;
-                if loss.to >= self.begin {
-                    (0..broken).for_each(|_| self.breaks());
-                }
-            }
-            Item::Disorder(_) => {}
-        }
     }
 
     /// Counts a span that is not wholly known.
@@ -396,6 +362,44 @@ impl Query {
             crowded: self.crowded,
             lost: self.lost,
         }
+    }
+}
+
+impl Consumer for Query {
+    fn take(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(moment) => {
+                let now = moment.event.time;
+                if now >= self.begin {
+                    let span = of_host(&mut self.spans, moment.host);
+                    *span = Some((span.map_or(now, |(first, _)| first), now));
+                }
+                self.event(moment);
+            }
+            Item::Loss(loss, host) => {
+                if loss.to >= self.begin {
+                    self.lost += loss.count.unwrap_or(0);
+                }
+                of_host(&mut self.finders, *host).lose(loss, &mut self.found);
+                if let Some((names, pid)) = self.fiber_names.as_mut().zip(loss.pid) {
+                    of_host(names, *host).lose(pid);
+                }
+                let broken = self.found.drain(..).count() as u64;
+                if loss.to >= self.begin {
+                    (0..broken).for_each(|_| self.breaks());
+                }
+            }
+            Item::Disorder(_) => {}
+        }
+    }
+
+    fn reads_fields(&self, class: ClassId) -> bool {
+        let has_none = self.only.is_none() && self.survey.is_none() && !self.measure.reads_fields();
+        !has_none || self.keys.iter().any(|key| key.reads_field(class))
+    }
+
+    fn needs_lead(&self) -> bool {
+        true
     }
 }
 

@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_event::Nanos;
 use sordino_query::{Apart, Measure, Query, StatisticsTable};
-use sordino_timeline::Vocabulary;
+use sordino_timeline::{Consumer, Vocabulary};
 use std::collections::BTreeMap;
 use support::{IDLE, Script, Thread, V};
 

@@ -5,7 +5,7 @@ mod support;
 
 use sordino_event::{Pid, Time};
 use sordino_query::{FiberLives, Measure, Per, Query, StatisticsTable};
-use sordino_timeline::{FiberId, Vocabulary};
+use sordino_timeline::{Consumer, FiberId, Vocabulary};
 use std::collections::BTreeMap;
 use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, Thread};
 

@@ -5,7 +5,7 @@ mod support;
 
 use proptest::prelude::*;
 use sordino_query::{Measure, PathOf, Query};
-use sordino_timeline::{FiberId, Vocabulary};
+use sordino_timeline::{Consumer, FiberId, Vocabulary};
 use std::collections::{BTreeMap, BTreeSet};
 use support::{IDLE, Script, Thread};
 

@@ -5,7 +5,7 @@ mod support;
 
 use sordino_event::Nanos;
 use sordino_query::{Measure, PathOf, Query, StatisticsTable};
-use sordino_timeline::Vocabulary;
+use sordino_timeline::{Consumer, Vocabulary};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script};
 
 fn measured(script: &Script, measure: Measure) -> StatisticsTable {

@@ -12,7 +12,7 @@
 //! use sordino_analyze::{Explainer, Finder, ExplainOptions, IntervalRule};
 //! use sordino_event::{Class, Classes, Domain, Event, Step, Tid, Time};
 //! use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
-//! use sordino_timeline::SuperTrace;
+//! use sordino_timeline::{Consumer, SuperTrace};
 //!
 //! let mut classes = Classes::default();
 //! let tick = classes.add(Class::new(Domain::User, "npt:loop", [""; 0]));

@@ -7,6 +7,8 @@
 //! its own [`System`], and of several [`MergedClocks`] only events that are further apart than these are uncertain have a
 //! [`ProvenOrder`].
 //!
+//! What is derived from the items is a [`Consumer`]; several share a pass.
+//!
 //! Nothing here does I/O or reads a clock.
 //!
 //! ```
@@ -38,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod clocks;
+mod consumer;
 mod context;
 mod counted;
 mod fiber;
@@ -56,6 +59,7 @@ mod task;
 mod vocabulary;
 
 pub use clocks::{MergedClocks, ProvenOrder, UnprovenOrder};
+pub use consumer::Consumer;
 pub use context::ThreadContext;
 pub use fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince};
 pub use fibers::{Contradiction, Fibers, Inconsistency};

@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_event::{Nanos, Time};
 use sordino_query::{Measure, Query, SpanCondition};
-use sordino_timeline::{Item, Vocabulary};
+use sordino_timeline::{Consumer, Item, Vocabulary};
 use sordino_watch::{Extent, Figures, SortKey, Tally};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script};
 

@@ -12,12 +12,13 @@ use sordino_analyze::{
     After, Cause, ExplainOptions, Explainer, Explanation, Finder, Findings, Inversion, Inverted, Part,
     Survey, Unrecorded, Waker,
 };
+use sordino_timeline::Consumer;
 use sordino_timeline::kernel::FaultReason;
 
 /// Returns the intervals of `rule`.
 pub(crate) fn survey(script: &Script, rule: &str) -> Survey {
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    script.play(|item| _ = finder.take(item));
+    script.play(|item| finder.take(item));
     finder.finish()
 }
 

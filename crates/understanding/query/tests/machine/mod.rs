@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sordino_analyze::Interval;
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, LossCause, Step, Tid, Time, Value};
 use sordino_query::{Measure, Query, StatisticsTable};
-use sordino_timeline::SuperTrace;
+use sordino_timeline::{Consumer, SuperTrace};
 use std::collections::BTreeSet;
 use std::io;
 

@@ -2,9 +2,9 @@
 
 use sordino_event::Time;
 
-/// The intervals between hits, sorted by the logarithm of their lengths.
+/// The intervals between events, sorted by the logarithm of their lengths.
 #[derive(Clone, Debug)]
-pub(crate) struct Rhythm {
+pub struct Rhythm {
     last: Option<Time>,
     counts: [u32; 64],
     times: [u64; 64],
@@ -20,7 +20,8 @@ impl Default for Rhythm {
 }
 
 impl Rhythm {
-    pub(crate) fn hit(&mut self, now: Time) {
+    /// Adds an event, whose interval begins with the one before.
+    pub fn hit(&mut self, now: Time) {
         if let Some(last) = self.last.replace(now) {
             let length = (now - last).0.max(0).cast_unsigned();
             let bucket = length.checked_ilog2().unwrap_or(0) as usize;
@@ -29,13 +30,14 @@ impl Rhythm {
         }
     }
 
-    pub(crate) fn intervals(&self) -> u64 {
+    /// Returns the number of intervals.
+    pub fn intervals(&self) -> u64 {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
     /// Returns true if intervals of about the same length are the most frequent and take most of the time. A loop
     /// with a few long intervals is regular. Bursts are not: their pauses are few and take most of the time.
-    pub(crate) fn is_regular(&self) -> bool {
+    pub fn is_regular(&self) -> bool {
         let by_count = median(self.counts.iter().map(|count| u64::from(*count)));
         let by_time = median(self.times.iter().copied());
         self.intervals() >= FEW && by_time.abs_diff(by_count) <= 1
