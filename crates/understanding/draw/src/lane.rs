@@ -1,6 +1,6 @@
 //! The stretches of each lane: their colours and words.
 
-use crate::markup::time;
+use crate::markup::{named, time};
 use crate::thin::Stretch;
 use sordino_analyze::Thread;
 use sordino_event::{Tid, Time};
@@ -36,7 +36,7 @@ impl Colours {
 pub(crate) fn name(thread: &Thread) -> String {
     match &thread.comm {
         _ if thread.is_idle() => "idle".to_owned(),
-        Some(comm) => format!("{comm}/{}", thread.tid),
+        Some(comm) => format!("{}/{}", named(comm), thread.tid),
         None => format!("thread {}", thread.tid),
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) ->
             None => ("unknown", String::new(), "not recorded".to_owned()),
             Some(thread) if thread.is_idle() => ("idle", String::new(), "idle".to_owned()),
             Some(thread) => {
-                let label = thread.comm.as_deref().map_or_else(|| name(thread), str::to_owned);
+                let label = thread.comm.as_deref().map_or_else(|| name(thread), named);
                 (colours.class(thread.tid, own), label, described(thread))
             }
         };
@@ -83,7 +83,7 @@ pub(crate) fn interrupts(lane: &CpuLane, depth: u32, origin: Time) -> Vec<Stretc
     let stretch = |span: &LaneSpan<Handler>| {
         let Handler { name, is_softirq, .. } = &span.activity;
         let kind = if *is_softirq { "softirq" } else { "interrupt" };
-        let title = title(span, &format!("cpu{}: {kind} {name}", lane.cpu), origin);
+        let title = title(span, &format!("cpu{}: {kind} {}", lane.cpu, named(name)), origin);
         let class = if *is_softirq { "softirq" } else { "irq" };
         Stretch { from: span.from, to: span.to, class, label: String::new(), title }
     };
@@ -110,7 +110,7 @@ pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Tim
 /// Returns a fiber's number and name: `16(work/14)`.
 pub(crate) fn fiber_name(lane: &FiberLane) -> String {
     match &lane.name {
-        Some(name) if !name.is_empty() => format!("{}({name})", lane.fiber),
+        Some(name) if !name.is_empty() => format!("{}({})", lane.fiber, named(name)),
         _ => lane.fiber.to_string(),
     }
 }
@@ -126,7 +126,9 @@ pub(crate) fn fibers(lane: &FiberLane, lanes: &Lanes, colours: &Colours, origin:
         let (class, label, activity) = match &span.activity {
             FiberActivity::Unknown => ("unknown", String::new(), "not recorded".to_owned()),
             FiberActivity::Ready => ("runnable", "waits".to_owned(), "waits for a thread".to_owned()),
-            FiberActivity::Off { on: Some(on) } => ("asleep", String::new(), format!("waits for {on}")),
+            FiberActivity::Off { on: Some(on) } => {
+                ("asleep", String::new(), format!("waits for {}", named(on)))
+            }
             FiberActivity::Off { on: None } => ("asleep", String::new(), "has no thread".to_owned()),
             FiberActivity::On { tid, state } => {
                 let carrier = thread(*tid);

@@ -19,6 +19,7 @@
 //!     window,
 //!     has_switches: true,
 //!     cpus: vec![CpuLane { cpu: 1, runs: vec![idle], interrupts: Vec::new() }],
+//!     hidden_cpus: 0,
 //!     threads: Vec::new(),
 //!     hidden_threads: 0,
 //!     waiting_threads: 0,

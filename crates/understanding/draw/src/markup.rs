@@ -3,6 +3,7 @@
 pub(crate) use sordino_event::text::escape_markup as escape;
 
 use sordino_event::Nanos;
+use sordino_event::text::count;
 use sordino_report::{TIE, span};
 
 /// Returns a span of time in words: `12.3 us`.
@@ -16,6 +17,27 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The number of letters of a name in a picture.
+const NAME: usize = 48;
+
+/// Returns the name of a thread, an event or another thing, as a picture has it.
+pub(crate) fn named(name: &str) -> String {
+    shortened(name, NAME)
+}
+
+/// Returns the text in markup of at most about so many bytes. What is cut is counted.
+pub(crate) fn fitting(text: &str, most: usize) -> String {
+    let mut markup = String::new();
+    for (index, letter) in text.char_indices() {
+        markup += &escape(letter.encode_utf8(&mut [0; 4]));
+        if markup.len() > most {
+            let cut = text[index + letter.len_utf8()..].chars().count();
+            return if cut > 0 { markup + &format!("… ({})", count(cut, "more letter")) } else { markup };
+        }
+    }
+    markup
 }
 
 /// Returns the text in lines of at most so many letters, broken between words; a longer word is cut.

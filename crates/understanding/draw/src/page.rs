@@ -1,8 +1,8 @@
 //! The page: findings with pictures, in one file.
 
 use crate::key::html_key;
-use crate::markup::{escape, time};
-use crate::plot::{course, histogram};
+use crate::markup::{escape, fitting, time};
+use crate::plot::{MOST_LOSSES, course, histogram};
 use crate::style::{Fillings, PAGE, PICTURES};
 use crate::timeline::{Frame, timeline};
 use sordino_analyze::{Explanation, Findings, LengthDistribution};
@@ -15,9 +15,13 @@ use std::fmt::Write;
 const SCRIPT: &str = include_str!("page/page.js");
 /// The number of stretches, of marks and of arrows in all timelines of a page, unless it gets too large by them.
 const MOST_STRETCHES: usize = 6000;
-/// The bytes that a page may have, and the number of stretches below which it is not thinned further.
+/// The bytes that a page may have, and the number of stretches below which it has fewer pictures instead.
 const LARGEST: usize = 1_900_000;
 const LEAST_STRETCHES: usize = 500;
+/// The bytes of a heading or a setting, of a text, and of a fact: a page without pictures has less than it may.
+const HEADING: usize = 4_000;
+const TEXT: usize = 20_000;
+const FACT: usize = 40_000;
 
 /// Contents of a page.
 #[derive(Clone, Copy, Debug)]
@@ -73,33 +77,44 @@ impl Peak<'_> {
     }
 }
 
+/// The room for pictures.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// The number of intervals with a picture, the longest ones.
+    pictures: usize,
+    /// The number of stretches in all pictures.
+    stretches: usize,
+}
+
 /// Returns a self-contained HTML page: no script, font or image comes from elsewhere. Its timelines have as many
-/// stretches as keep it below 2 MB.
+/// stretches as keep it below 2 MB; where the fewest are too many, only the first intervals have a picture.
 pub fn page(page: &ReportPage<'_>) -> String {
-    let mut most = MOST_STRETCHES;
+    let mut room = Room { pictures: page.lanes.len(), stretches: MOST_STRETCHES };
     loop {
-        let html = html(page, most);
-        if html.len() <= LARGEST || most <= LEAST_STRETCHES {
-            return html;
+        let html = html(page, room);
+        match room {
+            _ if html.len() <= LARGEST => return html,
+            Room { pictures: 0, .. } => return html,
+            Room { stretches, .. } if stretches > LEAST_STRETCHES => room.stretches /= 2,
+            _ => room.pictures /= 2,
         }
-        most /= 2;
     }
 }
 
-fn html(page: &ReportPage<'_>, most: usize) -> String {
+fn html(page: &ReportPage<'_>, room: Room) -> String {
     let rule = &page.findings.rule;
-    let title = escape(&format!("{rule} in {}", page.recording));
+    let title = fitting(&format!("{rule} in {}", page.recording), HEADING);
     let mut html = String::new();
     let _ = write!(
         html,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
          <title>{title}</title>\n<style>\n{PAGE}{PICTURES}</style></head>\n<body>\n<h1>Why did {} take long?</h1>\n",
-        escape(rule)
+        fitting(rule, HEADING)
     );
     answer(page, &mut html);
     lengths(page, &mut html);
-    peaks(page, most / page.lanes.len().max(1), &mut html);
+    peaks(page, room, &mut html);
     section("Causes, ranked", &page.text.ranking, &mut html);
     for (title, table) in page.tables {
         section(title, table, &mut html);
@@ -120,7 +135,7 @@ fn answer(page: &ReportPage<'_>, html: &mut String) {
             escape(&headline(longest))
         );
     }
-    let _ = writeln!(html, "<p>{}</p>", escape(&page.text.summary));
+    let _ = writeln!(html, "<p>{}</p>", fitting(&page.text.summary, TEXT));
     for loss in page.findings.lost.iter().take(1) {
         let _ = writeln!(
             html,
@@ -135,7 +150,11 @@ fn lengths(page: &ReportPage<'_>, html: &mut String) {
     let lost: Vec<_> = page.findings.lost.iter().map(|loss| (loss.from, loss.to)).collect();
     let by_length = "Number of intervals by length";
     let over_time = "The longest intervals over time";
-    let hatched = if lost.is_empty() { "" } else { "; hatched: records are lost" };
+    let hatched = match lost.len() {
+        0 => String::new(),
+        number if number > MOST_LOSSES => format!("; hatched: the first {MOST_LOSSES} of {number} losses"),
+        _ => "; hatched: records are lost".to_owned(),
+    };
     let of_each = time(page.distribution.stretch);
     let from_begin =
         format!("from the begin of the recording on; a dot is the longest of {of_each}{hatched}");
@@ -155,8 +174,8 @@ fn lengths(page: &ReportPage<'_>, html: &mut String) {
 const HELP: &str = "Drag over a stretch to zoom in. With the keyboard: + and - zoom, 0 shows all, left and right move, \
                     up and down go from lane to lane, comma and full stop from stretch to stretch.";
 
-/// Writes the timelines, each with at most so many stretches.
-fn peaks(page: &ReportPage<'_>, most: usize, html: &mut String) {
+/// Writes the intervals, the first ones with their timelines.
+fn peaks(page: &ReportPage<'_>, room: Room, html: &mut String) {
     let all = page.findings.intervals.iter().zip(page.lanes).zip(&page.text.intervals);
     if page.lanes.is_empty() {
         return;
@@ -169,37 +188,51 @@ fn peaks(page: &ReportPage<'_>, most: usize, html: &mut String) {
         fillings.definitions(),
         html_key(&fillings.variables())
     );
-    for (index, ((explanation, lanes), text)) in all.enumerate() {
-        let peak = Peak { rank: index + 1, explanation, lanes };
+    let without = page.lanes.len() - room.pictures;
+    if without > 0 {
         let _ = writeln!(
             html,
-            "<section id=\"peak{}\"><h3>{}</h3>\n<figure><div class=\"wide\">{}</div>\n<div class=\"bar-of-buttons\">\
-             <button data-zoom=\"in\">zoom in</button><button data-zoom=\"out\">zoom out</button>\
-             <button data-zoom=\"interval\">the interval</button><button data-zoom=\"all\">all</button>\
-             <span class=\"readout\" aria-live=\"polite\">Point at a stretch for its thread and times.</span></div></figure>\n\
-             <pre>{}</pre></section>",
-            peak.rank,
-            escape(&peak.title()),
-            peak.timeline(most, false),
-            escape(text)
+            "<p class=\"alarm\">{} without a picture: the page would have more than 2 MB. \
+             <code>sordino peak --rank N</code> draws one.</p>",
+            count(without, "interval")
         );
     }
+    let most = room.stretches / room.pictures.max(1);
+    for (index, ((explanation, lanes), text)) in all.enumerate() {
+        let peak = Peak { rank: index + 1, explanation, lanes };
+        let _ = writeln!(html, "<section id=\"peak{}\"><h3>{}</h3>", peak.rank, escape(&peak.title()));
+        if index < room.pictures {
+            figure(&peak.timeline(most, false), html);
+        }
+        let _ = writeln!(html, "<pre>{}</pre></section>", fitting(text, TEXT));
+    }
+}
+
+/// Writes a timeline with its buttons.
+fn figure(timeline: &str, html: &mut String) {
+    let _ = writeln!(
+        html,
+        "<figure><div class=\"wide\">{timeline}</div>\n<div class=\"bar-of-buttons\">\
+         <button data-zoom=\"in\">zoom in</button><button data-zoom=\"out\">zoom out</button>\
+         <button data-zoom=\"interval\">the interval</button><button data-zoom=\"all\">all</button>\
+         <span class=\"readout\" aria-live=\"polite\">Point at a stretch for its thread and times.</span></div></figure>"
+    );
 }
 
 fn section(title: &str, text: &str, html: &mut String) {
     if !text.trim().is_empty() {
-        let _ = writeln!(html, "<h2>{title}</h2>\n<pre>{}</pre>", escape(text.trim_matches('\n')));
+        let _ = writeln!(html, "<h2>{title}</h2>\n<pre>{}</pre>", fitting(text.trim_matches('\n'), TEXT));
     }
 }
 
 fn facts(page: &ReportPage<'_>, html: &mut String) {
     html.push_str("<h2>The recording</h2>\n<table class=\"facts\">\n");
     for (name, value) in page.facts {
-        row(name, value, html);
+        row(name, value, FACT, html);
     }
     html.push_str("</table>\n<h2>How the machine was set</h2>\n<table class=\"facts\">\n");
     for (name, value) in page.settings {
-        row(name, value.unwrap_or("not recorded"), html);
+        row(name, value.unwrap_or("not recorded"), HEADING, html);
     }
     html.push_str("</table>\n");
 }
@@ -207,17 +240,17 @@ fn facts(page: &ReportPage<'_>, html: &mut String) {
 /// The number of letters from which on a value is folded up.
 const LONG: usize = 400;
 
-fn row(name: &str, value: &str, html: &mut String) {
-    let value = escape(value);
-    let _ = match value.len() > LONG && value.contains(", ") {
-        true => {
-            let number = value.split(", ").count();
-            writeln!(
-                html,
-                "<tr><th>{}</th><td><details><summary>{number}</summary>{value}</details></td></tr>",
-                escape(name)
-            )
-        }
+/// Writes a fact, with a value of at most so many bytes.
+fn row(name: &str, value: &str, most: usize, html: &mut String) {
+    let number = value.split(", ").count();
+    let is_long = value.len() > LONG && number > 1;
+    let value = fitting(value, most);
+    let _ = match is_long {
+        true => writeln!(
+            html,
+            "<tr><th>{}</th><td><details><summary>{number}</summary>{value}</details></td></tr>",
+            escape(name)
+        ),
         false => writeln!(html, "<tr><th>{}</th><td>{value}</td></tr>", escape(name)),
     };
 }

@@ -43,7 +43,7 @@ pub fn histogram(distribution: &LengthDistribution, title: &str) -> String {
 }
 
 /// The maximum number of losses in a plot.
-const MOST_LOSSES: usize = 1000;
+pub(crate) const MOST_LOSSES: usize = 1000;
 
 /// Returns the longest interval of each stretch of time as an SVG element; times are relative to `origin`. Between the
 /// times in `lost`, records are missing. Empty without intervals.

@@ -18,16 +18,17 @@ pub(crate) struct Stretch {
 /// The class of stretches that are drawn as one.
 pub(crate) const SEVERAL: &str = "several";
 
-/// Joins neighbours that are shorter than `resolution` and touch each other, until they reach it. The joined stretch
-/// says how many they are, and names the longest of them.
+/// Joins neighbours that are shorter than `resolution`, with gaps that are as short, until they reach it. The joined
+/// stretch says how many they are, and names the longest of them.
 pub(crate) fn thin(stretches: Vec<Stretch>, resolution: Nanos) -> Vec<Stretch> {
     let mut thinned: Vec<Stretch> = Vec::new();
     let mut group: Vec<Stretch> = Vec::new();
     for stretch in stretches {
         let is_short = stretch.to - stretch.from < resolution;
-        let touches = group.last().is_none_or(|last| last.to == stretch.from);
-        let is_full = group.first().is_some_and(|first| stretch.from - first.from >= resolution);
-        if !is_short || !touches || is_full {
+        let end = group.last().map_or(stretch.from, |last| last.to);
+        let is_near = group.is_empty() || stretch.from - end < resolution;
+        let is_full = group.first().is_some_and(|first| end - first.from >= resolution);
+        if !is_short || !is_near || is_full {
             thinned.extend(joined(std::mem::take(&mut group)));
         }
         match is_short {
@@ -57,8 +58,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn thinned_stretches_cover_the_same_time_and_long_ones_stay(
-            steps in proptest::collection::vec((0_i64..3, 1_i64..40), 1..200), resolution in 0_i64..50,
+        fn thinned_stretches_cover_the_same_time_and_short_gaps_and_long_ones_stay(
+            steps in proptest::collection::vec((0_i64..80, 1_i64..40), 1..200), resolution in 0_i64..50,
         ) {
             let mut at = 0;
             let stretches: Vec<Stretch> = steps.into_iter().map(|(gap, length)| {
@@ -68,13 +69,20 @@ mod tests {
                 Stretch { from: Time(from), to: Time(at), class: "a", label: String::new(), title }
             }).collect();
             let thinned = thin(stretches.clone(), Nanos(resolution));
+            let is_in = |stretch: &Stretch| {
+                thinned.iter().filter(|one| one.from <= stretch.from && stretch.to <= one.to).count() == 1
+            };
+            prop_assert!(stretches.iter().all(is_in));
             let covered = |all: &[Stretch]| all.iter().map(|one| (one.to - one.from).0).sum::<i64>();
-            prop_assert_eq!(covered(&stretches), covered(&thinned));
+            let gaps = stretches.windows(2).map(|pair| (pair[1].from - pair[0].to).0);
+            let short_gaps = gaps.filter(|gap| *gap < resolution).sum::<i64>();
+            prop_assert!((covered(&stretches)..=covered(&stretches) + short_gaps).contains(&covered(&thinned)));
             prop_assert!(thinned.is_sorted_by(|one, next| one.to <= next.from));
             let is_long = |one: &&Stretch| one.to - one.from >= Nanos(resolution);
             prop_assert!(stretches.iter().filter(is_long).all(|long| thinned.contains(long)));
             let short = thinned.windows(2).filter(|pair| {
-                pair[0].to == pair[1].from && pair.iter().all(|one| one.to - one.from < Nanos(resolution))
+                pair[1].from - pair[0].to < Nanos(resolution)
+                    && pair.iter().all(|one| one.to - one.from < Nanos(resolution))
             });
             prop_assert_eq!(short.count(), 0);
         }

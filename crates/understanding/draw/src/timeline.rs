@@ -5,7 +5,7 @@ mod rows;
 use crate::axis::{Axis, time_mark};
 use crate::key::write_key;
 use crate::lane::{fiber_name, name, since};
-use crate::markup::{escape, lines, shortened, time};
+use crate::markup::{escape, lines, named, shortened, time};
 use crate::style::Fillings;
 use crate::thin::{SEVERAL, Stretch};
 use rows::{BAR, Bar, Row, rows, thin_rows};
@@ -30,7 +30,7 @@ const LETTER: f64 = 6.6;
 const NAME_LETTER: f64 = 7.2;
 /// The length of an arrow whose waker has no lane.
 const STUB: f64 = 14.0;
-/// The maximum number of marks, and of arrows of threads and of fibers, in a picture.
+/// The maximum number of marks, of arrows of threads and of fibers, and of losses, in a picture.
 const MOST_MARKS: usize = 1000;
 
 /// The interval that a timeline shows, and the picture's title.
@@ -44,7 +44,8 @@ pub struct Frame<'a> {
     pub title: &'a str,
     /// True for a picture that stands alone: its title and the key of its colours are drawn.
     pub is_alone: bool,
-    /// The maximum number of stretches that are drawn, and that of marks and of arrows; each takes some 200 bytes.
+    /// The maximum number of stretches that are drawn, and that of marks, of arrows and of losses; each takes some 200
+    /// bytes.
     pub most: usize,
 }
 
@@ -226,7 +227,7 @@ impl Picture<'_> {
     }
 
     fn losses(&self, svg: &mut String) {
-        for hole in &self.lanes.lost {
+        for hole in self.thinned(&self.lanes.lost) {
             let (from, to) = (self.at(hole.from), self.at(hole.to));
             let of = if hole.is_programs { "a program's" } else { "the kernel's" };
             let cpu = hole.cpu.map_or_else(String::new, |cpu| format!(" on cpu{cpu}"));
@@ -256,9 +257,14 @@ impl Picture<'_> {
         Some(self.rows[self.lanes.cpus.len() + self.lanes.threads.len() + index].middle())
     }
 
-    /// Returns as many of these marks or arrows as the picture may have, from its whole length.
+    /// Returns as many of these marks, arrows or losses as the picture may have, from its whole length.
     fn thinned<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = &'a T> {
         all.iter().step_by(all.len().div_ceil(self.frame.most.clamp(1, MOST_MARKS)).max(1))
+    }
+
+    /// Returns the number of those that the picture leaves out.
+    fn hidden<T>(&self, all: &[T]) -> u64 {
+        (all.len() - self.thinned(all).count()) as u64
     }
 
     fn wake_ups(&self, svg: &mut String) {
@@ -325,7 +331,7 @@ impl Picture<'_> {
                 self.offset(*at),
                 x - 3.5,
                 x + 3.5,
-                escape(name),
+                escape(&named(name)),
                 since(*at, self.frame.from)
             );
         }
@@ -337,6 +343,9 @@ impl Picture<'_> {
         let mut notes = Vec::new();
         if !lanes.has_switches {
             notes.push("the switches between threads are not recorded: lanes of CPUs need sordino record --kernel rt".to_owned());
+        }
+        if lanes.hidden_cpus > 0 {
+            notes.push(format!("{} without a lane", count(lanes.hidden_cpus, "more CPU")));
         }
         if lanes.hidden_threads > 0 {
             notes.push(format!("{} without a lane", count(lanes.hidden_threads, "more thread")));
@@ -350,12 +359,11 @@ impl Picture<'_> {
         if lanes.hidden_fibers > 0 {
             notes.push(format!("{} without a lane", count(lanes.hidden_fibers, "more fiber")));
         }
-        let all = lanes.wake_ups.len() + lanes.fiber_wake_ups.len() + lanes.marks.len();
-        let drawn = self.thinned(&lanes.wake_ups).count()
-            + self.thinned(&lanes.fiber_wake_ups).count()
-            + self.thinned(&lanes.marks).count();
-        let more = all - drawn;
-        let left_out = lanes.left_out + more as u64;
+        let left_out = lanes.left_out
+            + self.hidden(&lanes.wake_ups)
+            + self.hidden(&lanes.fiber_wake_ups)
+            + self.hidden(&lanes.marks)
+            + self.hidden(&lanes.lost);
         if left_out > 0 {
             notes.push(format!("{left_out} more stretches, arrows and marks left out"));
         }

@@ -5,8 +5,8 @@ use sordino_analyze::Thread;
 use sordino_draw::{Frame, standalone, timeline};
 use sordino_event::{Domain, Nanos, Pid, Tid, Time};
 use sordino_lanes::{
-    CpuLane, FiberActivity, FiberLane, FiberWakeUp, Handler, LaneSpan, LaneState, Lanes, Mark, ThreadLane,
-    WakeUp, Window,
+    CpuLane, FiberActivity, FiberLane, FiberWakeUp, Handler, Hole, LaneSpan, LaneState, Lanes, Mark,
+    ThreadLane, WakeUp, Window,
 };
 use sordino_timeline::FiberId;
 use std::collections::BTreeSet;
@@ -27,6 +27,8 @@ fn lanes(comm: &str, lengths: &[i64]) -> Lanes {
         let state = if index % 2 == 0 { LaneState::Running(1) } else { LaneState::Runnable };
         states.push(LaneSpan { from, to, activity: state });
         let handler = Handler { name: comm.into(), depth: 0, is_softirq: false };
+        // Interrupts with time between them.
+        let to = Time(at - length / 2);
         lane.interrupts.push(LaneSpan { from, to, activity: handler });
     }
     let window = Window { from: Time(0), to: Time(at), tid: Tid(7), fiber: None };
@@ -42,6 +44,7 @@ fn lanes(comm: &str, lengths: &[i64]) -> Lanes {
         window,
         has_switches: true,
         cpus: vec![lane],
+        hidden_cpus: 0,
         threads: vec![ThreadLane { thread: thread(7, comm), states, ran: Nanos(at) }],
         hidden_threads: 0,
         waiting_threads: 0,
@@ -103,6 +106,18 @@ fn marks_and_arrows_of_a_full_picture_are_spread_over_it_and_their_rest_is_count
     assert_eq!(svg.matches("class=\"point\"").count(), 1000);
     assert!(svg.contains("4000 more stretches, arrows and marks left out"), "{svg}");
     assert!(svg.contains("class=\"point\" data-f=\"9990\""), "the last ones are missing");
+}
+
+#[test]
+fn losses_of_a_full_picture_are_spread_over_it_and_their_rest_is_counted() {
+    let mut full = lanes("motor", &[1000; 10]);
+    full.lost = (0..5000)
+        .map(|at| Hole { from: Time(at * 2), to: Time(at * 2 + 1), cpu: Some(1), is_programs: false })
+        .collect();
+    let svg = drawn(&full, "x");
+    assert_eq!(svg.matches("class=\"lost\"").count(), 1000);
+    assert!(svg.contains("4000 more stretches, arrows and marks left out"), "{svg}");
+    assert!(svg.contains("class=\"lost\" data-f=\"9990\""), "the last ones are missing");
 }
 
 proptest! {

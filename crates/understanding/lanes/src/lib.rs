@@ -49,8 +49,10 @@ pub struct Lanes {
     pub window: Window,
     /// True if the trace has the switches between threads. Without them, lanes of CPUs are empty, and so are threads'.
     pub has_switches: bool,
-    /// A lane for each CPU that has events in the window, by number.
+    /// The lanes of CPUs by number: those of the window's thread, and others by the time for which threads had them.
     pub cpus: Vec<CpuLane>,
+    /// The number of CPUs that have events in the window and no lane.
+    pub hidden_cpus: usize,
     /// The lane of the window's thread, then those of its wakers, then those of other threads by their time on its CPUs.
     pub threads: Vec<ThreadLane>,
     /// The number of threads that ran in the window and have no lane.
@@ -104,6 +106,15 @@ pub struct Handler {
     pub depth: u32,
     /// True for a softirq.
     pub is_softirq: bool,
+}
+
+impl CpuLane {
+    /// Returns the time for which threads had it.
+    fn busy(&self) -> Nanos {
+        let is_thread =
+            |span: &&LaneSpan<Option<Thread>>| span.activity.as_ref().is_some_and(|thread| !thread.is_idle());
+        self.runs.iter().filter(is_thread).map(|span| span.to - span.from).sum()
+    }
 }
 
 /// The lane of a thread.

@@ -15,7 +15,8 @@ use std::sync::Arc;
 const MOST: usize = 20_000;
 /// The number of marks of a thread that hits one tracepoint all the time.
 const MARKS_PER_THREAD: i64 = 150;
-/// The maximum number of threads with a lane, and that of fibers.
+/// The maximum number of CPUs with a lane, that of threads and that of fibers.
+const MOST_CPUS: usize = 16;
 const MOST_THREADS: usize = 12;
 const MOST_FIBERS: usize = 12;
 
@@ -194,13 +195,12 @@ impl Sheet {
         self.wake_ups.retain(|wake_up| has_lane(wake_up.tid));
         self.marks.retain(|mark| has_lane(mark.tid));
         self.fiber_wake_ups.retain(|wake_up| fibers.iter().any(|lane| lane.fiber == wake_up.fiber));
-        for lane in self.cpus.values_mut() {
-            lane.interrupts.sort_by_key(|span| (span.from, span.activity.depth));
-        }
+        let (cpus, hidden_cpus) = cpu_lanes(self.cpus, &own_cpus);
         Lanes {
             window: self.window,
             has_switches,
-            cpus: self.cpus.into_values().collect(),
+            cpus,
+            hidden_cpus,
             threads,
             hidden_threads,
             waiting_threads: others.into_iter().filter(waits).count(),
@@ -265,4 +265,17 @@ impl Sheet {
         add(&mut at, span.to, LaneState::Unknown);
         parts
     }
+}
+
+/// Returns the lanes of CPUs by number, those of the window's thread and the busiest, and the number of those without one.
+fn cpu_lanes(cpus: BTreeMap<Cpu, CpuLane>, own: &HashSet<u32>) -> (Vec<CpuLane>, usize) {
+    let mut lanes: Vec<CpuLane> = cpus.into_values().collect();
+    lanes.sort_by_cached_key(|lane| (!own.contains(&lane.cpu), Reverse(lane.busy()), lane.cpu));
+    let hidden = lanes.len().saturating_sub(MOST_CPUS);
+    lanes.truncate(MOST_CPUS);
+    lanes.sort_by_key(|lane| lane.cpu);
+    for lane in &mut lanes {
+        lane.interrupts.sort_by_key(|span| (span.from, span.activity.depth));
+    }
+    (lanes, hidden)
 }

@@ -88,6 +88,23 @@ fn page_faults_are_marks_of_their_thread_and_a_thread_that_only_waits_has_no_lan
     assert_eq!((lanes.hidden_threads, lanes.waiting_threads), (0, 1));
 }
 
+#[test]
+fn of_many_cpus_those_of_the_own_thread_and_the_busiest_have_lanes() {
+    let mut script = Script::new();
+    script.at(100).cpu(39).switch(IDLE, 0, NPT);
+    // Each CPU has its thread for longer than the one before.
+    for cpu in 0..30 {
+        let thread = Thread(200 + cpu as i32, "other", 120);
+        script.at(110).cpu(cpu).switch(IDLE, 0, thread);
+        script.at(120 + i64::from(cpu)).cpu(cpu).switch(thread, SLEEPING, IDLE);
+    }
+    script.at(500).cpu(39).user("npt:loop", NPT, &[]);
+    let lanes = lanes(&script, 100, 500);
+    let shown: Vec<u32> = lanes.cpus.iter().map(|lane| lane.cpu).collect();
+    assert_eq!(shown, (15..30).chain([39]).collect::<Vec<_>>());
+    assert_eq!(lanes.hidden_cpus, 15);
+}
+
 /// Returns the activities of a fiber of npt's process, in words.
 fn activities(lanes: &Lanes, number: u64) -> Vec<String> {
     let id = FiberId { pid: Pid(NPT.0), number };

@@ -72,13 +72,21 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
   const middle = () => (view[0] + view[1]) / 2;
   const pan = (part) => show(view[0] + (view[1] - view[0]) * part, view[1] + (view[1] - view[0]) * part);
 
+  // The words about a stretch or a mark, with its exact times.
+  function described(element) {
+    const said = element.querySelector(":scope > title").textContent;
+    const times = [element.dataset.f, element.dataset.t].filter((time) => time !== undefined);
+    const exact = times.map((time) => (Number(time) - origin).toLocaleString("en") + " ns");
+    return exact.length > 0 ? `${said} (${exact.join(" to ")})` : said;
+  }
+
   // Without a mouse: a stretch is picked, lane by lane, and described.
   function pick(stretch) {
     if (!stretch) return;
     picked?.classList.remove("picked");
     picked = stretch;
     picked.classList.add("picked");
-    readout.textContent = picked.querySelector("title").textContent;
+    readout.textContent = described(picked);
     const [from, to] = [Number(picked.dataset.f), Number(picked.dataset.t)];
     if (to < view[0] || from > view[1]) show((from + to - view[1] + view[0]) / 2, (from + to + view[1] - view[0]) / 2);
   }
@@ -121,10 +129,10 @@ for (const svg of document.querySelectorAll("svg.timeline")) {
   });
   svg.addEventListener("dblclick", () => show(0, length));
   svg.addEventListener("pointermove", (event) => {
-    const title = event.target.closest && event.target.closest("[data-f], text, g");
-    const said = title && title.querySelector(":scope > title");
+    const element = event.target.closest && event.target.closest("[data-f], text, g");
+    const has = element && element.querySelector(":scope > title");
     const at = words(time(event) - origin, 3);
-    readout.textContent = said ? `${at}   ${said.textContent}` : at;
+    readout.textContent = has ? `${at}   ${described(element)}` : at;
     if (pressed !== null) {
       const [from, to] = [scale(pressed), scale(time(event))].sort((one, other) => one - other);
       drag.setAttribute("x", from);
