@@ -23,6 +23,7 @@ mod scaling;
 mod sessions;
 mod start;
 mod table;
+mod watch;
 
 use programs::Programs;
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("sessions", sessions::measure),
     ("oslat", oslat::measure),
     ("pages", pages::measure),
+    ("watch", watch::measure),
 ];
 
 fn main() -> ExitCode {

@@ -9,6 +9,7 @@ use crate::programs::{Tracer, output_of};
 use crate::table::{Bar, Samples, Table};
 use serde_json::Value;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,17 +19,17 @@ const GAP_NS: i64 = 500_000;
 /// Longest time in nanoseconds that a recorder should run without a pause.
 const STRETCH_NS: i64 = 50_000;
 /// Seconds of a round, at least: five rounds are the minute for which the limit is defined.
-const SECONDS: f64 = 12.0;
+pub(crate) const SECONDS: f64 = 12.0;
 
 /// Results of one round; counts are scaled to a minute.
 #[derive(Debug, Default, PartialEq)]
-struct Round {
+pub(crate) struct Round {
     /// Gaps longer than `GAP_NS`, and those of them that the recorder filled by at least half.
-    gaps: f64,
-    recorders: f64,
+    pub(crate) gaps: f64,
+    pub(crate) recorders: f64,
     /// Stretches of the recorder that were longer than `STRETCH_NS`, and the longest in microseconds.
     stretches: f64,
-    longest_us: f64,
+    pub(crate) longest_us: f64,
 }
 
 #[derive(Debug, Default)]
@@ -90,24 +91,45 @@ fn measured(
     seconds: f64,
     cpus: Option<&str>,
 ) -> Result<Round, String> {
+    let sordino = &bench.programs.sordino;
+    let Some(cpus) = cpus else {
+        let program = observed::<&str>(bench, switches, seconds, &[])?;
+        return round_of(bench, switches, program, HashSet::new());
+    };
+    let beside = ["taskset", "-c", cpus].map(OsStr::new);
+    let options = ["record", "--user", "bench:two", "-o"].map(OsStr::new);
+    let recorder = [&beside[..], &[sordino.as_os_str()], &options, &[recording.as_os_str(), "--".as_ref()]];
+    let program = observed(bench, switches, seconds, &recorder.concat())?;
+    round_of(bench, switches, program, recorder_of(sordino, recording)?)
+}
+
+/// Runs the loop behind the words of a command, while another recorder keeps the switches of its CPU. Returns its process
+/// id.
+pub(crate) fn observed<S: AsRef<OsStr>>(
+    bench: &Bench,
+    switches: &Path,
+    seconds: f64,
+    behind: &[S],
+) -> Result<i64, String> {
     let [cpu, other] = [PROGRAM_CPU, COLLECTOR_CPU].map(|cpu| cpu.to_string());
-    let sordino = bench.programs.sordino.to_string_lossy();
     let mut observer = Command::new("taskset");
-    observer.args(["-c", &other, &sordino, "record", "--no-user", "--kernel", "sched_switch"]);
-    observer.args(["--fail-on-loss", "--kernel-buffer", "32M", "--cpus", &cpu, "-o"]).arg(switches).arg("--");
-    if let Some(cpus) = cpus {
-        observer
-            .args(["taskset", "-c", cpus, &sordino, "record", "--user", "bench:two", "-o"])
-            .arg(recording);
-        observer.arg("--");
-    }
+    observer.args(["-c", &other]).arg(&bench.programs.sordino);
+    observer.args(["record", "--no-user", "--kernel", "sched_switch", "--fail-on-loss"]);
+    observer.args(["--kernel-buffer", "32M", "--cpus", &cpu, "-o"]).arg(switches).arg("--").args(behind);
     observer.arg(bench.programs.path("ordinary", Tracer::Sordino)).args([&cpu, &seconds.to_string()]);
     let output = output_of(&mut observer)?;
     let pid = output.lines().find_map(|line| line.trim().parse().ok());
-    let pid = pid.ok_or_else(|| format!("no pid in: {output}"))?;
-    let recorder =
-        if cpus.is_some() { recorder_of(&bench.programs.sordino, recording)? } else { HashSet::new() };
-    let mut account = Account::of(pid, recorder);
+    pid.ok_or_else(|| format!("no pid in: {output}"))
+}
+
+/// Returns the gaps of an observed loop, and the part that these threads have in them.
+pub(crate) fn round_of(
+    bench: &Bench,
+    switches: &Path,
+    program: i64,
+    threads: HashSet<i64>,
+) -> Result<Round, String> {
+    let mut account = Account::of(program, threads);
     events(&bench.programs.sordino, switches, &["--event", "sched_switch"], |event| account.take(event))?;
     account.round()
 }

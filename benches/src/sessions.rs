@@ -19,25 +19,33 @@ const RINGS: [&str; 5] = ["--overwrite", "--subbuf-size", "1M", "--num-subbuf", 
 /// Index of p99.99 in the program's output.
 const P99_99: usize = 3;
 
-/// A session with rings in overwrite mode.
-struct Session<'a> {
+/// The name of sessions that are measured.
+pub(crate) const NAME: &str = "box";
+
+/// A session in a directory of its own, which ends with this value.
+pub(crate) struct Session<'a> {
     sordino: &'a Path,
     place: tempfile::TempDir,
 }
 
 impl<'a> Session<'a> {
-    fn start(sordino: &'a Path) -> Result<Self, String> {
+    pub(crate) fn start(sordino: &'a Path, options: &[&str]) -> Result<Self, String> {
         let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
         let session = Self { sordino, place };
-        let output = session.place.path().join("box");
-        session.run(&[&["start", "box", "-o", &output.to_string_lossy()], &RINGS[..]].concat())?;
+        let output = session.place.path().join(NAME);
+        session.run(&[&["start", NAME, "-o", &output.to_string_lossy()], options].concat())?;
         Ok(session)
     }
 
+    /// Returns the variable by which programs find this session, with its value.
+    pub(crate) fn variable(&self) -> (&'static str, PathBuf) {
+        ("SORDINO_RUNTIME_DIR", self.place.path().join("sessions"))
+    }
+
     /// Returns a command that finds this session.
-    fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env("SORDINO_RUNTIME_DIR", self.place.path().join("sessions"));
+        command.envs([self.variable()]);
         command
     }
 
@@ -47,14 +55,14 @@ impl<'a> Session<'a> {
 
     /// Takes a snapshot, and returns its directory.
     fn snapshot(&self) -> Result<PathBuf, String> {
-        let text = self.run(&["snapshot", "box"])?;
+        let text = self.run(&["snapshot", NAME])?;
         Ok(text.lines().next().unwrap_or_default().into())
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        let _ = self.run(&["destroy", "box", "--no-snapshot"]);
+        let _ = self.run(&["destroy", NAME, "--no-snapshot"]);
     }
 }
 
@@ -64,7 +72,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let [mut without, mut with, mut more] = std::array::from_fn(|_| Samples::default());
     let (mut taken, mut refused) = (0, Vec::new());
     for _ in 0..bench.rounds {
-        let session = Session::start(&bench.programs.sordino)?;
+        let session = Session::start(&bench.programs.sordino, &RINGS)?;
         let (tails, snapshots) = beside_snapshots(&session, &program)?;
         without.push(tails[0]);
         with.push(tails[1]);
