@@ -388,12 +388,19 @@ fn reading_a_large_recording_ends_when_it_is_stopped() {
     let scene = Scene::new();
     let npt = ["./sordino", "npt", "-p", "0", "-l", "100000", "--pace", "1us", "-a", &last_cpu()];
     let recording = scene.record(&["--user", "npt:*"], &npt);
-    let read = |is_stopped: &mut dyn FnMut() -> bool| {
+    let read = |is_stopped: &mut dyn FnMut(u64, u64) -> bool| {
         let mut growing = GrowingRecording::open(recording.path.to_str().unwrap()).unwrap();
         growing.advance(&mut Tally::default(), None, is_stopped).unwrap()
     };
-    assert_eq!(read(&mut || true), ReadingProgress::Interrupted);
-    assert_eq!(read(&mut || false), ReadingProgress::Complete);
+    assert_eq!(read(&mut |_, _| true), ReadingProgress::Interrupted);
+    let mut shares = Vec::new();
+    let mut note = |done, total| {
+        shares.push((done, total));
+        false
+    };
+    assert_eq!(read(&mut note), ReadingProgress::Complete);
+    let is_part = |(done, total): &(u64, u64)| *done > 0 && done < total;
+    assert!(!shares.is_empty() && shares.is_sorted() && shares.iter().all(is_part), "{shares:?}");
 }
 
 #[test]

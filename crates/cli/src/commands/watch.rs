@@ -2,11 +2,13 @@
 
 use crate::Failure;
 use crate::failure::INTERRUPTED;
+use crate::progress::Progress;
 use crate::signals::{self, is_readable};
 use crate::terminal::{Input, Screen, answer, columns};
 use clap::Args;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use sordino_collect::Watch as _;
 use sordino_filter::condition::Expression;
 use sordino_live::{Aside, Beside, Costs, GrowingRecording, ReadingProgress, RecorderId, WantedWait};
 use sordino_selection::parse_condition;
@@ -75,10 +77,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Prints one state of the recording.
 fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) -> Result<ExitCode, Failure> {
     let mut watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
-    let mut is_stopped = || is_readable(stop, Duration::ZERO);
-    if watched.advance(&mut is_stopped)? == ReadingProgress::Growing && !is_readable(stop, EACH) {
-        watched.advance(&mut is_stopped)?;
+    let mut progress = Progress::new(false);
+    let is_stopped = || is_readable(stop, Duration::ZERO);
+    let mut reading = |done, total| {
+        progress.working("reading", done, total);
+        is_stopped()
+    };
+    if watched.advance(&mut reading)? == ReadingProgress::Growing && !is_readable(stop, EACH) {
+        watched.advance(&mut reading)?;
     }
+    drop(progress);
     if is_stopped() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -123,7 +131,7 @@ impl Watched {
     }
 
     /// Reads what is new, until `is_stopped` returns true.
-    fn advance(&mut self, is_stopped: &mut dyn FnMut() -> bool) -> Result<ReadingProgress, Failure> {
+    fn advance(&mut self, is_stopped: &mut dyn FnMut(u64, u64) -> bool) -> Result<ReadingProgress, Failure> {
         if self.progress == ReadingProgress::Growing {
             self.progress = self.source.advance(&mut self.tally, self.condition.as_ref(), is_stopped)?;
         }
@@ -168,7 +176,7 @@ impl Watched {
                 due = Instant::now() + EACH;
                 // In a terminal that a view has, Ctrl-C is a key.
                 let ends = |input: &Input| matches!(input, Input::End | Input::Key(PressedKey::Char('q')));
-                let mut is_stopped = || {
+                let mut is_stopped = |_, _| {
                     let inputs = screen.wait(stop, Duration::ZERO);
                     inputs.is_ok_and(|inputs| inputs.iter().any(ends))
                 };

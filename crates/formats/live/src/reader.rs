@@ -69,14 +69,15 @@ pub(crate) struct PartRead {
 }
 
 impl Reader {
-    /// Reads the new events of a part of a recording, until `is_stopped` returns true.
+    /// Reads the new events of a part of a recording, until `is_stopped` returns true. It gets the nanoseconds that were
+    /// read, and those of the part.
     pub(crate) fn read(
         &mut self,
         mut recording: OpenRecording,
         portion: Portion,
         tally: &mut Tally,
         condition: Option<&Expression>,
-        is_stopped: &mut dyn FnMut() -> bool,
+        is_stopped: &mut dyn FnMut(u64, u64) -> bool,
     ) -> PartRead {
         let (held, ahead) = (Held::default(), Ahead::default());
         let waiting = std::mem::take(&mut self.held);
@@ -98,10 +99,13 @@ impl Reader {
         let mut trace = recording.super_trace_after(system, sources);
         tally.begin_part(&recording.classes, trace.recorded());
         let (mut count, mut items, mut problems) = (0, 0_u64, Vec::new());
+        let (first, last) = recording.span();
+        let mut at = first;
+        let since_begin = |time: Time| (time - first).0.max(0).cast_unsigned();
         let mut is_interrupted;
         let stopped = loop {
             items += 1;
-            is_interrupted = items.is_multiple_of(EACH) && is_stopped();
+            is_interrupted = items.is_multiple_of(EACH) && is_stopped(since_begin(at), since_begin(last));
             if is_interrupted {
                 break None;
             }
@@ -116,6 +120,7 @@ impl Reader {
             tally.take(&item, condition.as_ref());
             if let Item::Event(moment) = item {
                 count += 1;
+                at = moment.event.time;
                 if count >= portion.most {
                     break Some(moment.event.time);
                 }

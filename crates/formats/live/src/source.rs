@@ -113,7 +113,7 @@ impl GrowingRecording {
     }
 
     /// Reads the events since the last call, and ends a stretch. Reading stops when `is_stopped` returns true, which is
-    /// called every few thousand events.
+    /// called every few thousand events with the nanoseconds of a directory that were read, and with all of them.
     ///
     /// # Errors
     /// The recorder refuses to reply, or a recording can't be opened.
@@ -121,7 +121,7 @@ impl GrowingRecording {
         &mut self,
         tally: &mut Tally,
         condition: Option<&Expression>,
-        is_stopped: &mut dyn FnMut() -> bool,
+        is_stopped: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<ReadingProgress, Error> {
         match &self.kind {
             SourceKind::Session(session, _) => {
@@ -162,7 +162,7 @@ impl GrowingRecording {
                 // This piece reaches back by a different time on each CPU: it shows the state of the machine.
                 let recording = OpenRecording::open(Some(&piece.path))?;
                 let portion = Portion { most: EVENTS_MAX, ..portion };
-                self.reader.read(recording, portion, &mut Tally::default(), None, &mut || false);
+                self.reader.read(recording, portion, &mut Tally::default(), None, &mut |_, _| false);
                 watcher.remove(piece);
                 continue;
             };
@@ -170,7 +170,7 @@ impl GrowingRecording {
                 self.reader.leave_out(from, until, tally);
             } else {
                 let recording = OpenRecording::open(Some(&piece.path))?;
-                let read = self.reader.read(recording, portion, tally, condition, &mut || false);
+                let read = self.reader.read(recording, portion, tally, condition, &mut |_, _| false);
                 budget = budget.saturating_sub(read.count);
                 covered += read.stopped.unwrap_or(until).max(from) - from;
             }
@@ -187,7 +187,7 @@ impl GrowingRecording {
         path: &Path,
         tally: &mut Tally,
         condition: Option<&Expression>,
-        is_stopped: &mut dyn FnMut() -> bool,
+        is_stopped: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<ReadingProgress, Error> {
         let is_growing = is_growing(path);
         if !is_growing {
