@@ -23,6 +23,7 @@ pub struct Browser {
     commands: ChildStdin,
     answers: Receiver<Value>,
     commanded: u64,
+    errors: Vec<String>,
 }
 
 /// The form in which a browser shows a page.
@@ -72,7 +73,7 @@ impl Browser {
                 }
             }
         });
-        Some(Self { child, commands, answers, commanded: 0 })
+        Some(Self { child, commands, answers, commanded: 0, errors: Vec::new() })
     }
 
     /// Opens a page.
@@ -84,7 +85,12 @@ impl Browser {
         let target = self.call("Target.createTarget", &json!({ "url": address }), None);
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call("Target.attachToTarget", &attach, None);
-        Page(session["sessionId"].as_str().expect("a session").to_owned())
+        let page = Page(session["sessionId"].as_str().expect("a session").to_owned());
+        // What was logged until now is sent, too.
+        for domain in ["Log.enable", "Runtime.enable"] {
+            self.call(domain, &json!({}), Some(&page.0));
+        }
+        page
     }
 
     /// Evaluates an expression in the page, and returns its value; waits for a promise.
@@ -143,6 +149,25 @@ impl Browser {
         assert!(child.wait().unwrap().success());
     }
 
+    /// Returns the errors in the consoles of the pages so far, and the exceptions that their scripts did not catch.
+    pub fn errors(&self) -> &[String] {
+        &self.errors
+    }
+
+    /// Keeps an event of the browser's, if it is about an error.
+    fn note(&mut self, event: &Value) {
+        let parameters = &event["params"];
+        let is_error = match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Log.entryAdded") => parameters["entry"]["level"] == "error",
+            Some("Runtime.consoleAPICalled") => parameters["type"] == "error",
+            _ => false,
+        };
+        if is_error {
+            self.errors.push(parameters.to_string());
+        }
+    }
+
     #[track_caller]
     fn call(&mut self, method: &str, parameters: &Value, session: Option<&str>) -> Value {
         self.commanded += 1;
@@ -158,6 +183,7 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].clone();
             }
+            self.note(&answer);
         }
     }
 }

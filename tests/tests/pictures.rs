@@ -1,7 +1,11 @@
 //! `sordino report` and `sordino peak`: pages and pictures of what the test planted, opened in a browser.
 
+use serde_json::Value;
+use sordino_tests::active::number;
 use sordino_tests::browser::{Browser, Medium, kept};
-use sordino_tests::{Scene, last_cpu};
+use sordino_tests::install::root;
+use sordino_tests::{Compiler, Scene, last_cpu};
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -21,6 +25,7 @@ document.body.dataset.zoomed = svg.dataset.view;
 const stretch = [...svg.querySelectorAll("rect[data-f]")].find((one) => one.querySelector("title") && one.style.display === "");
 stretch.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 40, bubbles: true }));
 document.body.dataset.said = svg.closest("figure").querySelector(".readout").textContent;
+document.body.dataset.from = (stretch.dataset.f - svg.dataset.origin).toLocaleString("en");
 svg.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
 document.body.dataset.all = svg.dataset.view;
 const press = (key) => svg.dispatchEvent(new KeyboardEvent("keydown", { key }));
@@ -66,7 +71,8 @@ fn result<'a>(dom: &'a str, name: &str) -> &'a str {
 fn looks(scene: &Scene, name: &str, page: &Path) {
     let Some(mut browser) = Browser::start(scene) else { return };
     let opened = browser.open(&format!("file://{}", page.display()));
-    browser.wait_for(&opened, "document.readyState === 'complete' || null");
+    // The browser begins with an empty page, which is complete.
+    browser.wait_for(&opened, "location.protocol === 'file:' && document.readyState === 'complete' || null");
     let screen = Medium { width: 1280, is_dark: false, is_paper: false };
     let media = [
         ("light", screen),
@@ -88,6 +94,7 @@ fn looks(scene: &Scene, name: &str, page: &Path) {
         assert_eq!(browser.evaluate(&opened, silent), 0, "{name}: a picture without words");
         browser.photograph(&opened, &kept(&format!("{name}-{of}.png")));
     }
+    assert!(browser.errors().is_empty(), "{name}: {:?}", browser.errors());
 }
 
 #[test]
@@ -148,6 +155,7 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
         assert!(all[0] == 0.0 && zoomed[0] > 0.0 && part < whole * 0.3, "{zoomed:?} of {all:?}");
         let said = result(&dom, "said");
         assert!(said.contains(" from +") || said.contains(" from -"), "{said}");
+        assert!(said.contains(&format!("({} ns to ", result(&dom, "from"))), "no exact time: {said}");
         // Without a mouse: two steps down, the second stretch there.
         let (lane, picked) = (result(&dom, "lane"), result(&dom, "picked"));
         assert!(lane == "cpu1" && picked.starts_with("cpu1: "), "{lane}: {picked}");
@@ -240,7 +248,7 @@ fn a_page_has_the_settings_of_the_machine_and_the_command_of_the_recording() {
 
     // A recording of an earlier sordino has neither.
     let file = recording.path.join("recording.json");
-    let mut summary: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let mut summary: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     for field in ["settings", "command"] {
         summary.as_object_mut().unwrap().remove(field).expect(field);
     }
@@ -262,4 +270,100 @@ fn a_recording_without_the_kernel_says_which_lanes_are_missing() {
     is_xml(&picture);
     let text = fs::read_to_string(&picture).unwrap();
     assert!(text.contains("sordino record --kernel rt"), "{text}");
+}
+
+/// Returns the part of a text between two others.
+#[track_caller]
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+    let rest = text.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {text}")).1;
+    rest.split_once(end).unwrap_or_else(|| panic!("no {end} in {rest}")).0
+}
+
+/// Returns the number in an attribute of an element.
+#[track_caller]
+fn attribute(element: &str, name: &str) -> i64 {
+    between(element, &format!("{name}=\""), "\"").parse().unwrap()
+}
+
+/// Adds a stretch, to the last one if they touch.
+fn join(stretches: &mut Vec<(i64, i64)>, (from, to): (i64, i64)) {
+    match stretches.last_mut() {
+        Some(last) if last.1 == from => last.1 = to,
+        _ => stretches.push((from, to)),
+    }
+}
+
+/// Returns the stretches of a picture's lane in which the fiber is on a thread; `begin` is the time of the picture's begin.
+fn drawn_on_a_thread(lane: &str, begin: i64) -> Vec<(i64, i64)> {
+    let mut stretches = Vec::new();
+    for stretch in lane.split("<rect ").skip(1) {
+        let title = between(stretch, "<title>", "</title>");
+        if title.contains(" runs on ") || title.contains(" is on ") {
+            let [from, to] = ["data-f", "data-t"].map(|end| begin + attribute(stretch, end));
+            join(&mut stretches, (from, to));
+        }
+    }
+    stretches
+}
+
+/// Returns the stretches in which a thread has the fiber by the listing's switches, as far as they lie in this time.
+fn switched_to(events: &[Value], fiber: i64, (begin, end): (i64, i64)) -> Vec<(i64, i64)> {
+    let (mut since, mut stretches) = (HashMap::new(), Vec::new());
+    for event in events.iter().filter(|event| event["name"] == "sordino_fiber:switch") {
+        let (tid, now) = (number(&event["tid"]), number(&event["time_ns"]));
+        let [from, to] = ["from", "to"].map(|end| number(&event["fields"][end]));
+        if let Some(since) = since.remove(&tid).filter(|_| from == fiber) {
+            let (from, to) = (begin.max(since), end.min(now));
+            if from < to {
+                join(&mut stretches, (from, to));
+            }
+        }
+        if to == fiber {
+            since.insert(tid, now);
+        }
+    }
+    stretches
+}
+
+#[test]
+fn the_lane_of_a_fiber_has_its_time_on_threads_by_the_programs_switches() {
+    let scene = Scene::checked();
+    let source = root().join("adapters/boost-fiber/fibers.cpp");
+    let libraries = ["-lboost_fiber", "-lboost_context"];
+    let program = scene.compile(Compiler::Gxx, source.to_str().unwrap(), &libraries);
+    let is_root = rustix::process::geteuid().is_root();
+    let kernel: &[&str] = if is_root { &["--kernel", "sched"] } else { &[] };
+    let shell = format!("exec {} 60 >/dev/null", program.display());
+    let recording = scene.record(kernel, &["sh", "-c", &shell]);
+    assert_eq!(recording.lost(), 0);
+    let page = scene.path("fibers.html");
+    let rule = ["--event", "work:step", "--top", "1"];
+    let report = ["report", recording.name(), "-o", page.to_str().unwrap()];
+    scene.sordino(&[&report[..], &rule].concat()).succeeded();
+    let explained = scene.sordino(&[&["explain", recording.name(), "--json"][..], &rule].concat());
+    let explained: Value = serde_json::from_str(explained.succeeded()).unwrap();
+    let interval = &explained["intervals"][0];
+    let fiber = number(&interval["fiber"]["number"]);
+
+    let html = fs::read_to_string(&page).unwrap();
+    let picture = between(&html, "<svg class=\"timeline\"", "</svg>");
+    let begin = number(&interval["begin_ns"]) - attribute(picture, "data-origin");
+    let within = (begin, begin + attribute(picture, "data-length"));
+    let lanes: Vec<&str> =
+        picture.split("<g class=\"lane\">").filter(|lane| lane.contains("<title>fiber ")).collect();
+    assert!(lanes.len() > 1, "{} fibers", lanes.len());
+    let events = scene.listed(&recording.path);
+    let mut has_own = false;
+    for lane in lanes {
+        let id: i64 = between(lane, "<title>fiber ", "(").parse().unwrap();
+        let lane = lane.split("</g>").next().unwrap();
+        let (drawn, expected) = (drawn_on_a_thread(lane, begin), switched_to(&events, id, within));
+        assert_eq!(drawn, expected, "fiber {id}");
+        if id == fiber {
+            has_own = lane.contains("<text class=\"own\"") && !drawn.is_empty();
+            assert_eq!(lane.contains(" runs on "), is_root, "whether its thread has a CPU: {lane}");
+        }
+    }
+    assert!(has_own, "fiber {fiber} has no lane of its own");
+    looks(&scene, "fibers", &page);
 }
