@@ -352,7 +352,7 @@ fn with_switches_and_wake_ups_alone_nothing_is_named_that_is_not_recorded() {
     for name in ["own", "call", "preempted", "woken_behind", "lock", "pipe", "signal", "faults", "stopped"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
         let expected = match kind.cause {
-            "own" | "syscall" | "signal_handler" | "page_fault" => "own_or_syscall",
+            "own" | "syscall" | "signal_handler" | "page_fault" => "own_or_unrecorded",
             recorded => recorded,
         };
         let events = "sched_switch,sched_waking,sched_wakeup";
@@ -366,6 +366,28 @@ fn with_switches_and_wake_ups_alone_nothing_is_named_that_is_not_recorded() {
                 wakers.iter().all(|woken| woken["by"]["kind"] == "unknown" && woken["lock"].is_null()),
                 "{name}: {interval}"
             );
+        }
+    }
+}
+
+/// Interrupts, softirqs, faults and handlers are not called own code where they are not recorded; the headline says
+/// what to add.
+#[test]
+fn without_their_events_interrupts_and_faults_are_not_called_own_code() {
+    let Some(planter) = Planter::new() else { return };
+    let cpu = last_cpu();
+    for (name, missing) in
+        [("interrupts", "vectors"), ("packets", "softirqs"), ("faults", "faults"), ("signal", "signals")]
+    {
+        for (interval, _) in planter.record(name, &cpu, "sched,raw_syscalls", 3).unwrap_or_default() {
+            let cause = &main_part(&interval)["cause"];
+            // Another program may have the CPU for longer than the disturbance.
+            if cause["kind"] == "waiting" {
+                continue;
+            }
+            assert_eq!(cause["kind"], "own_or_unrecorded", "{name}: {interval}");
+            let kinds = cause["missing"].as_array().unwrap();
+            assert!(kinds.iter().any(|kind| kind == missing), "{name}: {interval}");
         }
     }
 }

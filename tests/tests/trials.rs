@@ -60,9 +60,12 @@ impl Trials {
             return Some(vec![format!("{kind} on CPU {cpu}: nothing was planted: {output}")]);
         }
         let objection = |planted: &Planted| {
-            let interval = all.iter().find(|interval| interval["begin_fields"]["round"] == planted.round)?;
-            let objection = objection(expected, interval, planted.length)?;
-            Some(format!("{kind} on CPU {cpu}, round {}: {objection}: {interval}", planted.round))
+            let its = |interval: &&Value| interval["begin_fields"]["round"] == planted.round;
+            let objection = match all.iter().find(its) {
+                Some(interval) => format!("{}: {interval}", objection(expected, interval, planted.length)?),
+                None => "it is not among the intervals".to_owned(),
+            };
+            Some(format!("{kind} on CPU {cpu}, round {}: {objection}", planted.round))
         };
         Some(planted.iter().filter_map(objection).collect())
     }

@@ -13,6 +13,7 @@ pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod npt;
 pub(crate) mod peak;
+pub(crate) mod queries;
 pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod recover;

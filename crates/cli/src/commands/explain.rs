@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::commands::events::Times;
-use crate::commands::query::PageTables;
+use crate::commands::queries::PageTables;
 use crate::commands::refused::refused;
 use crate::failure::{NO, UNUSABLE};
 use crate::recording::{AlignOptions, Recording, report_misfits};

@@ -1,11 +1,8 @@
 //! The command `sordino query`.
 
-mod queries;
-
-pub(crate) use queries::PageTables;
-
 use crate::Failure;
 use crate::commands::explain::{explain_survey, format};
+use crate::commands::queries::Queries;
 use crate::commands::refused::refused;
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
@@ -13,7 +10,6 @@ use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
-use queries::Queries;
 use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
 use sordino_collect::names::meant;
 use sordino_draw::{distributions, statistics_chart};

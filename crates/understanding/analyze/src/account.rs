@@ -1,7 +1,7 @@
 //! The account of one interval: the sum of the time that each cause took.
 
 use crate::Interval;
-use crate::cause::{Cause, Lock, Thread, Unrecorded, Waker};
+use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::cpu::{Message, Serial};
 use crate::ends::EventFields;
 use crate::entry_cost::{Entered, TypicalCost};
@@ -10,6 +10,7 @@ use crate::files::Awaited;
 use crate::findings::{
     Behind, Explanation, Inside, Inversion, Inverted, Link, LossSum, Migration, Part, ReadFile, Sender, Woken,
 };
+use crate::missing::{Missing, Unrecorded};
 use crate::thread::{Activity, WakeUp};
 use crate::thread_history::{self, Did};
 use sordino_event::{Cpu, Nanos, Tid, Time};
@@ -21,12 +22,10 @@ use std::sync::Arc;
 const MIGRATIONS_MAX: usize = 16;
 
 /// The meaning of time in which a thread has the CPU and no event gives a reason.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum OwnTime {
-    /// The thread ran its own code.
-    Code,
-    /// The thread ran its own code or a system call: system calls are not recorded.
-    OrSyscall,
+    /// The thread ran its own code, or what events of these kinds would show, which are not recorded.
+    CodeOr(Arc<[Missing]>),
     /// The thread ran a loop that always does the same and takes this time; more is unexplained.
     Constant(Nanos),
     /// The thread may not have had the CPU: these events are not recorded.
@@ -196,12 +195,12 @@ impl Account {
         lost: Vec<LossSum>,
     ) -> Explanation {
         self.end_sleep();
-        if matches!(own, OwnTime::Code | OwnTime::OrSyscall) {
+        if matches!(own, OwnTime::CodeOr(_)) {
             entry.into_iter().for_each(|entry| self.charge(entry));
         }
         match own {
-            OwnTime::Code => {}
-            OwnTime::OrSyscall => self.rename(&[Cause::Own], Cause::OwnOrSyscall),
+            OwnTime::CodeOr(missing) if missing.is_empty() => {}
+            OwnTime::CodeOr(missing) => self.rename(&[Cause::Own], Cause::OwnOrUnrecorded { missing }),
             OwnTime::Constant(normal) => self.split_own(normal),
             OwnTime::Unrecorded(events) => {
                 self.rename(&[Cause::Own, Cause::Unknown], Cause::Unrecorded { events });

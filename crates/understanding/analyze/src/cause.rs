@@ -1,10 +1,11 @@
 //! The causes that can take a thread's time.
 
+use crate::missing::{Missing, Unrecorded};
 use crate::number;
 use serde::{Serialize, Serializer};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{FaultReason, Function, Interrupt, softirq_name};
-use sordino_timeline::{FiberId, Priority, Recorded, System, TaskState};
+use sordino_timeline::{FiberId, Priority, System, TaskState};
 use std::sync::Arc;
 
 /// A thread as a finding names it.
@@ -86,8 +87,11 @@ impl FiberName {
 pub enum Cause {
     /// The thread's own code; in a loop that always does the same (npt's), as long as that normally takes.
     Own,
-    /// The thread's own code or a system call of its own: which of them is not recorded.
-    OwnOrSyscall,
+    /// The thread's own code, or what only events of these kinds would show, which are not recorded.
+    OwnOrUnrecorded {
+        /// The kinds of events.
+        missing: Arc<[Missing]>,
+    },
     /// The thread had the CPU in a loop that always does the same, for longer than normal, and no event says why: the hardware, a
     /// hypervisor, or something that was not traced.
     Unexplained,
@@ -205,16 +209,6 @@ pub enum Limit {
     Deadline,
 }
 
-/// The events of the kernel without which nothing is known of a thread's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unrecorded {
-    /// The trace has no event of the kernel.
-    Kernel,
-    /// The trace has events of the kernel, but `sched_switch` is not among them.
-    Switches,
-}
-
 /// Since what happened a thread waits for its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -290,17 +284,6 @@ impl Limit {
             own if own.is_real_time() => Self::RealTime,
             _ => Self::ControlGroup,
         })
-    }
-}
-
-impl Unrecorded {
-    /// Returns the events that a trace lacks to know whether threads have a CPU; `None` if it has them all.
-    pub(crate) fn of(recorded: Recorded) -> Option<Self> {
-        match recorded {
-            Recorded { switches: true, .. } => None,
-            Recorded { any: true, .. } => Some(Self::Switches),
-            _ => Some(Self::Kernel),
-        }
     }
 }
 
@@ -391,6 +374,14 @@ impl Cause {
         }
     }
 
+    /// Returns the kinds of events that are not recorded and would show what else the thread's own code may be.
+    pub fn missing(&self) -> Option<&[Missing]> {
+        match self {
+            Self::OwnOrUnrecorded { missing } => Some(missing),
+            _ => None,
+        }
+    }
+
     /// Returns true for a page fault during which the thread has its CPU.
     pub(crate) const fn is_page_fault(&self) -> bool {
         matches!(self, Self::PageFault { .. })
@@ -398,7 +389,7 @@ impl Cause {
 
     /// Returns true for the thread's own code, or what may be it.
     pub(crate) const fn is_own_code(&self) -> bool {
-        matches!(self, Self::Own | Self::OwnOrSyscall)
+        matches!(self, Self::Own | Self::OwnOrUnrecorded { .. })
     }
 
     /// Returns true for what the thread does while it has the CPU.

@@ -3,12 +3,13 @@
 mod story;
 
 use crate::account::OwnTime;
-use crate::cause::{Thread, Unrecorded};
+use crate::cause::Thread;
 use crate::ends::EndFields;
 use crate::entry_cost::EntryCosts;
 use crate::fibers::Followed;
-use crate::findings::{Contradicted, Explanation, Findings, Main, Missing, SCHEMA_VERSION, Stolen};
+use crate::findings::{Contradicted, Explanation, Findings, Main, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
+use crate::missing::{Missing, Unrecorded, missing};
 use crate::ranking::Ranking;
 use crate::route::Stage;
 use crate::survey::Subject;
@@ -105,8 +106,7 @@ impl Explainer {
             None if survey.rule == Some(IntervalRule::between(CONSTANT)) => {
                 OwnTime::Constant(survey.statistics.median)
             }
-            None if recorded.syscalls => OwnTime::Code,
-            None => OwnTime::OrSyscall,
+            None => OwnTime::CodeOr(missing(recorded).into_iter().filter(Missing::shows_running).collect()),
         };
         Self {
             limit,
@@ -292,7 +292,7 @@ impl Explainer {
         for (account, role) in ended {
             let lost = self.losses.within(&account.interval);
             let entry = self.tracker.entry_cost.typical();
-            let explanation = account.close(story.thread.clone(), self.own, entry, lost);
+            let explanation = account.close(story.thread.clone(), self.own.clone(), entry, lost);
             let explanation = Explanation { fiber: story.fiber.clone(), ..explanation };
             ready.append(&mut self.entry_costs.take(explanation, role));
         }
@@ -373,20 +373,4 @@ fn stolen_about(interval: &Interval, stolen: &[Stolen]) -> Vec<Stolen> {
         on_cpu && stolen.from < interval.end && interval.begin < stolen.to
     };
     stolen.iter().filter(is_its).copied().collect()
-}
-
-fn missing(recorded: Recorded) -> Vec<Missing> {
-    let all = [
-        (recorded.switches, Missing::Switches),
-        (recorded.wakeups, Missing::Wakeups),
-        (recorded.migrations, Missing::Migrations),
-        (recorded.irqs, Missing::Irqs),
-        (recorded.softirqs, Missing::Softirqs),
-        (recorded.vectors, Missing::Vectors),
-        (recorded.syscalls, Missing::Syscalls),
-        (recorded.faults, Missing::Faults),
-        (recorded.nmis, Missing::Nmis),
-        (recorded.signals, Missing::Signals),
-    ];
-    all.into_iter().filter(|(is_recorded, _)| !is_recorded).map(|(_, missing)| missing).collect()
 }

@@ -3,6 +3,7 @@
 use crate::cause::{Cause, FiberName, Lock, Thread, Waker};
 use crate::ends::EventFields;
 use crate::files::File;
+use crate::missing::Missing;
 use crate::quota::Quota;
 use crate::route::Stage;
 use crate::table::Certainty;
@@ -413,31 +414,4 @@ pub struct MissingSwitches {
     pub cpu: u32,
     /// The least possible number of missing switches.
     pub count: u64,
-}
-
-/// A kind of the kernel's events that a trace lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Missing {
-    /// The switches between threads on a CPU.
-    Switches,
-    /// The wake-ups of threads.
-    Wakeups,
-    /// The interrupts of devices.
-    Irqs,
-    /// The softirqs of the kernel.
-    Softirqs,
-    /// The local timer and other interrupts of the CPU itself.
-    Vectors,
-    /// The system calls of threads.
-    Syscalls,
-    /// The page faults of threads.
-    Faults,
-    /// The non-maskable interrupts (NMI).
-    Nmis,
-    /// The deliveries of signals.
-    Signals,
-    /// The moves of threads to other CPUs.
-    Migrations,
 }

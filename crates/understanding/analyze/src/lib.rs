@@ -67,6 +67,7 @@ mod files;
 mod find;
 mod findings;
 mod lost;
+mod missing;
 mod number;
 mod quota;
 mod ranking;
@@ -82,7 +83,7 @@ mod track;
 mod usual;
 mod words;
 
-pub use cause::{After, Cause, FiberName, Limit, Lock, Thread, Unrecorded, Waker};
+pub use cause::{After, Cause, FiberName, Limit, Lock, Thread, Waker};
 pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EventFields, FieldValue};
 pub use explain::{ExplainOptions, Explainer};
@@ -90,8 +91,9 @@ pub use files::{Device, File};
 pub use find::{Finder, FoundInterval, IsWanted};
 pub use findings::{
     Behind, Contradicted, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration,
-    Missing, MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
+    MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
 };
+pub use missing::{Missing, Unrecorded};
 pub use quota::{Quota, Quotas};
 pub use route::Stage;
 pub use rule::{Error, IntervalRule, Key, Point};

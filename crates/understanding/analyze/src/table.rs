@@ -1,8 +1,8 @@
 //! All causes in one table: the events that show each of them, how certain it is then, and the words for it.
 //! `docs/causes.md` is this table for users.
 
-use crate::cause::{After, Cause, Limit, Lock, Unrecorded};
-use crate::findings::Missing;
+use crate::cause::{After, Cause, Limit, Lock};
+use crate::missing::{Missing, Unrecorded};
 use crate::words::{Cases, Phrases, Word};
 use serde::Serialize;
 use sordino_timeline::kernel::FaultReason;
@@ -95,10 +95,10 @@ pub static TABLE: &[CauseEntry] = &{
                 sentence: ["its own code took " Took],
             }
         },
-        entry! { "own_or_syscall", Known, [Switches];
+        entry! { "own_or_unrecorded", Known, [Switches];
             otherwise {
-                row: ["own code or system calls (not recorded)"],
-                sentence: ["its own code or a system call (not recorded: add raw_syscalls) took " Took],
+                row: ["own code, or not recorded: " Unrecorded],
+                sentence: ["its own code, or what is not recorded (add " Unrecorded "), took " Took],
             }
         },
         entry! { "unexplained", Inferred, [Switches];
@@ -308,7 +308,7 @@ impl Cause {
     pub fn entry(&self) -> &'static CauseEntry {
         let kind = match self {
             Self::Own => "own",
-            Self::OwnOrSyscall => "own_or_syscall",
+            Self::OwnOrUnrecorded { .. } => "own_or_unrecorded",
             Self::Unexplained => "unexplained",
             Self::Syscall { .. } => "syscall",
             Self::RecorderWakeUp => "recorder_wake_up",

@@ -84,7 +84,7 @@ impl Tracker {
                 Kernel::Waking { tid, cpu, .. } => self.wake(tid, cpu, self.waker(moment), system),
                 Kernel::Woken { tid, cpu, .. } => {
                     self.wake(tid, cpu, Waker::Unknown, system);
-                    cpu.into_iter().for_each(|cpu| self.waits_elsewhere(tid, cpu));
+                    cpu.into_iter().for_each(|cpu| self.past.elsewhere(tid, self.now, cpu));
                     self.queued(tid);
                 }
                 Kernel::Migrate { tid, to, .. } => self.migrate(tid, to, system),
@@ -292,11 +292,6 @@ impl Tracker {
         }
     }
 
-    /// Notes that a thread that waits for a CPU does so for this one from now on.
-    fn waits_elsewhere(&mut self, tid: Tid, cpu: Cpu) {
-        self.past.elsewhere(tid, self.now, cpu);
-    }
-
     fn wake(&mut self, tid: Tid, target: Option<Cpu>, waker: Waker, system: &System) {
         // A thread that is about to sleep may be woken before it leaves its CPU.
         let runs = |cpu| self.running.on(cpu) == Some(tid);
@@ -326,7 +321,7 @@ impl Tracker {
     }
 
     fn migrate(&mut self, tid: Tid, to: Cpu, system: &System) {
-        self.waits_elsewhere(tid, to);
+        self.past.elsewhere(tid, self.now, to);
         if let Some(&index) = self.by_tid.get(&tid)
             && self.threads[index].schedule != Schedule::Running
         {
@@ -360,14 +355,10 @@ impl Tracker {
         for index in self.cpus.entry(cpu).or_default().explained.clone() {
             let thread = &self.threads[index];
             if matches!(thread.schedule, Schedule::Running | Schedule::Waiting(_) | Schedule::Throttled(_)) {
-                let activity = thread.activity.clone();
-                let from = begin.max(thread.since);
+                let (activity, from) = (thread.activity.clone(), begin.max(thread.since));
+                let cause = Cause::Nmi { handler: handler.clone() };
                 self.spend(index, from, activity);
-                self.spend(
-                    index,
-                    self.now,
-                    Activity::of(Cause::Nmi { handler: handler.clone() }, self.serial),
-                );
+                self.spend(index, self.now, Activity::of(cause, self.serial));
             }
         }
     }

@@ -20,6 +20,8 @@ pub enum Word {
     Number,
     /// The state in which the thread slept: `asleep`.
     State,
+    /// The groups of the events that are not recorded: `raw_syscalls,irq`.
+    Unrecorded,
     /// The thread that had the CPU: `hog/5 (RT 95)`.
     Behind,
     /// The fiber that had the thread: `8(work/6)`.

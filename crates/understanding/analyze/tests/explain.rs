@@ -589,7 +589,10 @@ fn a_handler_without_an_end_is_own_code() {
     script.at(10).user("a:b", NPT, &[]);
     script.at(20).by(NPT).delivered(10, 0x4000);
     script.at(50).user("a:b", NPT, &[]);
-    assert_eq!(explain_longest(&script, "a:b").0.parts[0].cause, Cause::OwnOrSyscall);
+    let (explanation, findings) = explain_longest(&script, "a:b");
+    let Cause::OwnOrUnrecorded { missing } = &explanation.parts[0].cause else { panic!("{explanation:?}") };
+    assert!(missing.contains(&Missing::Syscalls) && !missing.contains(&Missing::Signals), "{missing:?}");
+    assert!(missing.iter().all(|kind| findings.missing.contains(kind)));
 }
 
 /// The timer's own clock differs from the trace's.

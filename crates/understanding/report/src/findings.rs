@@ -3,6 +3,7 @@
 mod chain;
 mod choice;
 mod gaps;
+mod groups;
 mod interval;
 mod phrase;
 mod ranking;

@@ -56,7 +56,7 @@ fn cause() -> impl Strategy<Value = Cause> {
     prop_oneof![
         Just(Cause::Own),
         Just(Cause::Unexplained),
-        Just(Cause::OwnOrSyscall),
+        Just(Cause::OwnOrUnrecorded { missing: [Missing::Vectors].into() }),
         (fault_reason(), any::<bool>()).prop_map(|(reason, huge)| Cause::PageFault { reason, huge }),
         Just(Cause::RecorderWakeUp),
         Just(Cause::FiberUnmounted),

@@ -75,7 +75,7 @@ fn all_causes() -> Vec<Cause> {
         Cause::FiberBlocked { on: Some("a lock".into()) },
         Cause::FiberUnmounted,
         Cause::Unexplained,
-        Cause::OwnOrSyscall,
+        Cause::OwnOrUnrecorded { missing: [Missing::Syscalls, Missing::Irqs, Missing::Softirqs].into() },
         Cause::Unknown,
         Cause::Unrecorded { events: Unrecorded::Kernel },
         Cause::Unrecorded { events: Unrecorded::Switches },

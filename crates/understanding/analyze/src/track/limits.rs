@@ -26,9 +26,7 @@ impl Tracker {
             let is_queued = thread.tid == prev || thread.queued.is_some_and(|since| since < at);
             let limit = Limit::shown_by(&Thread::of(system, thread.tid), &next);
             match (thread.schedule, limit) {
-                (Schedule::Waiting(_), Some(limit)) if is_queued => {
-                    self.set(index, Schedule::Throttled(limit));
-                }
+                (Schedule::Waiting(_), Some(by)) if is_queued => self.set(index, Schedule::Throttled(by)),
                 (Schedule::Throttled(_), None) => self.may_run(index),
                 _ => {}
             }

@@ -1,5 +1,6 @@
 //! The gaps of the trace, and their remedies.
 
+use super::groups::{groups, named};
 use super::words::lost;
 use crate::TimeFormat;
 use crate::layout::tied;
@@ -104,33 +105,14 @@ fn missing(missing: &[Missing]) -> Option<String> {
     if missing.is_empty() {
         return None;
     }
-    let (whats, mut groups): (Vec<_>, Vec<_>) = missing.iter().map(|missing| named(*missing)).unzip();
-    groups.dedup();
+    let whats: Vec<_> = missing.iter().map(|missing| named(*missing).0).collect();
     let shows = match missing.contains(&Missing::Switches) {
         true => "unknown",
         false => "own code, unexplained or unknown",
     };
     let next = match missing.len() == MISSING {
         true => format!("Next time: {}", tied("sudo sordino record --kernel rt")),
-        false => format!("Next time, add to --kernel: {}", groups.join(",")),
+        false => format!("Next time, add to --kernel: {}", groups(missing)),
     };
     Some(format!("not recorded: {}. What they do shows as {shows}. {next}", whats.join(", ")))
-}
-
-/// Returns the events in words, and the kernel's names for the groups that contain them.
-fn named(missing: Missing) -> (&'static str, &'static str) {
-    match missing {
-        Missing::Switches => ("which thread has which CPU", "sched"),
-        Missing::Wakeups => ("who wakes whom", "sched"),
-        Missing::Irqs => ("interrupts of devices", "irq"),
-        Missing::Softirqs => ("softirqs", "irq"),
-        // The functions of the local timer are in a group of their own.
-        Missing::Vectors => ("interrupts of the CPU itself such as its timer", "irq_vectors,timer"),
-        Missing::Syscalls => ("system calls", "raw_syscalls"),
-        Missing::Faults => ("page faults", "exceptions"),
-        Missing::Nmis => ("non-maskable interrupts", "nmi"),
-        Missing::Signals => ("signals that are delivered", "signal"),
-        Missing::Migrations => ("moves to other CPUs", "sched"),
-        _ => ("other events", "all"),
-    }
 }

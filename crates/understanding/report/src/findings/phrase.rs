@@ -1,5 +1,6 @@
 //! The phrases of the table of causes, with their placeholders filled in.
 
+use super::groups::groups;
 use super::words::{fiber, file, sent, state, thread, waker};
 use crate::page::name;
 use crate::span::span;
@@ -29,6 +30,7 @@ fn text(word: Word, cause: &Cause, of: Option<(&Main, &Part)>) -> Option<String>
         Word::Name => name(cause.name()?),
         Word::Number => cause.number()?.to_string(),
         Word::State => state(cause.state()?).into(),
+        Word::Unrecorded => groups(cause.missing()?),
         Word::Behind => thread(cause.behind()?),
         Word::Fiber => fiber(cause.behind_fiber()?),
         Word::On => optional(cause.on(), |on| format!(" on {}", name(on))),

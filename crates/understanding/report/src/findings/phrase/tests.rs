@@ -3,8 +3,8 @@
 use super::*;
 use crate::page::TIE;
 use sordino_analyze::{
-    After, Behind, Certainty, Device, FiberName, File, Limit, Lock, Phrase, Phrases, ReadFile, Sender, TABLE,
-    Thread, Unrecorded, Waker, Woken,
+    After, Behind, Certainty, Device, FiberName, File, Limit, Lock, Missing, Phrase, Phrases, ReadFile,
+    Sender, TABLE, Thread, Unrecorded, Waker, Woken,
 };
 use sordino_event::{Nanos, Tid, Time};
 use sordino_timeline::kernel::FaultReason;
@@ -42,7 +42,7 @@ fn causes() -> Vec<Cause> {
     let idle = Thread { tid: Tid(0), comm: None, priority: None, is_recorder: false };
     let mut causes = vec![
         Cause::Own,
-        Cause::OwnOrSyscall,
+        Cause::OwnOrUnrecorded { missing: [Missing::Syscalls, Missing::Irqs, Missing::Softirqs].into() },
         Cause::Unexplained,
         Cause::Syscall { call: "write".into() },
         Cause::RecorderWakeUp,
