@@ -5,7 +5,12 @@ use sordino_tests::{NOBODY, Scene};
 #[test]
 fn root_sees_every_planted_disturbance_found() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let demo = scene.sordino(&["demo", "--output", "trace"]);
+    let mut demo = scene.sordino(&["demo", "--output", "trace"]);
+    // The disk may have been too slow for a while: builds run beside the tests.
+    if demo.output.contains("some are lost: run it again") {
+        std::fs::remove_dir_all(scene.path("trace")).unwrap();
+        demo = scene.sordino(&["demo", "--output", "trace"]);
+    }
     let text = demo.succeeded();
     assert!(!text.contains("NOT FOUND"), "{text}");
     for planted in ["a thread of priority 95, 3 ms", "400 timers within 400 us", "256 page faults in npt"] {

@@ -40,10 +40,12 @@ impl PidWalk {
     }
 }
 
-/// Returns the threads of a process; none if it is gone.
+/// Returns the threads of a process; none if it is gone. The list is read at once: a recorder may have few descriptors,
+/// and needs others for what it reads of each thread.
 pub fn tids(pid: i32) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    let tids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    tids.into_iter()
 }
 
 #[cfg(test)]
