@@ -1,6 +1,6 @@
 //! The errors of starting and finishing recordings.
 
-use sordino_dirfd::WriteError;
+use sordino_dirfd::{WriteError, lacks_descriptors};
 use sordino_inspect::system::SystemError;
 use sordino_tracefs as tracefs;
 use std::io;
@@ -99,6 +99,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns true if the same may succeed a moment later: there was no descriptor for a file.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Output(error) if lacks_descriptors(&error.source))
+    }
+
     /// Returns a function that wraps an error in writing to `path`.
     pub fn output(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Output(WriteError { path: path.as_ref().to_owned(), source })

@@ -39,7 +39,7 @@ mod whole_dir;
 mod write_error;
 
 pub use make::Made;
-pub use remedy::remedy;
+pub use remedy::{lacks_descriptors, remedy};
 pub use report::ReportFile;
 pub use whole::WholeFile;
 pub use whole_dir::WholeDir;

@@ -1,6 +1,7 @@
 //! One ring and its output: a file, or copies.
 
 use crate::output::{Output, UnwrittenData};
+use sordino_dirfd::lacks_descriptors;
 use sordino_event::Cpu;
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Ticks;
@@ -51,9 +52,9 @@ impl Stream {
         self.reader.cpu()
     }
 
-    /// Returns true if the last attempt to write to the file failed.
+    /// Returns true if the last attempt to write to the file failed, and there will be no other.
     pub(super) fn has_failed(&self) -> bool {
-        self.state.failure.is_some()
+        self.state.failure.is_some() && self.state.retry.is_none()
     }
 
     /// Drops all copies: there is no live reader.
@@ -405,8 +406,8 @@ impl StreamState {
 
     fn tried(&mut self, result: io::Result<()>) {
         self.failure = result.err();
-        let again = self.persistent && self.failure.is_some();
-        self.retry = again.then(|| Instant::now() + RETRY);
+        let again = self.failure.as_ref().filter(|failure| self.persistent || lacks_descriptors(failure));
+        self.retry = again.map(|_| Instant::now() + RETRY);
     }
 
     /// Records the gap in the file if a packet could not be written.
@@ -433,6 +434,20 @@ mod tests {
         let of = |size, count| most_at_once(Geometry::new(size, count).unwrap());
         assert_eq!((of(128 << 10, 256), of(1 << 20, 32), of(16 << 10, 1024)), (8, 1, 64));
         assert_eq!((of(16 << 10, 32), of(16 << 10, 4), of(16 << 10, 2)), (8, 1, 1));
+    }
+
+    /// A full disk ends a recording, and a session waits for room. Descriptors come back by themselves.
+    #[test]
+    fn a_file_is_tried_again_where_only_a_descriptor_was_missing() {
+        let again = |persistent, failure: io::Error| {
+            let mut state = StreamState::new(persistent);
+            state.tried(Err(failure));
+            state.retry.is_some()
+        };
+        let full = || io::ErrorKind::StorageFull.into();
+        let [few, none] = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(io::Error::from);
+        assert_eq!([again(false, full()), again(true, full())], [false, true]);
+        assert_eq!([again(false, few), again(false, none)], [true, true]);
     }
 
     #[test]

@@ -63,9 +63,10 @@ impl Session<'_> {
         self.note(refreshed);
     }
 
+    /// Notes a failure in writing metadata, which the next refresh repeats. It ends a recording, but not a session.
     fn note(&mut self, result: Result<(), Error>) {
         if let Err(error) = result {
-            self.progress.failed |= self.recordings.outlet.is_none();
+            self.progress.failed |= self.recordings.outlet.is_none() && !error.is_passing();
             self.recordings.add_note(error.to_string());
         }
     }
