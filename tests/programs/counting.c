@@ -1,7 +1,8 @@
 /* A thread with performance counters: counting NAMES [STEPS [SECONDS]]. Before each step, touches ten fresh pages more
  * than before the previous one, and records their number in the step's event and in a signal handler's. Then come its
  * child, another thread, and itself without counters. Prints the results of opening counters, and the number of open
- * descriptors each time. With SECONDS, hits 'counting:flood' for as long at the end, with counters. */
+ * descriptors each time. With SECONDS, hits 'counting:flood' for as long at the end, with counters and the number of
+ * pages touched meanwhile, one for each 16 hits. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -19,7 +20,7 @@ SORDINO_TRACEPOINT(counting, handled, SORDINO_INFO, (u32, number))
 SORDINO_TRACEPOINT(counting, child, SORDINO_INFO, (u32, opened))
 SORDINO_TRACEPOINT(counting, thread, SORDINO_INFO, (u32, opened))
 SORDINO_TRACEPOINT(counting, after, SORDINO_INFO, (u32, number))
-SORDINO_TRACEPOINT(counting, flood, SORDINO_INFO, (u64, number))
+SORDINO_TRACEPOINT(counting, flood, SORDINO_INFO, (u64, touched))
 
 static const char *names;
 static unsigned char *fresh;
@@ -48,6 +49,22 @@ static unsigned touch(unsigned pages)
     for (unsigned page = 0; page < pages; page++, fresh += 4096)
         *(volatile unsigned char *)fresh = 1;
     return pages;
+}
+
+static void flood(time_t seconds)
+{
+    enum { PAGES = 200, HITS = 16 };
+    uint64_t touched = 0;
+    unsigned char *const pages = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (const time_t until = time(NULL) + seconds; time(NULL) < until;) {
+        fresh = pages;
+        for (unsigned page = 0; page < PAGES; page++) {
+            touched += touch(1);
+            for (unsigned hit = 0; hit < HITS; hit++)
+                sordino_tracepoint(counting, flood, touched);
+        }
+        madvise(pages, PAGES * 4096, MADV_DONTNEED);
+    }
 }
 
 static void on_signal(int number)
@@ -99,9 +116,7 @@ int main(int argc, char **argv)
     pthread_create(&thread, NULL, work, NULL);
     pthread_join(thread, NULL);
     descriptors("after the thread");
-    for (const time_t until = time(NULL) + seconds; time(NULL) < until;)
-        for (uint64_t i = 0; i < 1000; i++)
-            sordino_tracepoint(counting, flood, i);
+    flood(seconds);
     sordino_counters("", NULL, 0);
     sordino_tracepoint(counting, after, 0);
     descriptors("after");

@@ -11,7 +11,7 @@ use sordino_filter::condition::Expression;
 use sordino_filter::rule::{Filter, Rule, Rules};
 use sordino_query::Facts;
 use sordino_terminal::message;
-use sordino_timeline::{Item, is_statedump};
+use sordino_timeline::{Item, is_added};
 
 /// The options that select events.
 #[derive(Args, Debug, Default)]
@@ -24,7 +24,8 @@ pub struct EventOptions {
     /// $time, $name, $provider, $level, $domain, $host, $fiber, $function, $annotation.NAME, $counter.NAME
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Also select the state dump: the processes, files and devices that existed when the recording began
+    /// Also select what the recorder adds: the state dump (the processes, files and devices that existed when the
+    /// recording began), and the time that a hypervisor took
     #[arg(long)]
     statedump: bool,
 }
@@ -44,7 +45,8 @@ pub struct EventRules {
 pub struct EventFilter {
     filter: Filter,
     facts: Facts,
-    /// The selection, for the message that no event passes it; `None` if everything but the state dump is selected.
+    /// The selection, for the message that no event passes it; `None` if everything but what the recorder adds is
+    /// selected.
     limit: Option<&'static str>,
     passed: u64,
     left_out: u64,
@@ -79,7 +81,7 @@ fn bad(option: &str, text: &str, invalid: Invalid) -> SelectionError {
 }
 
 impl EventRules {
-    /// Parses the rules of an option, without the state dump.
+    /// Parses the rules of an option, without what the recorder adds.
     ///
     /// # Errors
     /// The fault in the text, with a picture of its place.
@@ -96,12 +98,12 @@ impl EventRules {
         self.condition.as_ref()
     }
 
-    /// Returns true if all events are selected, but for the state dump.
+    /// Returns true if all events are selected, but for those that the recorder adds.
     pub fn selects_all(&self) -> bool {
         self.rules.0.is_empty() && self.condition.is_none()
     }
 
-    /// Returns true if the state dump is selected.
+    /// Returns true if the events that the recorder adds are selected.
     pub fn has_statedump(&self) -> bool {
         self.statedump
     }
@@ -119,7 +121,7 @@ impl EventRules {
     }
 
     fn filter(&self, condition: Option<&Expression>, classes: &Classes) -> Filter {
-        Filter::new(&self.rules, condition, classes, |class| self.statedump || !is_statedump(class))
+        Filter::new(&self.rules, condition, classes, |class| self.statedump || !is_added(class))
     }
 
     /// Checks the names of events and fields.
@@ -241,7 +243,7 @@ impl EventFilter {
             let why = match (self.limit, self.left_out) {
                 (Some(limit), _) => limit,
                 (None, 0) => "the recording, or the chosen part of it, has none",
-                (None, _) => "the recording has its state dump alone (--statedump lists it)",
+                (None, _) => "the recording has only what the recorder adds (--statedump lists it)",
             };
             message!("sordino: no event is listed: {why}");
         }

@@ -19,7 +19,7 @@ use matching::Matching;
 use serde::Serialize;
 use sordino_event::{Class, ClassId, Classes, Domain, Tid};
 use sordino_lengths::Rhythm;
-use sordino_timeline::{Consumer, Item, Moment, is_statedump};
+use sordino_timeline::{Consumer, Item, Moment, is_added};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -238,7 +238,7 @@ fn is_counted(class: &Class) -> bool {
     let is_tracers = ["sordino:context", "sordino:counters", "sordino:snapshot"].contains(&&*class.name)
         || class.name.starts_with("lttng_ust")
         || class.name.starts_with("sordino_fiber:");
-    !is_tracers && !is_statedump(class)
+    !is_tracers && !is_added(class)
 }
 
 /// Returns the events whose names match that of `begin` with a word for the end.

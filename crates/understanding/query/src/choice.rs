@@ -18,7 +18,7 @@ use crate::reactivity::Reactions;
 use crate::schedule::{Schedule, Wanted};
 use sordino_analyze::{Finder, IntervalRule};
 use sordino_event::{Classes, functions};
-use sordino_timeline::is_statedump;
+use sordino_timeline::is_added;
 
 /// Returns the finder of a measure's spans, for rows by these keys.
 pub(crate) fn finder(
@@ -31,7 +31,7 @@ pub(crate) fn finder(
     };
     Ok(match measure {
         Measure::Count => {
-            Box::new(Points { is_dump: classes.iter().map(|(_, class)| is_statedump(class)).collect() })
+            Box::new(Points { is_dump: classes.iter().map(|(_, class)| is_added(class)).collect() })
         }
         Measure::Active | Measure::Slices if pers.contains(&Per::Fiber) => Box::new(FiberRuns::new()),
         Measure::Active | Measure::Slices => Box::new(Schedule::new(Wanted::Runs)),

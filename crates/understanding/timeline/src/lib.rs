@@ -74,4 +74,4 @@ pub use super_trace::{Item, Moment, SuperTrace};
 pub use syscall::{Arch, Futex, FutexOperation, is_made_to_wait, is_reading};
 pub use system::System;
 pub use task::{Priority, TaskState};
-pub use vocabulary::{Recorded, Vocabulary, is_statedump};
+pub use vocabulary::{Recorded, Vocabulary, is_added};

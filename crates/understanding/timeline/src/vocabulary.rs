@@ -209,7 +209,7 @@ impl Vocabulary {
     pub fn new(classes: &Classes) -> Self {
         let meanings: Vec<_> = classes.iter().map(|(_, class)| (class.domain, meaning(class))).collect();
         let is_traced = |class: &Class| {
-            class.domain == Domain::Kernel && !is_statedump(class) && !class.name.starts_with("sordino_")
+            class.domain == Domain::Kernel && !is_added(class) && !class.name.starts_with("sordino_")
         };
         let any = classes.iter().any(|(_, class)| is_traced(class));
         let mut recorded = Recorded { any, ..Recorded::default() };
@@ -308,11 +308,11 @@ impl Vocabulary {
     }
 }
 
-/// Returns true if events of `class` belong to a state dump of LTTng's tracers or of sordino, which describes the state
-/// when the recording began.
-pub fn is_statedump(class: &Class) -> bool {
+/// Returns true if the tracer adds the events of `class` by itself: the state dump of LTTng's tracers or of sordino,
+/// which describes the state when the recording began, and the time that a hypervisor took.
+pub fn is_added(class: &Class) -> bool {
     let prefixes: &[&str] = match class.domain {
-        Domain::Kernel => &["lttng_statedump_", "sordino_statedump_"],
+        Domain::Kernel => &["lttng_statedump_", "sordino_statedump_", "sordino_steal"],
         Domain::User => &["lttng_ust_statedump:"],
     };
     prefixes.iter().any(|prefix| class.name.starts_with(prefix))

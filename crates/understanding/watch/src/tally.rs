@@ -5,7 +5,7 @@ use crate::stretch::{Extent, Stretch};
 use crate::threads::Threads;
 use sordino_event::{Classes, Loss, LossCause, Tid, Time};
 use sordino_query::{Span, SpanCondition, Spans};
-use sordino_timeline::{Host, Item, Kernel, Moment, Recorded, is_statedump};
+use sordino_timeline::{Host, Item, Kernel, Moment, Recorded, is_added};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Tally {
         self.count_classes();
         let counted = |class: &sordino_event::Class| CountedClass {
             name: class.name.as_str().into(),
-            is_dump: is_statedump(class),
+            is_dump: is_added(class),
             count: 0,
         };
         self.classes = classes.iter().map(|(_, class)| counted(class)).collect();

@@ -3,7 +3,7 @@
 use super::OpenRecording;
 use crate::clocks::{ClockRelation, RecordingClock};
 use crate::gaps::{Coverage, overlaps};
-use sordino_timeline::{Host, MergedClocks, is_statedump};
+use sordino_timeline::{Host, MergedClocks, is_added};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -49,12 +49,12 @@ impl OpenRecording {
         hosts.iter().map(label).collect()
     }
 
-    /// Returns the names of events that two recordings of one host have of the same time, without those of state dumps.
+    /// Returns the names of events that two recordings of one host have of the same time, without those that recorders add.
     pub fn doubled_events(&self) -> BTreeSet<&str> {
         let names = |covered: &Coverage| {
             let classes = self.classes.iter().map(|(_, class)| class);
             let own = classes.skip(covered.classes.start).take(covered.classes.len());
-            own.filter(|class| !is_statedump(class)).map(|class| &*class.name).collect::<BTreeSet<_>>()
+            own.filter(|class| !is_added(class)).map(|class| &*class.name).collect::<BTreeSet<_>>()
         };
         let both = |(one, other)| names(one).intersection(&names(other)).copied().collect::<Vec<_>>();
         overlaps(&self.covered).flat_map(both).collect()
