@@ -1,5 +1,5 @@
-//! Processes and threads as `/proc` shows them. Names and paths in its files may contain any bytes, and a process
-//! determines the length of some of them.
+//! Processes and threads, and the whole machine, as `/proc` shows them. Names and paths in its files may contain any
+//! bytes, and a process determines the length of some of them.
 //!
 //! | module | contents |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | [`list`] | processes, and the threads of one |
 //! | [`stat`], [`status`] | the state of a thread |
 //! | [`maps`], [`cgroup`] | lines of a process's mappings and of its control groups |
+//! | [`machine`] | the whole machine: its memory, the times of its CPUs |
 //!
 //! ```
 //! use sordino_proc::{file, list, stat::Stat};
@@ -21,6 +22,7 @@
 pub mod cgroup;
 pub mod file;
 pub mod list;
+pub mod machine;
 pub mod maps;
 pub mod stat;
 pub mod status;

@@ -1,6 +1,6 @@
 //! Search for the highest rate of events without a lost one.
 
-use std::fs;
+use sordino_proc::machine::memory;
 
 /// Range and precision of the search.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +30,7 @@ pub const EVENT: f64 = 32.0;
 /// Returns the highest rate, in events per second, for a run of this length: its recording must fit into half of the
 /// available memory.
 pub fn ceiling(seconds: f64) -> f64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
-    kib.map_or(CEILING, |kib| CEILING.min(kib * 512.0 / (EVENT * seconds)))
+    memory("MemAvailable").map_or(CEILING, |bytes| CEILING.min(bytes as f64 / 2.0 / (EVENT * seconds)))
 }
 
 impl Search {

@@ -1,5 +1,6 @@
 //! Lists of CPUs in the format of the kernel and its tools.
 
+use sordino_proc::machine;
 use std::fmt;
 use std::str::FromStr;
 use std::{fs, io};
@@ -42,17 +43,15 @@ impl CpuList {
     pub fn online() -> io::Result<Self> {
         Self::from_sysfs("/sys/devices/system/cpu/online").or_else(|error| {
             let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-            let cpus = Self::from_stat(&stat);
+            let cpus = Self::in_stat(&stat);
             let remedy = "and /proc/stat does not tell which CPUs are online either: mount /sys or /proc";
             let neither = || io::Error::new(error.kind(), format!("{error}, {remedy}"));
             if cpus.is_empty() { Err(neither()) } else { Ok(cpus) }
         })
     }
 
-    /// Parses the text of `/proc/stat`, which has a line for each CPU that is online.
-    fn from_stat(stat: &str) -> Self {
-        let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
-        Self::new(stat.lines().filter_map(number))
+    fn in_stat(stat: &str) -> Self {
+        Self::new(machine::cpus(stat).map(|(cpu, _)| cpu))
     }
 
     /// Returns the CPUs that could ever be online.
@@ -230,6 +229,6 @@ mod tests {
         let online = CpuList::online().unwrap();
         assert!(!online.is_empty());
         assert!(online.without(&CpuList::possible().unwrap()).is_empty());
-        assert_eq!(CpuList::from_stat(&fs::read_to_string("/proc/stat").unwrap()), online);
+        assert_eq!(CpuList::in_stat(&fs::read_to_string("/proc/stat").unwrap()), online);
     }
 }

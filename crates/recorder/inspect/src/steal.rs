@@ -5,6 +5,7 @@
 
 use sordino_event::Cpu;
 use sordino_proc::file::bytes_at_most;
+use sordino_proc::machine;
 use sordino_ring::number::Ticks;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -81,8 +82,10 @@ impl Steal {
     }
 
     fn take(&mut self, stat: &str, at: Ticks, window_ns: u64) {
-        let cpus = stat.lines().take_while(|line| line.starts_with("cpu"));
-        let now: Vec<(Cpu, u64)> = cpus.filter_map(line).collect();
+        // USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...
+        let cpus = machine::cpus(stat);
+        let now: Vec<(Cpu, u64)> =
+            cpus.filter_map(|(cpu, mut times)| Some((Cpu(cpu), times.nth(7)?.parse().ok()?))).collect();
         for &(cpu, ticks) in &now {
             let before = self.last.iter().find(|(known, _)| *known == cpu);
             let more = before.map_or(0, |(_, before)| ticks.saturating_sub(*before));
@@ -112,13 +115,6 @@ impl Steal {
 fn has_hypervisor(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
-}
-
-/// Parses `cpu1 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
-fn line(line: &str) -> Option<(Cpu, u64)> {
-    let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-    let cpu = words.next()?.parse().ok().filter(|_| !line.starts_with("cpu "))?;
-    Some((Cpu(cpu), words.nth(7)?.parse().ok()?))
 }
 
 #[cfg(test)]

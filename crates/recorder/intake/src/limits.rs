@@ -2,6 +2,7 @@
 
 use crate::headroom::Headroom;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sordino_proc::machine;
 use std::fs;
 
 /// Maximum number of descriptors that a recorder uses.
@@ -52,15 +53,9 @@ pub fn most_waiting() -> usize {
 /// Returns the memory that this process may use, in bytes: the machine's, or less if its control groups limit it; and
 /// what these have left.
 pub(crate) fn memory() -> (u64, Headroom) {
-    let all = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)).unwrap_or(u64::MAX);
+    let all = machine::memory("MemTotal").unwrap_or(u64::MAX);
     let headroom = Headroom::of_this_process(all);
     (headroom.limit().unwrap_or(all), headroom)
-}
-
-/// Returns `MemTotal` of `/proc/meminfo` in bytes.
-fn total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -69,8 +64,6 @@ mod tests {
 
     #[test]
     fn the_machines_memory_is_read() {
-        assert_eq!(total("Buffers: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
-        assert_eq!(total("MemTotal: x kB"), None);
         assert!(memory().0 >= 64 << 20);
     }
 
