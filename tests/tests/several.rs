@@ -285,8 +285,8 @@ fn pairs_of_events_align_the_clocks_of_two_hosts() {
     };
     let (events, messages) = aligned(&[&same(2), &same(19)]);
     for message in [
-        "arm disagree by 5.000 s, and are said to be right to 2.00 ms: the pairs count",
-        "arm is moved by -5.000 s by --align",
+        "arm disagree by 5.00 s, and are said to be right to 2.00 ms: the pairs count",
+        "arm is moved by -5.00 s by --align",
     ] {
         assert!(messages.contains(message), "{messages}");
     }

@@ -94,10 +94,31 @@ impl std::iter::Sum for Nanos {
     }
 }
 
-/// Prints the span with the unit that fits: `870 ns`, `12.3 us`, `4.56 ms`, `1.234 s`.
+/// Prints the span with three significant digits and the unit that fits: `870 ns`, `12.3 us`, `4.90 ms`, `1.23 s`; from
+/// 1000 s on, whole seconds.
+///
+/// ```
+/// assert_eq!(format!("{:>9}", sordino_event::Nanos(12_345)), "  12.3 us");
+/// ```
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&in_fitting_unit(self.0 as f64, [0, 1, 2, 3]))
+        const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let nanos = self.0.unsigned_abs();
+        if nanos < 1000 {
+            return f.pad(&format!("{sign}{nanos} ns"));
+        }
+        // The nanoseconds of the third digit: 10 in 1.23 us, 100 in 12.3 us.
+        let digit = 10_u64.pow((nanos.ilog10() - 2).min(9));
+        let rounded = (nanos + digit / 2) / digit * digit;
+        let group = (rounded.ilog10() / 3).min(3);
+        let (unit, name) = (1000_u64.pow(group), UNITS[group as usize]);
+        let (whole, part) = (rounded / unit, rounded % unit);
+        f.pad(&match whole {
+            0..10 => format!("{sign}{whole}.{:02} {name}", part / (unit / 100)),
+            10..100 => format!("{sign}{whole}.{} {name}", part / (unit / 10)),
+            _ => format!("{sign}{whole} {name}"),
+        })
     }
 }
 
@@ -125,10 +146,23 @@ mod tests {
     fn spans_are_printed_with_the_unit_that_fits() {
         let cases = [
             (0, "0 ns"),
+            (7, "7 ns"),
             (999, "999 ns"),
-            (-12_340, "-12.3 us"),
-            (4_560_000, "4.56 ms"),
-            (1_234_000_000, "1.234 s"),
+            (1000, "1.00 us"),
+            (1234, "1.23 us"),
+            (1235, "1.24 us"),
+            (12_345, "12.3 us"),
+            (99_949, "99.9 us"),
+            (99_950, "100 us"),
+            (999_499, "999 us"),
+            (999_500, "1.00 ms"),
+            (4_900_000, "4.90 ms"),
+            (-12_300_000, "-12.3 ms"),
+            (1_000_000_000, "1.00 s"),
+            (999_499_999_999, "999 s"),
+            (1_234_567_890_123, "1235 s"),
+            (i64::MAX, "9223372037 s"),
+            (i64::MIN, "-9223372037 s"),
         ];
         for (nanos, text) in cases {
             assert_eq!(Nanos(nanos).to_string(), text);

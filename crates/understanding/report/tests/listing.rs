@@ -120,7 +120,7 @@ prev_state = 256, next_comm = \"hog\", next_tid = 123, next_prio = 3
 0.000002000 cpu1 npt/10           npt:loop
 -- 1 record of process 10 lost on cpu1 between 0.000003000 and 0.000004000 (ring full)
 -- 12 records of the kernel lost on cpu1 between 0.000003000 and 0.000005000 (kernel buffer overrun)
--- time went back by 1.5 us in source 0; the next event was moved to 0.000003000
+-- time went back by 1.50 us in source 0; the next event was moved to 0.000003000
 0.000003000 cpu1 hog/123          npt:loop
 ";
     assert_eq!(listed(&script(), TEXT), expected);
