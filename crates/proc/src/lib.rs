@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`file`] | files as bytes or text, whole or up to a limit |
+//! | [`mod@file`] | files as bytes or text, whole or up to a limit |
 //! | [`list`] | processes, and the threads of one |
 //! | [`stat`], [`status`] | the state of a thread |
 //! | [`maps`], [`cgroup`] | lines of a process's mappings and of its control groups |
