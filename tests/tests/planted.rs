@@ -227,14 +227,45 @@ impl Planter {
     }
 
     /// Returns the objections to one recording of a kind on a CPU; `None` where the machine does not have it.
-    fn judge(&self, kind: &Kind, cpu: &str, plants: usize) -> Option<Judgement> {
+    fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Option<Vec<String>> {
         let events = match kind.name {
             // The allocations, which are no part of the set.
             "huge_pages" => "rt,kmem:mm_page_alloc if order > 8",
             _ => "rt",
         };
-        let planted = self.record(kind.name, cpu, events, plants)?;
-        Some(Judgement::of(planted, |interval, length| kind.objection(cpu, interval, length)))
+        let judged = self.record_undisturbed(kind.name, cpu, events, plants)?.into_iter();
+        Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
+    }
+
+    /// Records until there are as many planted rounds from whose CPUs no hypervisor took time: what it delayed in the
+    /// others is known to nobody.
+    fn record_undisturbed(
+        &self,
+        kind: &str,
+        cpu: &str,
+        events: &str,
+        plants: usize,
+    ) -> Option<Vec<(Value, i64)>> {
+        let mut undisturbed = Vec::new();
+        for _ in 0..9 {
+            let rounds = self.record(kind, cpu, events, plants)?.into_iter();
+            undisturbed.extend(rounds.filter(|(interval, _)| !is_stolen_from(interval)));
+            if undisturbed.len() >= plants {
+                undisturbed.truncate(plants);
+                return Some(undisturbed);
+            }
+        }
+        Scene::not_measured(&format!("{kind}: a hypervisor took time in most of nine recordings"));
+        None
+    }
+
+    /// Returns the objections to three plants on one CPU, in the first of three tries if none is right: other programs
+    /// may be the larger disturbance, and are named then.
+    fn wrong_in_each_try(&self, kind: &Kind, cpu: &str) -> Vec<String> {
+        let Some(first) = self.wrong(kind, cpu, 3) else { return Vec::new() };
+        let again = || self.wrong(kind, cpu, 3).is_some_and(|wrong| wrong.is_empty());
+        let is_right = first.is_empty() || (1..3).any(|_| again());
+        if is_right { Vec::new() } else { first }
     }
 
     /// Returns the objections to as many plants, half of them on each CPU, without another try.
@@ -242,51 +273,16 @@ impl Planter {
         const IN_ONE: usize = 17;
         let recordings = (plants / 2).div_ceil(IN_ONE);
         let on = cpus[..2].iter().flat_map(|cpu| std::iter::repeat_n(cpu, recordings));
-        let judged: Vec<Judgement> = on.filter_map(|cpu| self.judge(kind, cpu, IN_ONE)).collect();
-        let plants: usize = judged.iter().map(|judgement| judgement.judged).sum();
-        let disturbed = judged.len() * IN_ONE - plants;
-        let wrong: Vec<String> = judged.into_iter().flat_map(|judgement| judgement.objections).collect();
-        let hypervisor =
-            if disturbed > 0 { format!(", {disturbed} by a hypervisor's") } else { String::new() };
-        println!("{}: {} wrong of {plants}{hypervisor}", kind.name, wrong.len());
+        let judged: Vec<Vec<String>> = on.filter_map(|cpu| self.wrong(kind, cpu, IN_ONE)).collect();
+        let (plants, wrong) = (judged.len() * IN_ONE, judged.concat());
+        println!("{}: {} wrong of {plants}", kind.name, wrong.len());
         wrong
     }
 }
 
-/// What is wrong with the findings on planted rounds.
-struct Judgement {
-    /// The number of rounds from whose CPUs no hypervisor took time: what it delays is known to nobody.
-    judged: usize,
-    objections: Vec<String>,
-}
-
-impl Judgement {
-    fn of(planted: Vec<(Value, i64)>, objection: impl Fn(&Value, i64) -> Option<String>) -> Self {
-        let is_undisturbed = |(interval, _): &(Value, i64)| interval["stolen"].as_array().unwrap().is_empty();
-        let rounds: Vec<_> = planted.into_iter().filter(is_undisturbed).collect();
-        let objections =
-            rounds.iter().filter_map(|(interval, length)| objection(interval, *length)).collect();
-        Self { judged: rounds.len(), objections }
-    }
-}
-
-/// Returns the objections to the first of three tries if there are some in each: other programs may be the larger
-/// disturbance, and are named then. A try that a hypervisor disturbs does not count.
-fn wrong_in_each_try(what: &str, judge: impl Fn() -> Option<Judgement>) -> Vec<String> {
-    let mut tries = Vec::new();
-    for _ in 0..9 {
-        let Some(Judgement { judged, objections }) = judge() else { return Vec::new() };
-        match (judged, objections.is_empty()) {
-            (0, _) => continue,
-            (_, true) => return Vec::new(),
-            (_, false) => tries.push(objections),
-        }
-        if tries.len() == 3 {
-            return tries.swap_remove(0);
-        }
-    }
-    Scene::not_measured(&format!("{what}: a hypervisor took time in most of nine recordings"));
-    Vec::new()
+/// Returns true if a hypervisor took time from the interval's CPUs around it.
+fn is_stolen_from(interval: &Value) -> bool {
+    !interval["stolen"].as_array().unwrap().is_empty()
 }
 
 /// Asserts that a wait for other threads is not the cause without the quota that may have been used up meanwhile.
@@ -369,7 +365,7 @@ fn what_is_planted_is_named_first_with_its_length() {
         cpus.rotate_left(1);
         wrong.extend(match many() {
             Some(plants) => planter.wrong_of_many(kind, &cpus, plants),
-            None => wrong_in_each_try(kind.name, || planter.judge(kind, &cpus[0], 3)),
+            None => planter.wrong_in_each_try(kind, &cpus[0]),
         });
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
@@ -386,19 +382,18 @@ fn with_switches_and_wake_ups_alone_nothing_is_named_that_is_not_recorded() {
             "own" | "syscall" | "signal_handler" | "page_fault" => "own_or_unrecorded",
             recorded => recorded,
         };
-        let objection = |interval: &Value, _| {
-            let part = main_part(interval);
-            let is_expected = part["cause"]["kind"] == expected && part["cause"]["syscall"].is_null();
-            // An interrupt may have come on top of the thread that seems to wake.
-            let is_unknown = |woken: &Value| woken["by"]["kind"] == "unknown" && woken["lock"].is_null();
-            let is_weak = is_expected && part["wakers"].as_array().unwrap().iter().all(is_unknown);
-            (!is_weak).then(|| format!("{name}: {interval}"))
-        };
         let events = "sched_switch,sched_waking,sched_wakeup";
-        let wrong = wrong_in_each_try(name, || {
-            Some(Judgement::of(planter.record(name, &cpu, events, 3)?, objection))
-        });
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        for (interval, _) in planter.record(name, &cpu, events, 3).unwrap_or_default() {
+            let part = main_part(&interval);
+            assert_eq!(part["cause"]["kind"], expected, "{name}: {interval}");
+            assert!(part["cause"]["syscall"].is_null(), "{name}: {interval}");
+            let wakers = part["wakers"].as_array().unwrap();
+            // An interrupt may have come on top of the thread that seems to wake.
+            assert!(
+                wakers.iter().all(|woken| woken["by"]["kind"] == "unknown" && woken["lock"].is_null()),
+                "{name}: {interval}"
+            );
+        }
     }
 }
 
@@ -411,15 +406,16 @@ fn without_their_events_interrupts_and_faults_are_not_called_own_code() {
     for (name, missing) in
         [("interrupts", "vectors"), ("packets", "softirqs"), ("faults", "faults"), ("signal", "signals")]
     {
-        let objection = |interval: &Value, _| {
-            let cause = &main_part(interval)["cause"];
-            let is_weak = cause["kind"] == "own_or_unrecorded"
-                && cause["missing"].as_array().unwrap().iter().any(|kind| kind == missing);
-            (!is_weak).then(|| format!("{name}: {interval}"))
-        };
-        let wrong = wrong_in_each_try(name, || {
-            Some(Judgement::of(planter.record(name, &cpu, "sched,raw_syscalls", 3)?, objection))
-        });
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        for (interval, _) in planter.record(name, &cpu, "sched,raw_syscalls", 3).unwrap_or_default() {
+            let cause = &main_part(&interval)["cause"];
+            assert_ne!(cause["kind"], "own", "{name}: {interval}");
+            // Another program, or a hypervisor, may have the CPU for longer than the disturbance.
+            if cause["kind"] == "waiting" || is_stolen_from(&interval) {
+                continue;
+            }
+            assert_eq!(cause["kind"], "own_or_unrecorded", "{name}: {interval}");
+            let kinds = cause["missing"].as_array().unwrap();
+            assert!(kinds.iter().any(|kind| kind == missing), "{name}: {interval}");
+        }
     }
 }
