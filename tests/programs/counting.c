@@ -20,7 +20,7 @@ SORDINO_TRACEPOINT(counting, handled, SORDINO_INFO, (u32, number))
 SORDINO_TRACEPOINT(counting, child, SORDINO_INFO, (u32, opened))
 SORDINO_TRACEPOINT(counting, thread, SORDINO_INFO, (u32, opened))
 SORDINO_TRACEPOINT(counting, after, SORDINO_INFO, (u32, number))
-SORDINO_TRACEPOINT(counting, flood, SORDINO_INFO, (u64, touched))
+SORDINO_TRACEPOINT(counting, flood, SORDINO_INFO, (u64, touched), (string, filler))
 
 static const char *names;
 static unsigned char *fresh;
@@ -54,14 +54,17 @@ static unsigned touch(unsigned pages)
 static void flood(time_t seconds)
 {
     enum { PAGES = 200, HITS = 16 };
+    /* Records of several sizes: the last that fits into a sub-buffer is an event, or its counters. */
+    static const char FILLER[] = "0123456789012345678901234567890123456789";
     uint64_t touched = 0;
     unsigned char *const pages = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(pages, PAGES * 4096, MADV_NOHUGEPAGE);
     for (const time_t until = time(NULL) + seconds; time(NULL) < until;) {
         fresh = pages;
         for (unsigned page = 0; page < PAGES; page++) {
             touched += touch(1);
             for (unsigned hit = 0; hit < HITS; hit++)
-                sordino_tracepoint(counting, flood, touched);
+                sordino_tracepoint(counting, flood, touched, FILLER + (touched * 7 + hit * 5) % sizeof FILLER);
         }
         madvise(pages, PAGES * 4096, MADV_DONTNEED);
     }

@@ -155,7 +155,8 @@ fn flooded(scene: &Scene) -> (usize, usize) {
         };
         with += 1;
         // Counts of an earlier event would lack the pages touched since.
-        let now = faults - event["fields"]["touched"].as_u64().expect("a number");
+        let now = faults.checked_sub(event["fields"]["touched"].as_u64().expect("a number"));
+        let now = now.unwrap_or_else(|| panic!("fewer faults than touched pages: {event}"));
         assert!(now >= others, "{now} other faults after {others}: {event}");
         others = now;
     }
