@@ -7,6 +7,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_
 use sordino_proc::stat::Stat;
 use sordino_undo::{Error, FailedStep, Guardian, UndoStep, guard};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -194,8 +195,11 @@ fn the_guardian_stands_apart_from_everyone() {
     assert_eq!([4, 5, 6, 7].map(|field| stat.number(field)), [parent, id, id, 0].map(Some));
     let open = |id| -> Vec<PathBuf> {
         let entries = fs::read_dir(proc(id, "fd")).unwrap();
+        let files = entries.map(|entry| fs::read_link(entry.unwrap().path()));
         // A process closes descriptors while they are listed.
-        entries.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect()
+        let is_there =
+            |file: &io::Result<_>| !file.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        files.filter(is_there).map(Result::unwrap).collect()
     };
     let held = open(guardian);
     assert!(held.iter().all(|file| !file.starts_with(scene.directory.path())), "{held:?}");
