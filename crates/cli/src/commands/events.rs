@@ -28,8 +28,7 @@ use std::sync::Arc;
 /// of the CPU then, and a '~' behind its time if it is nearer to an earlier event of another clock than the two clocks are
 /// certain: their order is not known.
 ///
-/// The state dump and the time that a hypervisor took are left out unless --statedump is given or --event names their
-/// events.
+/// The state dump and the time that a hypervisor took are left out unless --statedump is given, or --event names them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

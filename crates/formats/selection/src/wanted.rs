@@ -45,8 +45,7 @@ pub struct EventRules {
 pub struct EventFilter {
     filter: Filter,
     facts: Facts,
-    /// The selection, for the message that no event passes it; `None` if everything but what the recorder adds is
-    /// selected.
+    /// The selection, for the message that no event passes it; `None` if there is none.
     limit: Option<&'static str>,
     passed: u64,
     left_out: u64,
@@ -254,6 +253,23 @@ impl EventFilter {
 mod tests {
     use super::*;
     use sordino_event::Domain;
+
+    #[test]
+    fn what_the_recorder_adds_is_selected_where_it_is_asked_for() {
+        let mut classes = Classes::default();
+        let [added, traced] = ["sordino_steal", "sched_switch"]
+            .map(|name| classes.add(Class::new(Domain::Kernel, name, ["cpu"])));
+        let chosen = |rules: &EventRules| {
+            let filter = rules.filter(None, &classes);
+            [added, traced].map(|class| filter.chooses(class))
+        };
+        let mut rules = EventRules::parse("--event", &[]).unwrap();
+        assert_eq!(chosen(&rules), [false, true]);
+        rules.statedump = true;
+        assert_eq!(chosen(&rules), [true, true]);
+        let named = EventRules::parse("--event", &["sordino_steal".to_owned()]).unwrap();
+        assert_eq!(chosen(&named), [true, false]);
+    }
 
     #[test]
     fn a_condition_on_functions_needs_events_about_functions() {

@@ -31,7 +31,7 @@ pub(crate) fn finder(
     };
     Ok(match measure {
         Measure::Count => {
-            Box::new(Points { is_dump: classes.iter().map(|(_, class)| is_added(class)).collect() })
+            Box::new(Points { is_added: classes.iter().map(|(_, class)| is_added(class)).collect() })
         }
         Measure::Active | Measure::Slices if pers.contains(&Per::Fiber) => Box::new(FiberRuns::new()),
         Measure::Active | Measure::Slices => Box::new(Schedule::new(Wanted::Runs)),

@@ -21,16 +21,16 @@ pub(crate) trait SpanFinder: Debug {
     }
 }
 
-/// The finder of all events, but for those of a state dump.
+/// The finder of all events, but for those that tracers add.
 #[derive(Debug)]
 pub(crate) struct Points {
-    /// True for classes of a state dump, whose events did not happen while it was recorded; indexed by class.
-    pub(crate) is_dump: Vec<bool>,
+    /// True for classes that tracers add, whose events did not happen at their time; indexed by class.
+    pub(crate) is_added: Vec<bool>,
 }
 
 impl SpanFinder for Points {
     fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        if self.is_dump.get(moment.event.class.index()) != Some(&true) {
+        if self.is_added.get(moment.event.class.index()) != Some(&true) {
             let (at, tid, cpu) = (moment.event.time, moment.tid, moment.cpu);
             found.push(Found::Whole(Span { tid, cpu, ..Span::between(at, at) }));
         }

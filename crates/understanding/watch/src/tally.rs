@@ -43,7 +43,7 @@ pub struct Tally {
 struct CountedClass {
     name: Arc<str>,
     /// True for an event of a state dump, which did not happen while it was recorded.
-    is_dump: bool,
+    is_added: bool,
     count: u64,
 }
 
@@ -73,7 +73,7 @@ impl Tally {
         self.count_classes();
         let counted = |class: &sordino_event::Class| CountedClass {
             name: class.name.as_str().into(),
-            is_dump: is_added(class),
+            is_added: is_added(class),
             count: 0,
         };
         self.classes = classes.iter().map(|(_, class)| counted(class)).collect();
@@ -107,7 +107,7 @@ impl Tally {
 
     fn event(&mut self, moment: &Moment<'_>, condition: Option<&SpanCondition>) {
         let Some(class) = self.classes.get_mut(moment.event.class.index()) else { return };
-        if class.is_dump {
+        if class.is_added {
             return;
         }
         let now = moment.event.time;
