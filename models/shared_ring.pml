@@ -8,21 +8,31 @@
  * A writer that is killed, or sleeps for ever, is one that makes no more steps: nobody waits for it, and the collector may
  * look for the last time in any state.
  *
+ * With -DPAGES, sub-buffers get memory, and idle rings give it back (read/room.rs, control/pager.rs), as in publisher.pml: the
+ * reader and the pager change the bounds of what is open, and publish them. What is taken back reads as zeros, and a writer
+ * that comes there all the same gets other memory. Writers count themselves, and pages are taken only when none is at work.
+ * The pager's load of the head is relaxed, and may return any head since the last one that the pager knows: in a model
+ * without that, the order of the two looks would not matter.
+ *
  * Asserted: a sub-buffer that the reader has is never written to; what it reads are the records that were reserved, each once,
  * whole and in order, stamps not decreasing; salvage finds the records that were marked, those and no others; a record is
  * lost only when the ring is full or its next sub-buffer unfinished, and is counted; each sub-buffer is either taken or
  * counted as overwritten; when all writers are done, every sub-buffer that was left is complete; with -DBOUNDED, a
  * writer tries again only as often as somebody else made progress.
  *
- * Left out: weak memory (loom's part), records too large, turns and counts beyond their width (but for the uses', which
- * is two bits here), the bound on tries, attaching and detaching (control.pml), what a hostile program does. A sub-buffer
- * is a few cells; a record takes one or two, one store each.
+ * Left out: weak memory (loom's part) but for that load, records too large, turns and counts beyond their width (but for
+ * the uses', which is two bits here), the bound on tries, attaching and detaching (control.pml), what a hostile program
+ * does. A sub-buffer is a few cells; a record takes one or two, one store each.
  *
  * Runs (scripts/models):
  * small: -DBOUNDED
  * small: -DOVERWRITE
  * small: -DRECORDS=3
  * small: -DWRITERS=3 -DRECORDS=1 -DOVERWRITE
+ * small: -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3
+ * small: -DPAGES -DRECORDS=2 -DACTS=2
+ * large: -DPAGES -DWRITERS=1 -DRECORDS=5
+ * large: -DPAGES -DRECORDS=2 -DACTS=3
  * large: -DBOUNDED -DRECORDS=3
  * large: -DBOUNDED -DOVERWRITE
  * large: -DRECORDS=3 -DOVERWRITE
@@ -45,6 +55,15 @@
  * mutant: wait_if_full -DBOUNDED               the writer waits for the reader
  * mutant: take_unfinished                      the reader takes what is not complete
  * mutant: give_back_early                      the reader gives back before it has read
+ * mutant: full_if_equal -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  a writer that is beyond what is open takes the ring for free
+ * mutant: open_first -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  a sub-buffer is opened before its pages are present
+ * mutant: punch_first -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  pages are taken before what they are of is closed
+ * mutant: punch_next -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  pages of the sub-buffer behind the head are taken
+ * mutant: one_look -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  the head is not looked at again before pages are taken
+ * mutant: unsettled -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  pages are taken while the reader may still publish older bounds
+ * mutant: publish_once -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  who publishes does not look whether the bounds have changed
+ * mutant: head_first -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  the pager loads the head before it looks for writers
+ * mutant: writers_ignored -DPAGES -DWRITERS=1 -DRECORDS=4 -DACTS=3  pages are taken while writers may be at work
  * mutant: no_claim -DOVERWRITE                 the writer enters without claiming
  * mutant: claim_store -DOVERWRITE              it claims by a store
  * mutant: claim_unfinished -DOVERWRITE         it claims what is not complete
@@ -60,10 +79,17 @@
 #ifndef RECORDS
 #define RECORDS 2           /* of each writer */
 #endif
+#ifndef ACTS
+#define ACTS 4              /* of the pager: extends, trims, or revokes and reclaims */
+#endif
 #ifndef CELLS
 #define CELLS 3             /* of a sub-buffer; a record takes one or two, and none takes the last */
 #endif
+#ifdef PAGES
+#define COUNT 3             /* the one behind the head's keeps its pages: with two there would be none to take */
+#else
 #define COUNT 2             /* sub-buffers that take turns */
+#endif
 #ifdef OVERWRITE
 #define SUB_BUFFERS (COUNT + 1)
 #else
@@ -97,7 +123,12 @@
 
 /* Shared memory. */
 short head = HEAD(FIRST, FIRST % COUNT, 0);
+#ifdef PAGES
+byte consumed = FIRST + 1 - COUNT;
+byte at_work;               /* writers that have begun and are not done */
+#else
 byte consumed = FIRST;
+#endif
 byte lost;
 short table[COUNT];
 byte data[SUB_BUFFERS * CELLS];
@@ -105,7 +136,16 @@ byte left_end[SUB_BUFFERS];
 byte committed[SUB_BUFFERS];
 short marks[SUB_BUFFERS];
 
+#ifdef PAGES
+/* The collector's own: the oldest turn that is not given back, the first that is not open. */
+byte oldest_turn = FIRST, open_turn = FIRST + 1;
+bit reader_publishes;
+#endif
+
 /* What the assertions compare with; no code has it. */
+#ifdef PAGES
+byte stored = FIRST;                /* the last turn that a writer entered that has finished its record */
+#endif
 byte reserved[ALL_TURNS * CELLS];   /* the record in each cell of each turn */
 byte end[ALL_TURNS];                /* cells of each turn that are reserved */
 bit is_marked[WRITERS * RECORDS + 1];
@@ -212,6 +252,9 @@ proctype writer(byte first) {
 #ifdef BOUNDED
         before = progress;
 #endif
+#ifdef PAGES
+        at_work++;
+#endif
 again:  skip;
         /* Fewer states: what was seen before is of no use any more. */
         d_step { seen = 0; entry = 0; now = 0; turn = 0; number = 0; place = 0; used = 0; at = 0 }
@@ -278,14 +321,19 @@ again:  skip;
             :: used >= COUNT ->
 #elif defined(MUTANT_never_full)
             :: false ->
+#elif defined(PAGES) && !defined(MUTANT_full_if_equal)
+            :: used >= COUNT && used < 128 ->
 #else
             :: used == COUNT ->
 #endif
 #ifdef MUTANT_wait_if_full
                 again_or_fail();
 #endif
-                /* Other than the turn that was seen, what was consumed may have moved on: then nothing was full. */
+                /* Other than the turn that was seen, what was consumed may have moved on: then nothing was full. With
+                 * pages, what was open may have been revoked. */
+#ifndef PAGES
                 assert(used == COUNT);
+#endif
                 lose()
             :: else -> number = turn % COUNT
             fi
@@ -337,7 +385,13 @@ again:  skip;
 #ifndef MUTANT_commit_first
         commit(number, LENGTH(id));
 #endif
+#ifdef PAGES
+        stored = (turn > stored -> turn : stored);
+#endif
 next:   skip;
+#ifdef PAGES
+        at_work--;
+#endif
         d_step { seen = 0; entry = 0; now = 0; turn = 0; number = 0; place = 0; used = 0; at = 0; id++ };
 #ifdef BOUNDED
         d_step { before = 0; failures = 0 }
@@ -435,8 +489,208 @@ inline take() {
 #endif
         check(next, next % COUNT);
         atomic { readers = NOBODY; taken++; next++ }
+#ifdef PAGES
+        reader_publishes = 1;
+        atomic {
+            if
+            :: open_turn - oldest_turn == COUNT -> open_turn = next + COUNT
+            :: open_turn - oldest_turn != COUNT && next > open_turn -> open_turn = next
+            :: else
+            fi;
+            oldest_turn = next;
+            publishing = open_turn
+        }
+        publish_bounds();
+        atomic { reader_publishes = 0; publishing = 0 }
+#else
         consumed = next
+#endif
     fi
+}
+#endif
+
+#ifdef PAGES
+/* Stores what writers go by, again if the bounds have changed meanwhile. */
+inline publish_bounds() {
+    do
+    :: true ->
+        consumed = publishing - COUNT;
+#ifdef MUTANT_publish_once
+        break
+#else
+        atomic {
+            if
+            :: open_turn == publishing -> break
+            :: else -> publishing = open_turn
+            fi
+        }
+#endif
+    od
+}
+
+/* Zeros, whatever the sub-buffer of this turn held. The commit words and the marks keep their pages. */
+inline clear(turn) {
+    CELL(turn % COUNT, 0) = 0; CELL(turn % COUNT, 1) = 0; CELL(turn % COUNT, 2) = 0;
+    left_end[turn % COUNT] = 0
+}
+
+/* Takes the pages of the turns from `from` up to `upto`. */
+inline punch(from, upto) {
+    do
+    :: from == upto -> break
+    :: else -> d_step { clear(from); from++ }
+    od
+}
+
+/* Makes the pages of the turn that comes next present. */
+inline fill() {
+    d_step {
+        if
+        :: fresh != NOBODY -> clear(fresh)
+        :: else
+        fi
+    }
+}
+
+/* While all sub-buffers have pages, the reader moves both ends on. */
+inline extent() {
+    atomic {
+        whole = open_turn - oldest_turn == COUNT;
+        if
+        :: whole -> low = oldest_turn; top = open_turn
+        :: else
+        fi
+    }
+}
+
+/* Loads the head's turn: any since `known`, but none before what the reader has read. */
+inline look() {
+    atomic {
+        seen = (known > oldest_turn -> known : oldest_turn);
+        do
+        :: seen < TURN(head) -> seen++
+        :: break
+        od;
+        known = seen
+    }
+}
+
+/* Goes on only if no writer is at work: then the pager knows the heads of those that were. */
+inline look_for_writers() {
+#ifdef MUTANT_writers_ignored
+    skip
+#else
+    atomic {
+        if
+        :: at_work == 0 -> known = stored
+        :: else -> goto given_up
+        fi
+    }
+#endif
+}
+
+/* So that there are fewer states. */
+inline rest() {
+    d_step {
+        first = 0; fresh = 0; seen = 0; publishing = 0; whole = false; settled = false;
+        if
+        :: open_turn - oldest_turn == COUNT -> low = 0; top = 0
+        :: else
+        fi
+    }
+}
+
+active proctype pager() {
+    byte low = FIRST, top = FIRST + 1, first, fresh, publishing, seen, known = FIRST;
+    byte acts;
+    bool whole, settled;
+end_pager: do
+    :: atomic { acts < ACTS -> acts++; extent() };         /* extends */
+        if
+        :: !whole ->
+            atomic {
+                fresh = NOBODY;
+                if
+                :: top == open_turn && top - low == COUNT -> low++; top++
+                :: top == open_turn && top - low != COUNT -> fresh = top; top++
+                :: else
+                fi;
+#ifndef MUTANT_open_first
+                fill();
+#endif
+            }
+            atomic {
+                open_turn = (top - low == COUNT -> oldest_turn + COUNT : open_turn + 1);
+                publishing = open_turn
+            }
+            publish_bounds();
+#ifdef MUTANT_open_first
+            fill();
+#endif
+        :: else
+        fi;
+        rest()
+    :: atomic { acts < ACTS -> acts++; extent() };         /* trims */
+        if
+        :: !whole ->
+            atomic { first = low; low = oldest_turn };
+            punch(first, low)
+        :: else
+        fi;
+        rest()
+    :: atomic { acts < ACTS -> acts++; extent() };         /* revokes, and reclaims */
+        look();
+#ifdef MUTANT_punch_first
+        first = seen + 2;
+        if
+        :: first < top -> publishing = top; top = first; punch(first, publishing)
+        :: else
+        fi;
+#endif
+        atomic {
+#ifdef MUTANT_punch_next
+            first = seen + 1;
+#else
+            first = seen + 2;
+#endif
+            if
+            :: open_turn > first ->
+                if
+                :: open_turn - oldest_turn == COUNT -> low = oldest_turn; top = (top > open_turn -> top : open_turn)
+                :: else
+                fi;
+                open_turn = first
+            :: else
+            fi;
+            publishing = open_turn
+        }
+        publish_bounds();
+#ifdef MUTANT_unsettled
+        settled = true;
+#else
+        settled = !reader_publishes;
+#endif
+#ifdef MUTANT_head_first
+        look();
+        look_for_writers();
+#else
+        look_for_writers();
+#ifndef MUTANT_one_look
+        look();
+#endif
+#endif
+#ifdef MUTANT_punch_next
+        first = open_turn;
+#else
+        first = (seen + 2 > open_turn -> seen + 2 : open_turn);
+#endif
+        if
+        :: first < top && settled -> publishing = top; top = first; punch(first, publishing)
+        :: else
+        fi;
+given_up:
+        rest()
+    od
 }
 #endif
 
@@ -476,6 +730,9 @@ active proctype collector() {
     short seen, entry, oldest;
     byte next = FIRST, taken, overwritten, i, spare = COUNT, spare_uses, id;
     bit found;
+#ifdef PAGES
+    byte publishing;
+#endif
     d_step {
         do
         :: i == COUNT -> break
@@ -489,7 +746,9 @@ active proctype collector() {
 #endif
     }
     run writer(1);
+#if WRITERS > 1
     run writer(1 + RECORDS);
+#endif
 #if WRITERS > 2
     run writer(1 + 2 * RECORDS);
 #endif

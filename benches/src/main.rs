@@ -23,6 +23,7 @@ mod scaling;
 mod sessions;
 mod start;
 mod table;
+mod take_up;
 mod watch;
 
 use programs::Programs;
@@ -49,6 +50,7 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
     ("reading", reading::measure),
     ("queries", queries::measure),
     ("start", start::measure),
+    ("take-up", take_up::measure),
     ("many", many::measure),
     ("kernel", kernel::measure),
     ("sessions", sessions::measure),

@@ -103,8 +103,8 @@ fn measured(
     round_of(bench, switches, program, recorder_of(sordino, recording)?)
 }
 
-/// Runs the loop behind the words of a command, while another recorder keeps the switches of its CPU. Returns its process
-/// id.
+/// Runs the loop behind the words of a command, while another recorder keeps the switches of its CPU. Returns its
+/// process id.
 pub(crate) fn observed<S: AsRef<OsStr>>(
     bench: &Bench,
     switches: &Path,
@@ -250,8 +250,8 @@ mod tests {
             (100, 1, 7),
             (200, 1, 8),
             (900, 1, 7),
-            // The recorder has half of the first gap, in two stretches, and less than half of the second. The
-            // loop's third pause is too short for a gap.
+            // The recorder has half of the first gap, in two stretches, and less than half of the second. The loop's
+            // third pause is too short for a gap.
             (1000, 0, 8),
             (1300, 1, 9),
             (1400, 1, 8),

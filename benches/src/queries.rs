@@ -5,7 +5,7 @@ use crate::programs::{Tracer, output_of};
 use crate::table::{Bar, Samples, Table};
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{Cpu, Field, Level, Schema};
+use sordino_event::{Cpu, Field, Level, Schema, Ticks};
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ fn write_hour(directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let mut writer = StreamWriter::new(file, uuid, CLASS, Some(Cpu(cpu)), 256 << 10)?;
         for event in 0..5_000_000_u64 {
             let payload = [event.to_ne_bytes(), event.to_ne_bytes()].concat();
-            writer.append(event * 720_000, [0, 0, 3, 0], &4711_i32.to_ne_bytes(), &payload)?;
+            writer.append(Ticks(event * 720_000), [0, 0, 3, 0], &4711_i32.to_ne_bytes(), &payload)?;
         }
         writer.finish()?;
     }

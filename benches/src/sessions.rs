@@ -5,6 +5,7 @@ use crate::knob::Knob;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::{Tracer, numbers, output_of};
 use crate::table::{Bar, Samples, Table};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -51,6 +52,13 @@ impl<'a> Session<'a> {
 
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
         Ok(output_of(self.command(self.sordino).args(arguments))?)
+    }
+
+    /// Returns the number of programs that the session records at present.
+    pub(crate) fn programs(&self) -> Result<usize, String> {
+        let status: Value = serde_json::from_str(&self.run(&["status", NAME, "--json"])?)
+            .map_err(|error| error.to_string())?;
+        Ok(status["sessions"][0]["status"]["programs"].as_array().map_or(0, Vec::len))
     }
 
     /// Takes a snapshot, and returns its directory.

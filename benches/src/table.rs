@@ -1,7 +1,7 @@
 //! Measured figures as a table.
 
+use sordino_proc::machine::{CpuInfo, kernel_release};
 use std::fmt;
-use std::fs;
 use std::process::Command;
 
 /// Values of one figure, one a round.
@@ -127,10 +127,8 @@ fn number(value: f64) -> String {
 
 /// Describes the machine and the software of a measurement.
 pub(crate) fn machine() -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let cpuinfo = CpuInfo::read().unwrap_or_default();
+    let cpus = cpuinfo.entries().filter(|entry| entry.cpu().is_some()).count();
     let version = |program: &str| {
         let output = Command::new(program).arg("--version").output();
         let text =
@@ -139,8 +137,8 @@ pub(crate) fn machine() -> String {
     };
     format!(
         "{} x{cpus}, Linux {}\n{}; {}; {}",
-        model.trim_start_matches([' ', '\t', ':']),
-        read("/proc/sys/kernel/osrelease").trim(),
+        cpuinfo.field("model name").unwrap_or_default(),
+        kernel_release(),
         version("lttng"),
         version("babeltrace2"),
         version("gcc"),

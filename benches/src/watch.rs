@@ -1,4 +1,5 @@
-//! Views of a session: the CPU time of one at ten thousand events a second, and the gaps that it makes in an ordinary loop.
+//! Views of a session: the CPU time of one at ten thousand events a second, and the gaps that it makes in an ordinary
+//! loop.
 
 use crate::Bench;
 use crate::ordinary::{Round, SECONDS, observed, round_of};

@@ -3,11 +3,11 @@
 //! The input defines the rings, and then the stores that another thread repeats while this one reads. Stores go through
 //! the area's file: a hostile program could make the same ones, in no stronger order.
 
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
-use sordino_ring::number::{Seqno, Ticks};
+use sordino_ring::number::Seqno;
 use sordino_ring::read::Packet;
 use std::fs::File;
 use std::mem::{offset_of, size_of};

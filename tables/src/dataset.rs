@@ -128,8 +128,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Completes the directory, which belongs to the user and the group `owner` then, if given. A table without rows gets
-    /// an empty file in the partition of `host` and the time `begin`. Returns the bytes.
+    /// Completes the directory, which belongs to the user and the group `owner` then, if given. A table without rows
+    /// gets an empty file in the partition of `host` and the time `begin`. Returns the bytes.
     pub(crate) fn close(
         mut self,
         host: &str,

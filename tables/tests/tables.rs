@@ -243,6 +243,35 @@ fn an_export_has_the_selected_events_and_the_intervals_of_the_selected_time() {
 }
 
 #[test]
+fn what_the_recorder_adds_is_in_the_table_where_it_is_asked_for() {
+    let place = Place::new();
+    place.record();
+    let names = |command: &[&str], words: &[&str]| {
+        let ended = place.run(&[command, words].concat());
+        let rows = ended.succeeded().lines().map(|line| serde_json::from_str(line).unwrap());
+        let names = rows.filter_map(|row: Value| row["name"].as_str().map(str::to_owned));
+        names.fold(BTreeMap::new(), |mut counts, name| {
+            *counts.entry(name).or_insert(0) += 1;
+            counts
+        })
+    };
+    let added = ["--event", "lttng_statedump_*"];
+    if !names(&["events", "trace", "--json"], &["--statedump"])
+        .keys()
+        .any(|name| name.starts_with("lttng_statedump_"))
+    {
+        println!("not measured here: the state dump in tables: only root records the kernel's");
+        return;
+    }
+    let query = ["sql", "trace", "SELECT name FROM events", "--format", "json"];
+    for words in [&[][..], &["--statedump"], &added] {
+        let listed = names(&["events", "trace", "--json"], words);
+        assert_eq!(names(&query, words), listed, "{words:?}");
+        assert_eq!(listed.keys().any(|name| name.starts_with("lttng_statedump_")), !words.is_empty());
+    }
+}
+
+#[test]
 fn no_file_of_an_export_has_its_name_before_all_are_whole() {
     let place = Place::new();
     place.record();

@@ -1,11 +1,11 @@
 //! A collector that exchanges sub-buffers as fast as it can, and verifies their records.
 
 use crate::verified::Lanes;
-use sordino_event::Cpu;
 use sordino_event::catalogue;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use sordino_ring::number::{PointId, Seqno, Ticks};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::read::Content;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;

@@ -111,8 +111,8 @@ pub fn example(name: &str, flags: &str) -> PathBuf {
     own.join("debug/examples").join(name)
 }
 
-/// Returns the compilers' names with the parts of their versions that change the generated code: `gcc 12.2` and `rustc
-/// 1.95`.
+/// Returns the compilers' names with the parts of their versions that change the generated code: `gcc 12.2` and
+/// `rustc 1.95`.
 pub fn compilers() -> [String; 2] {
     let gcc = succeed(Command::new("gcc").arg("-dumpfullversion"));
     let rustc = succeed(Command::new("rustc").arg("--version").current_dir(root()));

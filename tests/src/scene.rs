@@ -160,8 +160,8 @@ impl Scene {
         self.record_with(options, command, |_| {})
     }
 
-    /// Records npt's loop on a CPU, for two seconds, with the kernel's events. A thread of a higher priority has the CPU
-    /// for 20 ms of them.
+    /// Records npt's loop on a CPU, for two seconds, with the kernel's events. A thread of a higher priority has the
+    /// CPU for 20 ms of them.
     pub fn record_hog(&self, cpu: &str) -> Recording {
         let script = format!(
             "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \

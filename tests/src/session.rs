@@ -4,6 +4,7 @@ use crate::running::{Ended, Running};
 use crate::scene::Scene;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -155,4 +156,13 @@ impl Drop for Session<'_> {
 pub fn summary(directory: &Path) -> Value {
     let text = fs::read_to_string(directory.join("recording.json")).expect("a summary");
     serde_json::from_str(&text).expect("JSON")
+}
+
+/// Returns the memory of a program's area in bytes.
+pub fn memory_of(pid: i32) -> u64 {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let areas = files.filter(|file| {
+        fs::read_link(file.path()).is_ok_and(|target| target.to_string_lossy().contains("memfd:sordino"))
+    });
+    areas.filter_map(|area| fs::metadata(area.path()).ok()).map(|area| area.blocks() * 512).sum()
 }

@@ -1,5 +1,5 @@
-//! Golden assembly of the compiled hit. `SORDINO_ACCEPT=1 cargo test -p sordino-tests --test assembly` writes the
-//! present assembly to `testdata/assembly/`, so that a commit shows each change of it.
+//! Golden assembly of the compiled hit. `SORDINO_ACCEPT=1 cargo test -p sordino-tests --test
+//! assembly` writes the present assembly to `testdata/assembly/`, so that a commit shows each change of it.
 
 use sordino_ring::layout::VERSION;
 use sordino_tests::Scene;

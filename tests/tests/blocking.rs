@@ -1,10 +1,10 @@
 //! Threads that wait for room in a ring, which their program allows and a session requests.
 
 use rustix::process::Signal;
-use sordino_event::{Cpu, catalogue};
+use sordino_event::{Cpu, Ticks, catalogue};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program, Refusal};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno, Ticks};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
 use std::process::Command;

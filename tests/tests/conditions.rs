@@ -1,11 +1,11 @@
 //! Conditions that are evaluated in real programs: rejected records are absent, and triggers arrive.
 
 use rustix::process::Signal;
-use sordino_event::{Cpu, Pid, Schema, catalogue};
+use sordino_event::{Cpu, Pid, Schema, Ticks, catalogue};
 use sordino_filter::condition::{self, Context, Expression};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, Triggers, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno, Ticks};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
 use sordino_tests::{Running, Scene};
 use std::process::Command;

@@ -78,17 +78,34 @@ fn a_thread_that_was_put_in_the_way_is_named_as_the_cause() {
     let woken = findings(&scene.sordino(&["explain", "--json", "--thread", "hog", trace]));
     assert!(number(&woken["statistics"]["count"]) >= 1, "{woken}");
     assert!(intervals(&woken).iter().all(|wake_up| wake_up["thread"]["comm"] == "hog"), "{woken}");
+    // By its number it has those wake-ups, too, and some before it executed the hog.
+    let tid = number(&intervals(&woken)[0]["tid"]);
+    let by_tid = findings(&scene.sordino(&[
+        "explain",
+        "--json",
+        "--top",
+        "1000",
+        "--thread",
+        &tid.to_string(),
+        trace,
+    ]));
+    let begins = |found: &Value| -> BTreeSet<i64> {
+        intervals(found).iter().map(|wake_up| number(&wake_up["begin_ns"])).collect()
+    };
+    assert!(intervals(&by_tid).iter().all(|wake_up| number(&wake_up["tid"]) == tid), "{by_tid}");
+    assert!(begins(&by_tid).is_superset(&begins(&woken)), "{by_tid} {woken}");
+    scene.refuses(2, &["no thread '2147483647' was woken"], &["explain", "--thread", "2147483647", trace]);
     scene.refuses(2, &["no thread 'nobody' was woken"], &["explain", "--thread", "nobody", trace]);
     scene.refuses(2, &["is a directory: write it before --thread"], &["explain", "--thread", trace]);
 
     // Without a name, the wake-ups of all threads but the recorder's; each headline has its thread.
-    let all = scene.sordino(&["explain", trace, "--top", "1000", "--json", "--thread"]);
+    let all = scene.sordino(&["explain", trace, "--top", "100000", "--json", "--thread"]);
     let all = findings(&all);
     let names: BTreeSet<&str> =
         intervals(&all).iter().filter_map(|wake_up| wake_up["thread"]["comm"].as_str()).collect();
     assert!(names.len() > 2 && names.contains("hog"), "{names:?}");
     assert!(intervals(&all).iter().all(|wake_up| wake_up["thread"].get("is_recorder").is_none()), "{all}");
-    let text = scene.sordino(&["explain", trace, "--top", "1000", "--thread"]);
+    let text = scene.sordino(&["explain", trace, "--top", "100000", "--thread"]);
     let mut headlines = text.succeeded().lines().filter(|line| line.starts_with('#'));
     assert!(headlines.any(|line| line.contains(" of hog/")), "{text:?}");
 

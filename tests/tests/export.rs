@@ -436,7 +436,8 @@ fn ctf_has_each_event_of_other_tracers() {
     let mut compared = 0;
     for directory in directories.into_iter().flatten().map(|entry| entry.path()) {
         let (files, bytes) = sizes(&directory);
-        // The packets of one trace there overlap, which babeltrace2 does not read; one directory has several recordings.
+        // The packets of one trace there overlap, which babeltrace2 does not read; one directory has several
+        // recordings.
         let is_odd = ["scp_dest", "session-rotation"].iter().any(|name| directory.ends_with(name));
         if files > 0 && bytes <= LARGEST && !is_odd {
             compare_ctf(&scene, directory.to_str().unwrap());

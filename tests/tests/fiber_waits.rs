@@ -106,8 +106,8 @@ fn queried(scene: &Scene, recording: &str) -> BTreeMap<String, [i64; 4]> {
     rows.map(|row| (row["labels"][0].as_str().expect("a label").to_owned(), of(row))).collect()
 }
 
-/// Returns the waits of a fiber by `explain --fiber`, by their begins: the length of each, and the fibers behind which it
-/// waited.
+/// Returns the waits of a fiber by `explain --fiber`, by their begins: the length of each, and the fibers behind which
+/// it waited.
 fn explained(scene: &Scene, recording: &str, (name, fiber): (&str, i64)) -> BTreeMap<i64, (i64, Behind)> {
     let printed = scene.sordino(&["explain", recording, "--fiber", name, "--top", "10000", "--json"]);
     let findings: Value = serde_json::from_str(printed.succeeded()).expect("JSON");

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const LIBRARIES: [&str; 2] = ["-lboost_fiber", "-lboost_context"];
 
-/// Records a program with the kernel's switches and interrupts, until the kernel has recorded every switch: now and then
-/// its tracer misses one. `None` if it misses one each time.
+/// Records a program with the kernel's switches and interrupts, until the kernel has recorded every switch: now and
+/// then its tracer misses one. `None` if it misses one each time.
 fn record(scene: &Scene, command: &[&str]) -> Option<(Recording, Vec<Value>)> {
     for _ in 0..20 {
         let recording = scene
@@ -155,8 +155,8 @@ fn a_daemons_late_message_is_explained_by_the_fibers_for_which_it_waits() {
     }
 }
 
-/// Returns true if the daemon's wait for other fibers is the cause of an interval. Its parts add up, and the fibers that
-/// it names have had a thread meanwhile.
+/// Returns true if the daemon's wait for other fibers is the cause of an interval. Its parts add up, and the fibers
+/// that it names have had a thread meanwhile.
 fn names_the_wait(interval: &Value, switches: &[&Value]) -> bool {
     assert_eq!(interval["fiber"]["name"], "daemon", "{interval}");
     let parts = interval["parts"].as_array().unwrap();

@@ -1,11 +1,11 @@
 //! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
 
 use rustix::process::Signal;
-use sordino_event::{Cpu, Pid, Schema, catalogue};
+use sordino_event::{Cpu, Pid, Schema, Ticks, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
-use sordino_ring::number::{PointId, Seqno, Ticks};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
 use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
 use sordino_tests::lttng::Lttng;
@@ -322,8 +322,8 @@ fn function<'a>(program: &'a PathBuf, case: &'a str) -> Way<'a> {
     Way { case, ..typical(program) }
 }
 
-/// An entry and an exit cost at most 2.2 times a record of their size. Where no session has enabled them, they take some
-/// 20 instructions, and some 50 where a condition selects other functions.
+/// An entry and an exit cost at most 2.2 times a record of their size. Where no session has enabled them, they take
+/// some 20 instructions, and some 50 where a condition selects other functions.
 #[test]
 fn a_function_costs_little_more_than_two_records_and_hardly_anything_unless_it_is_selected() {
     let scene = Scene::new();

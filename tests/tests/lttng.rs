@@ -1,9 +1,11 @@
 //! A trace that LTTng recorded.
 
+use serde_json::Value;
 use sordino_tests::Scene;
 use sordino_tests::install::compile_for_lttng;
 use sordino_tests::listing::babeltrace;
 use sordino_tests::lttng::Lttng;
+use std::collections::BTreeSet;
 
 #[test]
 fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
@@ -32,4 +34,13 @@ fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
         assert!(line.contains(&format!("number = {}, text = \"{text}\"", fields["number"])), "{line}");
     }
     assert!(events.is_sorted_by_key(|event| event["time_ns"].as_i64()));
+
+    // The kernel's side is missing: the longest intervals are found, and no cause is named for them.
+    let explained = scene.sordino(&["explain", "--event", "tick:tock", "--json", &trace.to_string_lossy()]);
+    let findings: Value = serde_json::from_str(explained.succeeded()).unwrap();
+    assert_eq!(findings["statistics"]["count"], 9_999);
+    let parts =
+        findings["intervals"].as_array().unwrap().iter().flat_map(|one| one["parts"].as_array().unwrap());
+    let kinds: BTreeSet<&str> = parts.map(|part| part["cause"]["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, BTreeSet::from(["unrecorded"]));
 }

@@ -17,11 +17,11 @@ fn descriptors(pid: i32) -> Vec<PathBuf> {
     open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok()).collect()
 }
 
-/// Waits until a recorder has released the programs that have ended: all but the one that starts them, which registers
-/// nothing.
+/// Waits until a recorder has released the programs that have ended: all processes but its command, which starts them.
 fn wait_until_let_go(recorder: i32) {
-    let holds_one = || descriptors(recorder).iter().any(|path| path.to_string_lossy().contains("[pidfd]"));
-    wait_until("no program is held", || !holds_one());
+    let is_process = |path: &&PathBuf| path.to_string_lossy().contains("[pidfd]");
+    let held = || descriptors(recorder).iter().filter(is_process).count();
+    wait_until("the command alone is held", || held() == 1);
 }
 
 /// Returns the number of a process's open descriptors, and its resident memory in KiB.
@@ -88,8 +88,8 @@ fn programs_that_do_not_register_are_found_while_they_run() {
     );
 }
 
-/// "Limits of descriptors: the session lives, the honest ones are recorded, the rest is counted and said": a recorder that
-/// may have 40 descriptors, and more programs at once than it has descriptors for.
+/// "Limits of descriptors: the session lives, the honest ones are recorded, the rest is counted and said": a recorder
+/// that may have 40 descriptors, and more programs at once than it has descriptors for.
 #[test]
 fn a_recorder_with_few_descriptors_lives_and_tells_of_those_that_it_can_not_record() {
     const LIMIT: usize = 40;

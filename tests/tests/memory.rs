@@ -2,21 +2,10 @@
 
 use rustix::process::Signal;
 use sordino_tests::group::Group;
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{Session, memory_of, summary};
 use sordino_tests::{Scene, wait_until};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
-
-/// Returns the memory of a program's area in bytes.
-fn memory_of(pid: i32) -> u64 {
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let areas = files.filter(|file| {
-        fs::read_link(file.path()).is_ok_and(|target| target.to_string_lossy().contains("memfd:sordino"))
-    });
-    areas.filter_map(|area| fs::metadata(area.path()).ok()).map(|area| area.blocks() * 512).sum()
-}
 
 /// Returns the sum of a figure over the rings of all recordings' summaries.
 fn sum(recordings: &[PathBuf], field: &str) -> u64 {

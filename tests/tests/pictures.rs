@@ -293,7 +293,8 @@ fn join(stretches: &mut Vec<(i64, i64)>, (from, to): (i64, i64)) {
     }
 }
 
-/// Returns the stretches of a picture's lane in which the fiber is on a thread; `begin` is the time of the picture's begin.
+/// Returns the stretches of a picture's lane in which the fiber is on a thread; `begin` is the time of the picture's
+/// begin.
 fn drawn_on_a_thread(lane: &str, begin: i64) -> Vec<(i64, i64)> {
     let mut stretches = Vec::new();
     for stretch in lane.split("<rect ").skip(1) {

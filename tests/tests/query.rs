@@ -53,8 +53,8 @@ const SOFTIRQS: [(&str, &str); 10] = [
     ("RCU", "9"),
 ];
 
-/// Loads of which each is recorded by itself: files and a real-time thread, messages between threads, and programs
-/// that start, two that fight for a CPU, and one that is interrupted by a real-time thread.
+/// Loads of which each is recorded by itself: files and a real-time thread, messages between threads, and programs that
+/// start, two that fight for a CPU, and one that is interrupted by a real-time thread.
 const LOADS: [&str; 3] = [
     "for i in 1 2 3 4 5; do ls -R /usr/share/doc > /dev/null; sleep 0.02; done; chrt -f 50 sleep 0.05",
     "for i in 1 2 3 4; do (for j in 1 2 3 4 5 6 7 8; do echo $j; done | cat | sort -n | tail -1) > /dev/null & done; wait; \
@@ -258,7 +258,8 @@ fn system_calls_agree_with(scene: &Scene, load: &str) {
     for (call, sums) in &by_perf {
         let [count, total, max] = [0, 1, 2].map(|index| sums[index].as_i64().expect("a number"));
         let found = by_query.remove(call).unwrap_or_default();
-        // perf counts the exit of a new process from the call that made it, whose entry is its parent's, as one of no length.
+        // perf counts the exit of a new process from the call that made it, whose entry is its parent's, as one of no
+        // length.
         assert!((0..=1).contains(&(count - found[0])), "{call}: {found:?}, {sums}");
         // perf rounds each time to a microsecond.
         assert!((found[1] - total * 1000).abs() <= 1000, "{call}: {found:?}, {sums}");

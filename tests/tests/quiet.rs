@@ -166,8 +166,7 @@ fn a_session_looks_at_new_processes_and_at_no_others() {
     let before = looked_at();
     std::thread::sleep(Duration::from_secs(2));
     let (after, forked) = (looked_at(), forks() - forked);
-    // Ten looks at each, and one when it executes a program, or two.
-    // What asks for the status is a new process itself.
+    // Ten looks at each, and one when it executes a program, or two. What asks for the status is a new process itself.
     assert!(
         (1..=12 * forked).contains(&(after - before)),
         "{} looks, {forked} new processes",

@@ -1,11 +1,11 @@
 //! Programs register at their start with existing sessions: they discover recorders in directories.
 
-use sordino_event::Cpu;
 use sordino_event::catalogue;
+use sordino_event::{Cpu, Ticks};
 use sordino_intake::{Listener, Registration};
 use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use sordino_ring::number::{PointId, Seqno, Ticks};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::read::Packet;
 use sordino_tests::{Compiler, NOBODY, Running, Scene, wait_until};
 use std::fs::{self, Permissions};

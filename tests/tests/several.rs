@@ -161,7 +161,8 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// Copies a recording as one of another host, whose clock is ahead by `seconds`. Times of day are right to a millisecond.
+/// Copies a recording as one of another host, whose clock is ahead by `seconds`. Times of day are right to a
+/// millisecond.
 fn as_of_host(recording: &Path, copy: &Path, host: &str, seconds: i64) {
     copied(recording, copy);
     for metadata in sordino_tests::recording::all_below(copy) {
@@ -183,8 +184,8 @@ fn as_of_host(recording: &Path, copy: &Path, host: &str, seconds: i64) {
     }
 }
 
-/// Records a program and the kernel, and returns the recording as one of the host robot, and as one of the host arm, whose
-/// clock is 5 s ahead.
+/// Records a program and the kernel, and returns the recording as one of the host robot, and as one of the host arm,
+/// whose clock is 5 s ahead.
 fn two_hosts(scene: &Scene) -> [String; 2] {
     let program = scene.program("pairs.c");
     let recording = scene.record(&["--kernel", "sched"], &[program.to_str().unwrap()]);

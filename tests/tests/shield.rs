@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use sordino_sched::{CpuList, ThreadIdentity};
 use sordino_shield::{Machine, Store};
+use sordino_tests::session::{Session, memory_of};
 use sordino_tests::{NOBODY, Scene, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -390,6 +391,62 @@ fn a_recorder_keeps_off_shielded_cpus_wherever_it_is_started() {
         wait_until("the program has ended", || of(name).is_none());
         assert!(output.join("recording.json").exists());
     }
+    stage.down();
+}
+
+/// The kernel interrupts each CPU that a program runs on when pages of its rings are removed.
+#[test]
+fn a_program_on_a_shielded_cpu_keeps_its_pages_and_another_gives_them_back() {
+    let Some(stage) = Stage::new() else { return };
+    stage.up("basic");
+    let scene = &stage.scene;
+    let session = Session::start(scene, "kept", &[]);
+    let program = scene.program("steady.c");
+    let start = |command: &mut Command| {
+        let mut program = Session::join(scene, command);
+        program.says("recorded");
+        wait_until("it has a whole ring", || memory_of(program.pid()) > 20 << 20);
+        program.signal(Signal::STOP);
+        program
+    };
+    let inside = start(scene.command(&["shield", "run", "--"]).arg(&program).arg("0"));
+    let outside = start(Command::new(&program).arg("0"));
+    let held = memory_of(inside.pid());
+    // Both are idle now, the one inside for longer.
+    let idle = 14 << 20;
+    wait_until("the one outside has given memory back", || memory_of(outside.pid()) < idle);
+    assert_eq!(memory_of(inside.pid()), held);
+    stage.shield(&["down"], 0);
+    wait_until("no CPU is shielded any more", || memory_of(inside.pid()) < idle);
+    for program in [inside, outside] {
+        program.signal(Signal::CONT);
+        program.signal(Signal::TERM);
+        assert_eq!(program.end().status, 0);
+    }
+    drop(session);
+    stage.before.holds("after the session");
+}
+
+/// Interrupts are better than losses: where there is no memory for more, pages come from behind the writers.
+#[test]
+fn a_program_on_a_shielded_cpu_goes_on_when_memory_is_used_up() {
+    const MIB: u64 = 1 << 20;
+    let Some(stage) = Stage::new() else { return };
+    stage.up("basic");
+    let scene = &stage.scene;
+    let session = Session::start(scene, "little", &["--max-memory", "4M"]);
+    let program = scene.program("steady.c");
+    let mut program = Session::join(scene, scene.command(&["shield", "run", "--"]).arg(&program).arg("1000"));
+    program.says("recorded");
+    let recorded = || {
+        let rings = session.records(program.pid())["rings"].as_array().unwrap().clone();
+        rings.iter().map(|ring| ring["bytes"].as_u64().unwrap()).sum::<u64>()
+    };
+    wait_until("it has recorded much more than its rings have", || recorded() > 32 * MIB);
+    assert!(memory_of(program.pid()) < 8 * MIB);
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().status, 0);
+    drop(session);
     stage.down();
 }
 

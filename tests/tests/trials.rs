@@ -1,5 +1,5 @@
-//! `sordino explain` names the disturbances of a program that was written from `docs/causes.md` alone, with lengths from
-//! the program's own readings of the clock.
+//! `sordino explain` names the disturbances of a program that was written from `docs/causes.md` alone, with lengths
+//! from the program's own readings of the clock.
 
 use serde_json::Value;
 use sordino_tests::{Compiler, Scene};

@@ -22,13 +22,15 @@ fn run(tree: &Tree, words: &[&str]) -> Result<ExitCode, String> {
     match *words {
         ["tidy"] => return Ok(tidy::run(tree)),
         ["ratchet"] => tidy::lower(tree)?,
+        ["refill"] => tidy::refill(tree)?,
         ["list"] => tidy::list(tree, None, None),
         ["list", measure] => tidy::list(tree, Some(measure), None),
         ["list", measure, group] => tidy::list(tree, Some(measure), Some(group)),
         ["layout-hash"] => println!("{}", tidy::contract::layout_hash(tree)),
         _ => {
             return Err(
-                "usage: cargo run -p xtask -- tidy | ratchet | list [CHECK [GROUP]] | layout-hash".to_owned()
+                "usage: cargo run -p xtask -- tidy | ratchet | refill | list [CHECK [GROUP]] | layout-hash"
+                    .to_owned(),
             );
         }
     }

@@ -33,8 +33,8 @@ const STYLES: Styles = Styles::plain()
 /// Records events of programs (static tracepoints in C, C++, Rust) and of the kernel together, on one clock, without a
 /// daemon, a kernel module or a thread in the traced program; then names the cause of each latency peak.
 ///
-/// Exit status: 0 fine; 1 the answer is "no" (loss with --fail-on-loss, a limit exceeded); 2 bad usage, or something is
-/// missing; 'record' passes the command's own status on.
+/// Exit status: 0 success; 1 a check failed (events were lost with --fail-on-loss, a limit was exceeded); 2 wrong
+/// usage, or something is missing; 'record' returns the command's own status.
 #[derive(Debug, Parser)]
 #[command(name = "sordino", version, styles = STYLES)]
 pub(crate) struct Arguments {
@@ -52,9 +52,9 @@ pub(crate) enum Command {
     Status(session::StatusOptions),
     Snapshot(session::SnapshotOptions),
     Rotate(session::RotateOptions),
-    /// Have a session record more tracepoints
+    /// Record more tracepoints in a running session
     Enable(session::EventsOptions),
-    /// Have a session record fewer tracepoints
+    /// Record fewer tracepoints in a running session
     Disable(session::EventsOptions),
     Attach(session::AttachOptions),
     Stop(session::StopOptions),

@@ -8,7 +8,7 @@ use crate::words::pid;
 use clap::Args;
 use sordino_collect::options::geometry;
 use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
-use sordino_quantity::{duration, size};
+use sordino_quantity::{duration, size, typed};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_sched::is_root;
@@ -20,61 +20,74 @@ use std::time::Duration;
 /// The options of a recording, which a session has too.
 #[derive(Args, Debug)]
 pub(crate) struct RecordOptions {
-    /// Record these kernel events: 'rt' (all that 'sordino explain' uses for a real-time thread), groups such as sched,
-    /// names or globs such as sched_switch, separated by commas, each with a filter of the kernel's if need be:
-    /// 'sched_switch if prev_prio < 100'. sched_switch also records task_rename, so that renamed threads keep their
-    /// names. 'sudo sordino list -v' lists all kernel events. Needs root, or 'sordino grant' [default: none]
+    /// Record these kernel events, separated by commas: 'rt' (all that 'sordino explain' uses for a real-time thread),
+    /// groups such as sched, names or globs such as 'sched_*'. Needs root, or 'sordino grant' [default: none]
+    ///
+    /// 'sudo sordino list' lists the groups, with -v the events. An event may have a filter in the kernel's syntax:
+    /// 'sched_switch if prev_prio < 100' (below 100 are real-time threads). sched_switch also records task_rename, so
+    /// that renamed threads keep their names.
     #[arg(short, long, value_name = "EVENTS")]
     kernel: Vec<String>,
     /// Size of the kernel's trace buffer for each CPU, 64K to 4G
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size, requires = "kernel")]
     kernel_buffer: u64,
-    /// Record kernel events only of these threads (comma-separated ids), and of the threads and processes that they
-    /// create [default: of all threads]
+    /// Record kernel events only of these threads, such as 4711,4712, and of the threads and processes that they create
+    /// [default: of all threads]
     #[arg(long, value_name = "TID", value_delimiter = ',', requires = "kernel")]
     kernel_tid: Vec<i32>,
-    /// Record the programs' tracepoints that match these rules, such as 'motor:*, !motor:noise*, net:tx if len > 1500':
-    /// names or globs; '!' excludes; 'if' adds a condition on the fields
+    /// Record the programs' tracepoints that match these rules, separated by commas: globs of PROVIDER:NAME; '!'
+    /// excludes; 'if' adds a condition on the fields: 'motor:*, !motor:noise*, net:tx if len > 1500'
+    ///
+    /// Rules apply in order: one with '!' removes what those before it added. A provider alone, such as motor, stands
+    /// for all of its tracepoints. 'sordino list' lists the tracepoints of running programs.
     #[arg(short, long, value_name = "RULES", default_value = "*")]
     user: Vec<String>,
     /// Record kernel events only, no tracepoint of any program. COMMAND is started all the same, and recording ends
     /// with it
     #[arg(long, requires = "kernel", conflicts_with_all = ["user", "pid", "context"])]
     no_user: bool,
-    /// Record more about the programs' threads: comm (the name), ids, priority, cgroup, each sampled ten times a
-    /// second; values (annotations that a thread makes itself) and counters (performance counters that a thread has
-    /// opened), exact for each event; or all [default: none]
+    /// Record data about the programs' threads beside their events, such as comm,priority; one or more of comm (name),
+    /// ids, priority (policy, priority, nice value), cgroup, values, counters, or all [default: none]
+    ///
+    /// The first four are sampled ten times a second. The others are exact for each event: values are the annotations
+    /// that a thread sets by sordino_context(), counters the performance counters that it opens by sordino_counters().
     #[arg(long, value_name = "CONTEXT,...")]
     context: Option<Contexts>,
-    /// Interval at which the collector looks for full sub-buffers, 1us to 20ms [default: so short that no program can
-    /// fill its ring in between; 2ms for the default sizes]
+    /// Interval at which the recorder writes full sub-buffers (see --subbuf-size) to disk, 1us to 20ms [default: 2ms
+    /// for rings of the default size, 200us to 10ms for others, so that no program can fill a ring in between]
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["wakeup", "busy"])]
     read_timer: Option<Duration>,
-    /// Have programs wake the collector, by one system call for each full sub-buffer, instead of a timer
+    /// Have programs wake the recorder when a sub-buffer (see --subbuf-size) is full, by one system call each time,
+    /// instead of --read-timer
     #[arg(long, conflicts_with = "busy")]
     wakeup: bool,
-    /// Have the collector look for full sub-buffers without a pause, instead of by a timer: keeps one CPU busy
+    /// Have the recorder check for full sub-buffers (see --subbuf-size) without a pause, instead of by --read-timer;
+    /// keeps one CPU busy
     #[arg(long)]
     busy: bool,
-    /// Keep the newest events in memory, as a flight recorder: full buffers overwrite their oldest events, and nothing
-    /// is written to disk until recording ends (Ctrl-C) or, in a session, until a snapshot is taken
+    /// Keep only the newest events, in memory, as a flight recorder: full buffers overwrite their oldest events, and
+    /// nothing is written to disk until recording ends (Ctrl-C) or, in a session, until a snapshot is taken
     #[arg(long, conflicts_with_all = ["read_timer", "wakeup", "busy"])]
     pub(crate) overwrite: bool,
-    /// Action of a program whose ring is full: 'discard' drops the event and counts it as lost; 'block' waits until
-    /// there is room; 'block=10ms' waits at most that long, then discards. Only programs that were started with
-    /// SORDINO_ALLOW_BLOCKING=1 wait
+    /// Action of a program that finds no room for an event: 'discard' loses the event and counts it; 'block' waits
+    /// until there is room; 'block=10ms' waits at most that long, then discards
+    ///
+    /// Only programs that were started with the environment variable SORDINO_ALLOW_BLOCKING=1 wait.
     #[arg(long, value_name = "WHAT", value_parser = on_full, default_value = "discard", conflicts_with = "overwrite")]
     on_full: OnFull,
-    /// Size of a sub-buffer, a power of two from 16K to 256M [default: 128K; 1M if --num-subbuf is given]. If this or
-    /// --num-subbuf is given, each ring has all of its memory from the start; otherwise it gets memory as it fills
+    /// Size of a sub-buffer, the part of a ring (see --num-subbuf) that is written to disk at a time; a power of two
+    /// from 16K to 256M [default: 128K; 1M if --num-subbuf is given]
+    ///
+    /// If this or --num-subbuf is given, each ring has all of its memory from the start; otherwise it gets memory as it
+    /// fills.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     subbuf_size: Option<u64>,
-    /// Number of sub-buffers in a ring, a power of two from 2 to 4096; a program has one ring for each CPU [default:
-    /// 256; 32 if --subbuf-size is given]
+    /// Number of sub-buffers in a ring, the memory of one program for its events on one CPU; a power of two from 2 to
+    /// 4096 [default: 256; 32 if --subbuf-size is given]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u64>,
-    /// Most memory that all programs' rings may use together, at least 1M [default: a quarter of the machine's memory,
-    /// or of the control group's limit]
+    /// Maximum memory for the rings of all programs together, at least 1M; a program that gets no more of it loses
+    /// events, and counts them [default: a quarter of the machine's memory, or of the control group's limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_memory: Option<u64>,
     /// Record on these CPUs only, such as 1-3,5 [default: all CPUs that are online]
@@ -83,16 +96,17 @@ pub(crate) struct RecordOptions {
     /// Stop recording after this time, such as 10s or 2min [default: no limit]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
-    /// Run the collector on this CPU [default: on CPUs where no recorded program runs, if there are any]
+    /// Run the thread that writes the programs' events to disk (the collector) on this CPU [default: on CPUs where no
+    /// recorded program runs, if there are any]
     #[arg(long, value_name = "CPU")]
     pub(crate) collector_cpu: Option<u32>,
-    /// Run the collector with SCHED_FIFO at this priority, 1 to 99 [default: as an ordinary thread]
+    /// Run the thread of --collector-cpu with SCHED_FIFO at this priority, 1 to 99 [default: as an ordinary thread]
     #[arg(long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
     collector_prio: Option<u8>,
     /// Run COMMAND as this user, by name or id [default: the user who called sudo, or the current one]
     #[arg(long = "as", value_name = "USER", requires = "command")]
     pub(crate) as_user: Option<String>,
-    /// Record these running processes (comma-separated ids) instead of all programs
+    /// Record these running processes, such as 4711,4712, instead of all programs
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with = "command")]
     pid: Vec<i32>,
     /// Command to start and to record, with its arguments
@@ -232,7 +246,7 @@ fn polling(what: &RecordOptions, geometry: Geometry) -> Result<Polling, String> 
         RecordOptions { read_timer: Some(timer), .. } => {
             let range = Duration::from_micros(1)..=Duration::from_millis(20);
             if !range.contains(timer) {
-                return Err(format!("--read-timer is {timer:?}: must be 1us to 20ms"));
+                return Err(format!("--read-timer is {}: must be 1us to 20ms", typed(*timer)));
             }
             Polling::Timer(*timer)
         }

@@ -23,8 +23,8 @@ impl OutputFile {
         Ok(Some(Self { option, path: path.clone(), file }))
     }
 
-    /// Writes the whole file or, on a full disk, nothing: the previous file stays then. It belongs to the user who called
-    /// sudo.
+    /// Writes the whole file or, on a full disk, nothing: the previous file stays then. It belongs to the user who
+    /// called sudo.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let owner = target(None)?.map(|reader| reader.ids());
         self.file.write(bytes, owner).map_err(|error| failed(self.option, &self.path, error))

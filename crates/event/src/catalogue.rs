@@ -6,8 +6,8 @@
 //! an invalid tracepoint is refused, and those beside it are read. Complete tracepoints may follow later, when the
 //! program loads a plug-in: the text only ever grows.
 //!
-//! The program writes with [`Writer`], which never allocates; the collector reads with [`read`], which trusts
-//! nothing: a tracepoint that makes no sense is refused, and those beside it are read. Complete tracepoints may follow later (a
+//! The program writes with [`Writer`], which never allocates; the collector reads with [`read`], which trusts nothing:
+//! a tracepoint that makes no sense is refused, and those beside it are read. Complete tracepoints may follow later (a
 //! plug-in was loaded): the text only ever grows.
 //!
 //! ```

@@ -23,8 +23,8 @@ pub struct Class {
     pub number: Option<u64>,
     /// The log level, where one was declared.
     pub level: Option<Level>,
-    /// The names of the top-level fields, in the order of an event's values. Contexts that the trace adds to
-    /// its events follow the payload's fields, named `$ctx.NAME`.
+    /// The names of the top-level fields, in the order of an event's values. Contexts that the trace adds to its events
+    /// follow the payload's fields, named `$ctx.NAME`.
     pub fields: Vec<String>,
 }
 
@@ -55,8 +55,7 @@ impl Class {
 pub struct ClassId(u32);
 
 impl ClassId {
-    /// Returns the class's index in [`Classes`], from 0, so that an analysis can keep its data of classes in
-    /// a `Vec`.
+    /// Returns the class's index in [`Classes`], from 0, so that an analysis can keep its data of classes in a `Vec`.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -6,7 +6,8 @@
 //! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands where
 //!   records are missing.
 //!
-//! The module [`functions`] has the names of the events about functions. The module [`text`] makes names and strings from outside fit for a terminal.
+//! The module [`functions`] has the names of the events about functions. The module [`text`] makes names and strings
+//! from outside fit for a terminal.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!
@@ -31,6 +32,7 @@ mod numbering;
 mod record;
 mod schema;
 pub mod text;
+mod ticks;
 mod time;
 
 pub use class::{Class, ClassId, Classes, Domain};
@@ -43,4 +45,5 @@ pub use schema::{
     Base, ByteOrder, Enumeration, Field, FloatWidth, Integer, MAX_FIELDS, MAX_NAME, Range, Scalar, Schema,
     Type, Width,
 };
-pub use time::{Nanos, Time, in_fitting_unit};
+pub use ticks::Ticks;
+pub use time::{Nanos, Time, fractional_span};

@@ -60,8 +60,8 @@ pub struct Loss {
 /// The next item of a trace's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An event, decoded into the [`Event`](crate::Event) that was passed to the stream. Within one stream,
-    /// time never goes back.
+    /// An event, decoded into the [`Event`](crate::Event) that was passed to the stream. Within one stream, time never
+    /// goes back.
     Event,
     /// Records are missing here, between the previous event and the next.
     Loss(Loss),

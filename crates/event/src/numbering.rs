@@ -26,7 +26,8 @@ impl PriorityNumbering {
         [Self::Kernel, Self::Lttng].into_iter().find(|numbering| numbering.name() == name)
     }
 
-    /// The difference between the kernel's number of a priority and this one's. LTTng takes off the kernel's `MAX_RT_PRIO`.
+    /// The difference between the kernel's number of a priority and this one's. LTTng takes off the kernel's
+    /// `MAX_RT_PRIO`.
     pub const fn offset(self) -> i32 {
         match self {
             Self::Kernel => 0,

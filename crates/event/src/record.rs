@@ -4,8 +4,8 @@ use crate::{Base, Class, ClassId, Cpu, Pid, Tid, Time};
 
 /// One value in an event's flat, preorder list of values.
 ///
-/// [`Value::List`] and [`Value::Group`] are followed by their children; texts lie in the event's bytes. Readers
-/// use [`View`], which hides both.
+/// [`Value::List`] and [`Value::Group`] are followed by their children; texts lie in the event's bytes. Readers use
+/// [`View`], which hides both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// An unsigned integer and how to print it.
@@ -45,8 +45,8 @@ impl Value {
 
 /// One decoded event.
 ///
-/// A reader fills it: it calls [`begin`](Self::begin) and then pushes values. Nothing is allocated once the
-/// buffers have grown to the largest event.
+/// A reader fills it: it calls [`begin`](Self::begin) and then pushes values. Nothing is allocated once the buffers
+/// have grown to the largest event.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     /// The time of the event.
@@ -134,8 +134,7 @@ impl Event {
         self.view(start).map(|(view, _)| view)
     }
 
-    /// Returns an integer field's value or an enumeration's integer. `None` for other types and above
-    /// `i64::MAX`.
+    /// Returns an integer field's value or an enumeration's integer. `None` for other types and above `i64::MAX`.
     #[inline]
     pub fn integer(&self, field: usize) -> Option<i64> {
         match self.value(field)? {

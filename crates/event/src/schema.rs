@@ -1,9 +1,8 @@
 //! The schema of a tracepoint: the layout of its records.
 //!
-//! A record's payload is its fields one after the other, packed: every field starts at the byte where the
-//! previous one ended. Numbers have the machine's byte order unless their type has [`ByteOrder::Network`]. A
-//! [`Type::String`] ends with a zero byte; a [`Type::Sequence`] starts with its length as a `u16` in the
-//! machine's byte order.
+//! A record's payload is its fields one after the other, packed: every field starts at the byte where the previous one
+//! ended. Numbers have the machine's byte order unless their type has [`ByteOrder::Network`]. A [`Type::String`] ends
+//! with a zero byte; a [`Type::Sequence`] starts with its length as a `u16` in the machine's byte order.
 
 use crate::Level;
 use std::fmt;
@@ -222,8 +221,8 @@ impl Schema {
     }
 }
 
-/// Prints a type as programs and listings write it: `u32`, `i64x` (hexadecimal), `u16n` (network byte order),
-/// `bool`, `f64`, `enum:u8`, `string`, `text:16`, `[u8;6]` (array), `[u8x]` (sequence).
+/// Prints a type as programs and listings write it: `u32`, `i64x` (hexadecimal), `u16n` (network byte order), `bool`,
+/// `f64`, `enum:u8`, `string`, `text:16`, `[u8;6]` (array), `[u8x]` (sequence).
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

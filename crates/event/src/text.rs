@@ -1,8 +1,8 @@
 //! Text from outside, made fit to be shown to a person.
 //!
 //! A traced program chooses its names, its paths and the strings in its events. Written to a terminal as they are, they
-//! can move the cursor, fill the clipboard, end a line and begin one that looks like a line of the tracer, or show their
-//! characters in another order. Files and JSON keep the original.
+//! can move the cursor, fill the clipboard, end a line and begin one that looks like a line of the tracer, or show
+//! their characters in another order. Files and JSON keep the original.
 //!
 //! ```
 //! use sordino_event::text::printable;
@@ -40,8 +40,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| Escaped(character).to_string()).collect())
 }
 
-/// Returns text for contents and attributes of HTML and XML. Unprintable characters become visible; noncharacters, which
-/// XML forbids, are replaced.
+/// Returns text for contents and attributes of HTML and XML. Unprintable characters become visible; noncharacters,
+/// which XML forbids, are replaced.
 ///
 /// ```
 /// use sordino_event::text::escape_markup;

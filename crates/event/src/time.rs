@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::time::Duration;
 
 /// A point in time: nanoseconds since the Unix epoch by the trace's clock.
 ///
-/// Readers convert from ticks of the trace clock once. The unfenced clock readings of two CPUs are
-/// comparable to some 15 ns, so a resolution of a nanosecond loses nothing.
+/// Readers convert from ticks of the trace clock once. The unfenced clock readings of two CPUs are comparable to some
+/// 15 ns, so a resolution of a nanosecond loses nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
@@ -20,7 +21,12 @@ impl Nanos {
 
     /// Returns the span of `seconds`, rounded to the nearest nanosecond.
     pub fn from_seconds(seconds: f64) -> Self {
-        Self((seconds * 1e9).round() as i64)
+        Self::rounded(seconds * 1e9)
+    }
+
+    /// Returns the span of `nanoseconds`, rounded to the nearest one.
+    pub fn rounded(nanoseconds: f64) -> Self {
+        Self(nanoseconds.round() as i64)
     }
 
     /// Returns the span in microseconds.
@@ -88,6 +94,13 @@ impl SubAssign for Nanos {
     }
 }
 
+/// Converts a duration; one longer than 292 years becomes the longest span.
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
 impl std::iter::Sum for Nanos {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::ZERO, Add::add)
@@ -122,20 +135,19 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Returns nanoseconds with the unit that fits, with so many decimals for ns, us, ms and s.
+/// Returns the text of a span that is known to fractions of a nanosecond: the text of [`Nanos`], whose three digits
+/// include decimals below 100 ns.
 ///
 /// ```
-/// assert_eq!(sordino_event::in_fitting_unit(12_340.0, [0, 1, 2, 3]), "12.3 us");
+/// use sordino_event::fractional_span;
+/// assert_eq!([7.25, 21.34, 12_345.0].map(fractional_span), ["7.25 ns", "21.3 ns", "12.3 us"]);
 /// ```
-pub fn in_fitting_unit(nanoseconds: f64, decimals: [usize; 4]) -> String {
-    let [ns, us, ms, s] = decimals;
-    let (value, decimals, unit) = match nanoseconds.abs() {
-        n if n < 1e3 => (nanoseconds, ns, "ns"),
-        n if n < 1e6 => (nanoseconds / 1e3, us, "us"),
-        n if n < 1e9 => (nanoseconds / 1e6, ms, "ms"),
-        _ => (nanoseconds / 1e9, s, "s"),
-    };
-    format!("{value:.decimals$} {unit}")
+pub fn fractional_span(nanoseconds: f64) -> String {
+    match nanoseconds.abs() {
+        n if n < 9.995 => format!("{nanoseconds:.2} ns"),
+        n if n < 99.95 || !n.is_finite() => format!("{nanoseconds:.1} ns"),
+        _ => Nanos::rounded(nanoseconds).to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +180,32 @@ mod tests {
             assert_eq!(Nanos(nanos).to_string(), text);
         }
         assert_eq!(format!("{:>8}", Nanos(5)), "    5 ns");
+    }
+
+    #[test]
+    fn a_fraction_of_a_nanosecond_has_three_digits_too() {
+        let cases = [
+            (0.0, "0.00 ns"),
+            (9.994, "9.99 ns"),
+            (9.996, "10.0 ns"),
+            (-99.94, "-99.9 ns"),
+            (99.96, "100 ns"),
+            (1234.5, "1.24 us"),
+            (f64::NAN, "NaN ns"),
+            (f64::INFINITY, "inf ns"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(fractional_span(nanos), text);
+        }
+    }
+
+    #[test]
+    fn conversions_round_and_saturate() {
+        assert_eq!([Nanos::rounded(2.5), Nanos::from_seconds(-1.5e-9)], [Nanos(3), Nanos(-2)]);
+        assert_eq!(
+            [Nanos::from(Duration::from_secs(2)), Duration::MAX.into()],
+            [Nanos(2_000_000_000), Nanos(i64::MAX)]
+        );
     }
 
     #[test]

@@ -22,8 +22,8 @@ impl Invalid {
         Self { at: self.at.start + before..self.at.end + before, ..self }
     }
 
-    /// Returns two lines for a terminal: the line of `text` that contains the place, and carets under it with
-    /// the message.
+    /// Returns two lines for a terminal: the line of `text` that contains the place, and carets under it with the
+    /// message.
     ///
     /// ```
     /// use sordino_filter::condition::Expression;

@@ -7,7 +7,8 @@
 //! | [`list`] | processes, and the threads of one |
 //! | [`stat`], [`status`] | the state of a thread |
 //! | [`maps`], [`cgroup`] | lines of a process's mappings and of its control groups |
-//! | [`machine`] | the whole machine: its memory, the times of its CPUs |
+//! | [`mounts`] | lines of a list of mounts |
+//! | [`machine`] | the whole machine: its memory, its CPUs and their times, its kernel's release |
 //!
 //! ```
 //! use sordino_proc::{file, list, stat::Stat};
@@ -24,5 +25,6 @@ pub mod file;
 pub mod list;
 pub mod machine;
 pub mod maps;
+pub mod mounts;
 pub mod stat;
 pub mod status;

@@ -1,5 +1,12 @@
-//! The whole machine: its memory in `/proc/meminfo`, and the times of its CPUs in `/proc/stat`.
+//! The whole machine: its memory in `/proc/meminfo`, its CPUs in `/proc/cpuinfo` and their times in `/proc/stat`, the
+//! release of its kernel.
 
+mod cpuinfo;
+
+pub use cpuinfo::{CpuEntry, CpuInfo};
+
+use crate::file;
+use std::path::Path;
 use std::str::SplitAsciiWhitespace;
 
 /// Returns an entry of `/proc/meminfo`, such as `MemTotal`, in bytes; `None` if there is none. Allocates.
@@ -9,12 +16,36 @@ use std::str::SplitAsciiWhitespace;
 /// assert!(memory("MemTotal") >= memory("MemAvailable"));
 /// ```
 pub fn memory(entry: &str) -> Option<u64> {
-    entry_of(&std::fs::read_to_string("/proc/meminfo").ok()?, entry)
+    memory_in(&file::text("/proc/meminfo").ok()?, entry)
 }
 
-fn entry_of(meminfo: &str, entry: &str) -> Option<u64> {
+/// Returns an entry in the text of `/proc/meminfo`, in bytes; `None` if there is none.
+pub fn memory_in(meminfo: &str, entry: &str) -> Option<u64> {
     let value = meminfo.lines().find_map(|line| line.strip_prefix(entry)?.strip_prefix(':'))?;
     value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Returns the release of the running kernel, such as `6.1.0-31-amd64`; empty if it can't be read.
+pub fn kernel_release() -> String {
+    kernel_release_below(Path::new("/"))
+}
+
+/// Returns the release of the kernel whose `proc` is in the directory `root`; empty if it can't be read.
+pub fn kernel_release_below(root: &Path) -> String {
+    let path = root.join("proc/sys/kernel/osrelease");
+    file::text(&path.to_string_lossy()).unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the major and the minor number of a release.
+///
+/// ```
+/// use sordino_proc::machine::{kernel_release, version};
+/// assert_eq!(["6.12.0-rc1", "6.1", "6", ""].map(version), [Some((6, 12)), Some((6, 1)), None, None]);
+/// assert!(version(&kernel_release()) > Some((3, 0)));
+/// ```
+pub fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Returns the CPUs of the text of `/proc/stat`, which are those online, each with its times in hundredths of a second.
@@ -38,7 +69,7 @@ mod tests {
     #[test]
     fn an_entry_is_that_of_the_whole_name_and_a_number() {
         let text = "Buffers: 1 kB\nMemTotal:       2048 kB\nMemTotalHuge: 1 kB\n";
-        assert_eq!((entry_of(text, "MemTotal"), entry_of(text, "Mem")), (Some(2 << 20), None));
-        assert_eq!(entry_of("MemTotal: x kB", "MemTotal"), None);
+        assert_eq!((memory_in(text, "MemTotal"), memory_in(text, "Mem")), (Some(2 << 20), None));
+        assert_eq!(memory_in("MemTotal: x kB", "MemTotal"), None);
     }
 }

@@ -11,8 +11,8 @@ pub fn innermost(status: &str, name: &str, outer: i32) -> i32 {
     line(status, name).split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or(outer)
 }
 
-/// Returns the size of the code that a process has mapped, in KiB; `None` if it has ended. Another size shows that it has
-/// mapped or unmapped code; reading it takes no lock of the process's memory.
+/// Returns the size of the code that a process has mapped, in KiB; `None` if it has ended. Another size shows that it
+/// has mapped or unmapped code; reading it takes no lock of the process's memory.
 pub fn code_size(pid: i32) -> Option<u64> {
     code_size_in(&crate::file::text(&format!("/proc/{pid}/status")).ok()?)
 }

@@ -1,10 +1,9 @@
 //! The only access to standard output and standard error.
 //!
-//! Names and strings from outside are made printable where they are put into a line
-//! ([`printable`]). If that is forgotten, they still can't control a terminal: every
-//! character that is not printable is written as `\u001b` here, except newlines, tabs and sordino's own colours. JSON
-//! stays valid and has the same value, since such characters are in its strings only. Where the locale is not UTF-8,
-//! all characters except ASCII are escaped.
+//! Names and strings from outside are made printable where they are put into a line ([`printable`]). If that is
+//! forgotten, they still can't control a terminal: every character that is not printable is written as `\u001b` here,
+//! except newlines, tabs and sordino's own colours. JSON stays valid and has the same value, since such characters are
+//! in its strings only. Where the locale is not UTF-8, all characters except ASCII are escaped.
 //!
 //! | what | goes through | lines that are too long |
 //! |---|---|---|

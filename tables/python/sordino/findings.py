@@ -111,6 +111,7 @@ class Part(TypedDict):
     longest_ns: int
     longest_at_ns: int
     certainty: Literal["known", "inferred", "estimated"]
+    may_be_stolen: bool
     inside: list[Inside]
     quota: Quota | None
     beside: list[Behind]

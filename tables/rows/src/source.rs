@@ -12,7 +12,7 @@ use sordino_event::text::with_causes;
 use sordino_event::{Event, Loss, Step, Time};
 use sordino_reading::{Demand, OpenRecording, describes_state};
 use sordino_selection::{EventFilter, EventRules, SelectionError};
-use sordino_timeline::{Item, is_statedump};
+use sordino_timeline::Item;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,16 +107,16 @@ impl Source {
         self.rules.selects_all()
     }
 
-    /// Returns the classes whose events are wanted.
-    fn wanted(&self, limits: &Limits) -> Vec<bool> {
+    /// Returns true for each class whose events the filter can pass and `limits` name.
+    fn wanted(&self, limits: &Limits, filter: &EventFilter) -> Vec<bool> {
         let names = limits.names.as_ref();
         let is_named = |name: &str| names.is_none_or(|names| names.contains(name));
-        let is_shown = |class: &sordino_event::Class| self.rules.has_statedump() || !is_statedump(class);
-        self.recording.classes.iter().map(|(_, class)| is_named(&class.name) && is_shown(class)).collect()
+        let classes = self.recording.classes.iter();
+        classes.map(|(id, class)| is_named(&class.name) && filter.chooses(id)).collect()
     }
 
-    /// Passes over the recording in order of time, and passes the rows of the tables to `sink` until that returns false.
-    /// `projection` has the indexes of the columns of `events`.
+    /// Passes over the recording in order of time, and passes the rows of the tables to `sink` until that returns
+    /// false. `projection` has the indexes of the columns of `events`.
     ///
     /// # Errors
     /// A batch could not be made; problems of reading are among the findings.
@@ -167,7 +167,8 @@ impl Source {
         limits: &Limits,
         mut sink: impl FnMut(Table, RecordBatch) -> bool,
     ) -> Result<(), ArrowError> {
-        let wanted = self.wanted(limits);
+        let filter = self.rules.filter_of(&self.recording.classes, self.recording.facts.clone());
+        let wanted = self.wanted(limits, &filter);
         let within = self.recording.within();
         let (from, to) = (within.0.max(limits.within.0), within.1.min(limits.within.1));
         let mut columns = EventColumns::new(&self.classes, projection)?;
@@ -249,7 +250,7 @@ impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
             has(Table::Events).then(|| EventColumns::new(&source.classes, projection)).transpose()?;
         Ok(Self {
             sink,
-            wanted: source.wanted(limits),
+            wanted: source.wanted(limits, &filter),
             filter,
             host: Arc::clone(&source.host),
             events,

@@ -28,6 +28,9 @@ static sem_t asked, answered;
 static int ends[2];
 /* Length of the disturbance that the disturbing thread measured, in ns. */
 static volatile long measured;
+static volatile long began;
+/* Time at which the victim had asked for it: waking the thread may take long by itself. */
+static volatile long has_asked;
 
 static long now(void)
 {
@@ -59,6 +62,13 @@ static void refused(const char *what)
 static void ask(void)
 {
     sem_post(&asked);
+    has_asked = now();
+}
+
+/* Time since which the victim has waited for the thread that works for it. */
+static long awaited_since(void)
+{
+    return has_asked > began ? has_asked : began;
 }
 
 static void run_on(int one)
@@ -117,11 +127,11 @@ static void *works(void *argument)
     const struct work *work = argument;
     for (;;) {
         sem_wait(&asked);
-        const long begin = now();
+        began = now();
         if (work->begin)
             work->begin();
         spin(3 * MS);
-        measured = now() - begin;
+        measured = now() - awaited_since();
         work->end();
     }
     return NULL;

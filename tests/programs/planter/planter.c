@@ -58,6 +58,7 @@ static const struct kind {
     { "fair_server", beside_fair, NULL, NULL, burns, "fair", NULL, 0, HERE },
     { "deadline", uses_up, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
     { "quota", uses_up, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
+    { "real_time_quota", uses_up, NULL, NULL, NULL, NULL, NULL, 0, NOWHERE },
 
     { "lock", takes_plain, NULL, NULL, holds, "holder", &plain_lock, BELOW, THERE },
     { "lending_lock", takes_lending, make_lending_lock, NULL, holds, "holder", &lending_lock, BELOW, HERE },

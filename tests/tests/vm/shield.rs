@@ -105,8 +105,9 @@ impl Snapshot {
             let name = thread.as_ref().map_or("", |thread| thread.name);
             // What a thread has done is in there, too.
             let is_its_own = file.ends_with("/stat") || name.starts_with("irq/");
-            // 6.1 gives all CPUs of a partition that goes to the kernel's workers as well, which nohz_full had kept on others, and to
-            // rescuers of work queues, which stay on the CPU where they helped last; nobody may set them back.
+            // 6.1 gives all CPUs of a partition that goes to the kernel's workers as well, which nohz_full had kept on
+            // others, and to rescuers of work queues, which stay on the CPU where they helped last; nobody may set them
+            // back.
             let may_be_elsewhere = |thread: &Thread| !parameters().is_empty() || !thread.name.contains('/');
             let is_kernels = thread.is_some_and(|thread| {
                 thread.is_bound && thread.allowed == "0-1" && may_be_elsewhere(&thread)

@@ -1,5 +1,5 @@
-//! Circles: files of a crate that use each other, as far as their paths show it. A file below another is a part of it, so
-//! that it may use the one above; the crate's root is above all.
+//! Circles: files of a crate that use each other, as far as their paths show it. A file below another is a part of it,
+//! so that it may use the one above; the crate's root is above all.
 
 use super::code::{Source, without_tests};
 use super::ratchet::Measure;

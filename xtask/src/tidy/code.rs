@@ -47,8 +47,8 @@ fn room(file: &str) -> &str {
     }
 }
 
-/// The folder of the crate that a file below `crates/` belongs to: `recording/ring` for
-/// `recording/ring/src/write.rs`, `event` for `event/src/lib.rs`.
+/// The folder of the crate that a file below `crates/` belongs to: `recording/ring` for `recording/ring/src/write.rs`,
+/// `event` for `event/src/lib.rs`.
 pub(super) fn crate_folder(below: &str) -> &str {
     let (first, rest) = below.split_once('/').unwrap_or((below, ""));
     let second = rest.split('/').next().unwrap_or_default();

@@ -57,7 +57,7 @@ fn parse(page: &str) -> Result<Allowed, String> {
         for user in list(users) {
             let user = user.rsplit('/').next().unwrap_or_default().to_owned();
             let is_new = match uses {
-                "any but probe-c; no crate uses them" => allowed.free.insert(user),
+                "any but probe-c; no crate may use one of these" => allowed.free.insert(user),
                 _ => allowed.uses.insert(user, (list(uses).collect(), list(in_tests).collect())).is_none(),
             };
             if !is_new {
@@ -149,7 +149,7 @@ mod tests {
 
     const TEXT: &str = "# Map\n\n## Who may use whom\n\n| crate | may use | its tests also |\n|---|---|---|\n\
         | event, percpu | none | |\n| ring | percpu | |\n| tracefs | event | ring |\n\
-        | cli, examples/rust | any but probe-c; no crate uses them | |\n\n\
+        | cli, examples/rust | any but probe-c; no crate may use one of these | |\n\n\
         The crates that a traced program links (percpu, ring) use no crate of others but `libc`.\n\n## Next\n| a | b | c |\n";
 
     fn edge(user: &str, used: &str, in_tests: bool) -> Edge {

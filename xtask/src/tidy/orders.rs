@@ -1,8 +1,8 @@
-//! Memory orders: the labels in the code and in the tables of pairs are the same.
+//! Memory orders: a label names one place in the code, and the comments name the pairs of the tables.
 //!
-//! A label is `ORDER(name:X)` in a comment; a table's row is `| `name:X` ... | `name:Y` ... | guarantee |` in the
-//! documentation of the module that writes. A label's comment names its partners, `pairs with name:Y and name:Z:`, and
-//! theirs name it.
+//! A label is `ORDER(name:X)` in a comment, which names its partners, `pairs with itself, name:Y and name:Z:`, and
+//! theirs name it. A table's row is `| `name:X` ... | `name:Y`, `name:Z` ... | guarantee |` in the documentation of a
+//! module; `itself` is a partner, too.
 
 use super::{Findings, Tree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,70 +13,76 @@ const STRONG: &[&str] = &["Acquire", "Release", "AcqRel", "SeqCst"];
 const LABELLED: &[&str] = &["crates/recording/ring/src/", "crates/recording/probe/src/"];
 /// Folders that also have partners of labels there.
 const PARTNERS: &[&str] = &["crates/recorder/collect/src/"];
+/// The labels that `scripts/loom all` weakens in the models of a folder.
+const WEAKENED: (&str, &str) = ("crates/recording/ring/tests/orders.txt", "crates/recording/ring/src/");
+
+/// Two labels that pair, the lesser first.
+type Pair = (String, String);
 
 pub(super) fn check(tree: &Tree) -> Findings {
-    let (mut in_tables, mut in_code) = (BTreeSet::new(), BTreeSet::new());
-    let mut partners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut in_tables = BTreeSet::new();
+    let mut sites = Vec::new();
     let mut findings = Vec::new();
     for (file, text) in tree.texts(&["rs"]) {
         let is_in = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
-        if !is_in(LABELLED) && !is_in(PARTNERS) {
-            continue;
-        }
-        for (label, named) in pairs(&text) {
-            partners.entry(label).or_default().extend(named);
-        }
-        for line in text.lines().map(str::trim_start) {
-            if line.starts_with("//! |") {
-                in_tables.extend(labels_in_table(line));
-            } else if line.starts_with("//") {
-                in_code.extend(labels(line));
-            }
+        if is_in(LABELLED) || is_in(PARTNERS) {
+            in_tables.extend(text.lines().filter(|line| line.starts_with("//! |")).flat_map(pairs_of_row));
+            sites.extend(sites_of(file, &text));
         }
         if is_in(LABELLED) {
             findings.extend(unlabelled(file, &text));
         }
     }
-    for label in in_tables.difference(&in_code) {
-        findings.push(format!("{label} is in a table of pairs, but at no place in the code"));
-    }
-    for label in in_code.difference(&in_tables) {
-        findings.push(format!("{label} stands in the code, but in no table of pairs"));
-    }
-    findings.extend(one_sided(&partners));
+    findings.extend(repeated(&sites));
+    findings.extend(one_sided(&sites));
+    findings.extend(differences(&in_tables, &sites));
+    findings.extend(untried(&tree.read(WEAKENED.0), &sites));
     findings
 }
 
-/// The labels of a file's comments, each with the partners that the comment names: `ORDER(a:B) pairs with c:D and e:F`,
+/// A place that a label names, with the labels that its comment calls partners: `ORDER(a:B) pairs with c:D and e:F`,
 /// `... And with g:H`.
-fn pairs(text: &str) -> Vec<(String, Vec<String>)> {
-    let mut found: Vec<(String, String)> = Vec::new();
+struct Site {
+    place: String,
+    label: String,
+    partners: BTreeSet<String>,
+}
+
+/// The places of a file that have labels.
+fn sites_of(file: &str, text: &str) -> Vec<Site> {
+    let mut found: Vec<(usize, String, String)> = Vec::new();
     let mut is_open = false;
-    for line in text.lines().map(str::trim_start) {
+    for (number, line) in text.lines().map(str::trim_start).enumerate() {
         let Some(comment) = line.strip_prefix("//").filter(|rest| !rest.starts_with(['/', '!'])) else {
             is_open = false;
             continue;
         };
-        if let Some(label) = labels(comment).into_iter().next() {
-            found.push((label, comment.to_owned()));
+        if let Some(label) = label(comment) {
+            found.push((number + 1, label.to_owned(), comment.to_owned()));
             is_open = true;
-        } else if let Some((_, whole)) = found.last_mut().filter(|_| is_open) {
+        } else if let Some((.., whole)) = found.last_mut().filter(|_| is_open) {
             whole.push_str(comment);
         }
     }
-    found.into_iter().map(|(label, comment)| (label, named(&comment))).collect()
+    let site = |(number, label, comment): (usize, String, String)| Site {
+        place: format!("{file}:{number}"),
+        partners: named(&label, &comment),
+        label,
+    };
+    found.into_iter().map(site).collect()
 }
 
-/// The labels behind each "with" of a comment: `with a:B`, `with a:B and c:D`, `with itself and a:B`.
-fn named(comment: &str) -> Vec<String> {
-    let mut found = Vec::new();
+/// The labels behind each "with" in the comment of `label`: `with a:B`, `with itself, a:B and c:D`.
+fn named(label: &str, comment: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
     for part in comment.split(" with ").skip(1) {
         for word in part.split_whitespace() {
             let bare = word.trim_end_matches([',', ':', '.', ';']);
-            if is_label(bare) {
-                found.push(bare.to_owned());
-            } else if !matches!(bare, "and" | "itself") {
-                break;
+            match bare {
+                "and" => {}
+                "itself" => found.extend([label.to_owned()]),
+                _ if is_label(bare) => found.extend([bare.to_owned()]),
+                _ => break,
             }
             if word.ends_with([':', '.', ';']) {
                 break;
@@ -86,33 +92,74 @@ fn named(comment: &str) -> Vec<String> {
     found
 }
 
-/// Labels that name a partner which does not name them.
-fn one_sided(partners: &BTreeMap<String, BTreeSet<String>>) -> Findings {
+/// Labels that name several places.
+fn repeated(sites: &[Site]) -> Findings {
+    let mut first = BTreeMap::new();
     let mut findings = Vec::new();
-    for (label, named) in partners {
-        for partner in named {
-            if !partners.get(partner).is_some_and(|back| back.contains(label)) {
-                findings.push(format!("{label} pairs with {partner}, whose comment does not name {label}"));
-            }
+    for site in sites {
+        let place = *first.entry(&site.label).or_insert(&site.place);
+        if place != &site.place {
+            findings.push(format!("{}: {} already names {place}", site.place, site.label));
         }
     }
     findings
 }
 
-/// A label `ORDER(a:B)`, and the partner that it names.
-fn labels(line: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for part in line.split("ORDER(").skip(1) {
-        found.extend(part.split(')').next().map(str::to_owned));
+/// Labels that name a partner which does not name them.
+fn one_sided(sites: &[Site]) -> Findings {
+    let names = |partner: &str, label: &str| {
+        sites.iter().any(|site| site.label == partner && site.partners.contains(label))
+    };
+    let mut findings = Vec::new();
+    for Site { place, label, partners } in sites {
+        let one_sided = partners.iter().filter(|partner| !names(partner, label));
+        findings.extend(one_sided.map(|partner| {
+            format!("{place}: {label} pairs with {partner}, whose comment does not name {label}")
+        }));
     }
-    found
+    findings
 }
 
-/// `` `a:B` `` anywhere in a row's first two cells.
-fn labels_in_table(line: &str) -> Vec<String> {
-    let cells: Vec<&str> = line.split('|').skip(1).take(2).collect();
-    let words = cells.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2));
-    words.filter(|word| is_label(word)).map(str::to_owned).collect()
+/// Pairs that only the tables have, or only the comments.
+fn differences(in_tables: &BTreeSet<Pair>, sites: &[Site]) -> Findings {
+    let pairs =
+        |site: &Site| site.partners.iter().map(|partner| pair(&site.label, partner)).collect::<Vec<_>>();
+    let in_code: BTreeSet<Pair> = sites.iter().flat_map(pairs).collect();
+    let text =
+        |(one, other): &Pair, where_to: &str| format!("the pair of {one} and {other} is in {where_to}");
+    let only_tables = in_tables.difference(&in_code).map(|pair| text(pair, "a table, but in no comment"));
+    let only_code = in_code.difference(in_tables).map(|pair| text(pair, "a comment, but in no table"));
+    only_tables.chain(only_code).collect()
+}
+
+/// Labels of the models' folder that the list of weakened orders lacks, and labels of the list that name no place.
+fn untried(list: &str, sites: &[Site]) -> Findings {
+    let rows = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let tried: BTreeSet<&str> = rows.filter_map(|row| row.split('|').next()).map(str::trim).collect();
+    let modelled = sites.iter().filter(|site| site.place.starts_with(WEAKENED.1));
+    let modelled: BTreeSet<&str> = modelled.map(|site| site.label.as_str()).collect();
+    let missing = modelled.difference(&tried).map(|label| format!("{}: {label} has no row", WEAKENED.0));
+    let gone = tried.difference(&modelled).map(|label| format!("{}: {label} names no place", WEAKENED.0));
+    missing.chain(gone).collect()
+}
+
+fn pair(one: &str, other: &str) -> Pair {
+    (one.min(other).to_owned(), one.max(other).to_owned())
+}
+
+/// The label of a comment's line: `ORDER(a:B)`.
+fn label(line: &str) -> Option<&str> {
+    line.split_once("ORDER(")?.1.split_once(')').map(|(label, _)| label)
+}
+
+/// The pairs of a table's row: each label of the first cell with each of the second.
+fn pairs_of_row(line: &str) -> Vec<Pair> {
+    let mut cells = line.split('|').skip(1);
+    let (Some(one), Some(other)) = (cells.next(), cells.next()) else { return Vec::new() };
+    let labels = |cell| str::split(cell, '`').skip(1).step_by(2).filter(|word| is_label(word));
+    let itself = other.trim() == "itself";
+    let partners = |label| labels(other).chain(itself.then_some(label));
+    labels(one).flat_map(|label| partners(label).map(move |partner| pair(label, partner))).collect()
 }
 
 fn is_label(word: &str) -> bool {
@@ -146,26 +193,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_found_where_they_stand() {
-        assert_eq!(labels("// ORDER(write:A) pairs with read:A. x"), ["write:A"]);
-        assert_eq!(
-            labels_in_table("//! | `write:A`, the last store | `read:A` | who sees `x:Y` |"),
-            ["write:A", "read:A"]
-        );
-        assert!(labels_in_table("//! | label | partner | guarantee |").is_empty());
+    fn rows_have_the_pairs_of_both_cells() {
+        let row = "//! | `write:A` and `write:B`, the stores | `read:A` | who sees `x:Y` |";
+        assert_eq!(pairs_of_row(row), [pair("write:A", "read:A"), pair("read:A", "write:B")]);
+        assert_eq!(pairs_of_row("//! | `x:A`, a change | itself | z |"), [pair("x:A", "x:A")]);
+        assert!(pairs_of_row("//! | label | partner | guarantee |").is_empty());
+        assert_eq!(label("// ORDER(write:A) pairs with read:A. x"), Some("write:A"));
     }
 
     #[test]
     fn partners_name_each_other() {
         let text = "// ORDER(x:A) pairs with y:B and\n// z:C: if x. And with u:D: if y.\nf();\n// not with q:Q\n\
             // ORDER(y:B) pairs with itself and x:A: if z.\n// ORDER(z:C) pairs with the rest.\n";
-        let found: BTreeMap<_, BTreeSet<_>> =
-            pairs(text).into_iter().map(|(label, named)| (label, named.into_iter().collect())).collect();
-        assert_eq!(found["x:A"], ["u:D", "y:B", "z:C"].map(str::to_owned).into());
-        assert_eq!(found["y:B"], ["x:A".to_owned()].into());
-        let findings = one_sided(&found);
+        let sites = sites_of("f", text);
+        let partners = |label: &str| &sites.iter().find(|site| site.label == label).unwrap().partners;
+        assert_eq!(*partners("x:A"), ["u:D", "y:B", "z:C"].map(str::to_owned).into());
+        assert_eq!(*partners("y:B"), ["x:A", "y:B"].map(str::to_owned).into());
+        let findings = one_sided(&sites);
         assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings[0].contains("u:D") && findings[1].contains("z:C"));
+        assert!(findings[0].contains("f:1") && findings[0].contains("u:D") && findings[1].contains("z:C"));
+    }
+
+    #[test]
+    fn a_label_names_one_place() {
+        let sites =
+            sites_of("f", "// ORDER(x:A) pairs with y:B.\na();\n// ORDER(x:A) pairs with y:B.\nb();\n");
+        assert_eq!(repeated(&sites), ["f:3: x:A already names f:1"]);
+    }
+
+    #[test]
+    fn pairs_of_tables_and_comments_are_the_same() {
+        let sites =
+            sites_of("f", "// ORDER(x:A) pairs with y:B: z.\na();\n// ORDER(y:B) pairs with x:A: z.\n");
+        let row = |row| pairs_of_row(row).into_iter().collect();
+        assert!(differences(&row("//! | `y:B` | `x:A` | z |"), &sites).is_empty());
+        let findings = differences(&row("//! | `y:B` | `x:C` | z |"), &sites);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].contains("x:C") && findings[1].contains("x:A"));
+    }
+
+    #[test]
+    fn each_label_of_the_models_has_a_row_of_weakened_orders() {
+        let sites = sites_of("crates/recording/ring/src/f.rs", "// ORDER(x:A) pairs with x:B: z.\na();\n");
+        assert!(untried("# x\n\nx:A | - | why\n", &sites).is_empty());
+        assert_eq!(untried("x:B | f | a | b | c\n", &sites).len(), 2);
     }
 
     #[test]

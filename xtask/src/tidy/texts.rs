@@ -36,8 +36,8 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-/// The folders of the crates that the page's table lists: a row that names a folder, such as `recording/`, stands before
-/// its crates, and `cli` in no folder.
+/// The folders of the crates that the page's table lists: a row that names a folder, such as `recording/`, stands
+/// before its crates, and `cli` in no folder.
 fn folders(page: &str) -> BTreeSet<String> {
     let section = page.split_once("## The crates").map_or("", |(_, behind)| behind);
     let section = section.split("\n## ").next().unwrap_or_default();

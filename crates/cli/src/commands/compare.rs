@@ -20,9 +20,10 @@ use std::process::ExitCode;
 /// larger than between two runs on one machine: 15 % in percentiles, 50 % in the longest time, which is a single
 /// sample.
 ///
-/// Two recordings are compared by measures of 'sordino query', all threads of a name together. A difference is more than
-/// noise if a span of the second recording is longer than one of the first in more than 56 % of all pairs, or in less
-/// than 44 %, and the test of Mann and Whitney gives less than 1 % for any such difference by chance in all rows.
+/// Two recordings are compared by measures of 'sordino query', which are about spans (times from a begin to an end,
+/// such as the waits of threads for a CPU), all threads of a name together. A difference is more than noise if a span
+/// of the second recording is longer than one of the first in more than 56 % of all pairs, or in less than 44 %, and
+/// the test of Mann and Whitney gives less than 1 % for any such difference by chance in all rows.
 ///
 /// Exit status: 1 if any result is worse than the first, or any measure's spans are longer in the second recording.
 #[derive(Args, Debug)]
@@ -35,17 +36,17 @@ pub(crate) struct Options {
     /// Directories that 'sordino check -o' wrote, or the report.json in them, 2 to 26; or two recordings
     #[arg(required = true, num_args = 2..=26, value_name = "RESULTS")]
     results: Vec<PathBuf>,
-    /// Measures of recordings, separated by commas [default: latency, syscalls, irqs, softirqs, as far as both
-    /// recordings have them]
+    /// Measures by which to compare recordings, separated by commas [default: latency, syscalls, irqs, softirqs, as far
+    /// as both recordings have them]
     #[arg(short, long, value_name = "MEASURE,...", value_delimiter = ',', value_parser = query::measures())]
     measure: Vec<String>,
     #[command(flatten)]
     selection: query::SpanOptions,
-    /// Number of lines of each measure of recordings, 1 to 10000
+    /// Number of lines to print of each measure of recordings, 1 to 10000
     #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     top: u32,
-    /// Also draw the lengths of both recordings' spans into this file, replaced if it exists; its ending, .svg or .png, is
-    /// its format
+    /// Also draw the distributions of both recordings' spans by length into this file, replaced if it exists; its
+    /// ending, .svg or .png, is its format
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print the comparison as JSON

@@ -11,8 +11,9 @@ use crate::recording::Recording;
 use crate::terminal::{remark, show};
 use crate::words::quoted;
 use clap::{Args, FromArgMatches};
-use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
+use sordino_analyze::ExplainOptions as Wanted;
 use sordino_disturb::{DemoCpus, LENGTH, PlantedFinder, judge};
+use sordino_intervals::IntervalRule;
 use sordino_report::{tied, write_findings};
 use sordino_sched::is_root;
 use sordino_timeline::Item;
@@ -24,9 +25,10 @@ pub(crate) use load::{Options as LoadOptions, run as run_load};
 
 /// Record a real-time loop, disturb it, and explain its longest gaps
 ///
-/// Runs 'sordino npt' with SCHED_FIFO on one CPU, records it together with the kernel, puts load on the machine
-/// (hackbench), and plants disturbances at known times: a thread of higher priority, a burst of timers, page faults.
-/// Then explains the five longest gaps, and draws the twenty longest on a page. Takes some ten seconds.
+/// Runs 'sordino npt', a loop that records how long it is interrupted (gaps), with SCHED_FIFO on one CPU, records it
+/// together with the kernel, puts load on the machine (hackbench), and plants disturbances at known times: a thread of
+/// higher priority, a burst of timers, page faults. Then explains the five longest gaps, and draws the twenty longest
+/// on a page. Takes some ten seconds.
 ///
 /// Needs root for kernel events and real-time priority; without root, it runs an ordinary thread and explains little.
 ///
@@ -34,7 +36,7 @@ pub(crate) use load::{Options as LoadOptions, run as run_load};
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sudo sordino demo")]
 pub(crate) struct Options {
-    /// Directory for the recording, new or empty [default: sordino- and the time, in the current directory]
+    /// Directory for the recording, new or empty [default: sordino-YYYYMMDD-HHMMSS in the current directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

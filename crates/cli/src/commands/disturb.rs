@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// SCHED_FIFO priority of the disturbing thread, 1 to 99; must be above that of the thread to disturb
     #[arg(short, long, value_name = "PRIO", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=99))]
     prio: u8,
-    /// Times of the disturbances, from the start of this command: one disturbance at each
+    /// Times of the disturbances from the start of this command, such as 1s,2s: one disturbance at each
     #[arg(long, value_name = "TIME,...", default_value = "0s", value_delimiter = ',', value_parser = duration)]
     at: Vec<Duration>,
     /// Duration of a disturbance (kinds hog and packets), or the time within which all timers expire (kind timers)

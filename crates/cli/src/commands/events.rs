@@ -23,10 +23,10 @@ use std::sync::Arc;
 /// out of the text but not of the JSON. The order of events on different CPUs that are less than some 50 ns apart
 /// proves nothing.
 ///
-/// Several recordings are merged: of several programs, of the kernel, of several hosts, of other tracers. Those of one boot
-/// of a machine have one clock; others are related by their times of day, or by --align. Each event has its host in front
-/// of the CPU then, and a '~' behind its time if it is nearer to an earlier event of another clock than the two clocks are
-/// certain: their order is not known.
+/// Several recordings are merged: of several programs, of the kernel, of several hosts, of other tracers. Those of one
+/// boot of a machine have one clock; others are related by their times of day, or by --align. Each event has its host
+/// in front of the CPU then, and a '~' behind its time if it is nearer to an earlier event of another clock than the
+/// two clocks are certain: their order is not known.
 ///
 /// The state dump and the time that a hypervisor took are left out unless --statedump is given, or --event names them.
 #[derive(Args, Debug)]
@@ -59,10 +59,10 @@ pub(crate) struct Options {
     /// Print the events of this session while it records, some 300 ms after they happened, until it ends or Ctrl-C
     #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directories", "align", "from", "to", "around", "statedump"])]
     follow: Option<String>,
-    /// Format of the events' times
+    /// Format of the times in the list
     #[arg(long, value_enum, default_value_t = Times::Clock)]
     time: Times,
-    /// Print JSON, one object in each line; the first line has the version of the schema
+    /// Print JSON, one object in each line; the first line has the version of the format
     #[arg(long)]
     json: bool,
 }

@@ -9,13 +9,14 @@ use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::words::quoted;
 use clap::Args;
-use sordino_analyze::{
-    Census, Choice, ExplainOptions as Wanted, Explainer, Finder, Findings, IntervalRule, IsWanted, Key,
-    LengthDistribution, Other, Point, Survey, SurveyBuilder, Why,
-};
+use sordino_analyze::{ExplainOptions as Wanted, Explainer, Findings};
 use sordino_collect::names::list;
 use sordino_collect::similar;
-use sordino_event::{Class, Classes, Domain, Nanos, Tid};
+use sordino_event::{Class, Classes, Domain, Tid};
+use sordino_intervals::{
+    Census, Choice, Finder, IntervalRule, IsWanted, Key, LengthDistribution, Other, Point, Survey,
+    SurveyBuilder, Why,
+};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_quantity::duration;
 use sordino_query::{FiberLives, Measure, Query, SpanCondition, StatisticsTable};
@@ -33,7 +34,7 @@ use std::time::Duration;
 /// The event that each loop of `sordino npt` hits.
 const NPT: &str = "npt:loop";
 
-/// Explain the causes of the longest intervals in a recording
+/// Explain the causes of the longest intervals between events of a recording
 ///
 /// An interval lies between two events of one name in one thread, or between a begin and an end event of one thread or
 /// with the same value of a field. Its time is divided among its causes: interrupts, softirqs, page faults, system
@@ -45,13 +46,13 @@ const NPT: &str = "npt:loop";
 /// sleep of a periodic thread is not blamed for a late period. In an interval of usual length, it names the longest
 /// part.
 ///
-/// Without --event and --begin, the intervals are chosen from the recording, and the choice is printed with
-/// alternatives: npt:loop; or else the two events of one provider whose names form a pair (begin and end, start and
-/// stop, enter and exit, request and answer, put and get, ...) and that have most intervals; or else the event that one
-/// thread hits most often, preferably at regular intervals. A pair is passed over if that event has more than ten times
-/// as many intervals.
+/// Without an option that chooses intervals, these are chosen from the recording, and the choice is printed with
+/// alternatives: npt:loop, the tracepoint of 'sordino npt'; or else the two events of one provider whose names form a
+/// pair (begin and end, start and stop, enter and exit, request and answer, put and get, ...) and that have most
+/// intervals; or else the event that is most frequent in one thread, preferably at regular intervals. A pair is passed
+/// over if that event has more than ten times as many intervals.
 ///
-/// Exit status: 1 if --over is given and an interval is longer.
+/// Exit status: 1 if --over or --deadline is given and an interval is longer.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -85,41 +86,48 @@ pub(crate) struct Intervals {
     directories: Vec<PathBuf>,
     #[command(flatten)]
     align: AlignOptions,
-    /// Explain the intervals from each event of this name to the next one in the same thread [default: chosen from the
-    /// recording]
+    /// Explain the intervals from each event of this name, such as motor:period, to the next one in the same thread
+    /// [default: chosen from the recording]
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["begin", "end"])]
     event: Option<String>,
-    /// Name of the event that begins an interval
+    /// Name of the event that begins an interval, such as net:request
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
-    /// Name of the event that ends an interval
+    /// Name of the event that ends an interval, such as net:answer
     #[arg(long, value_name = "EVENT", requires = "begin")]
     end: Option<String>,
-    /// Pair begin and end events by this field, across threads; other events with the same value in between are the
-    /// stages of the request, each explained by its own thread [default: pair them within each thread]
+    /// Pair begin and end events that have the same value in this field, such as id, also across threads [default: pair
+    /// them within each thread]
+    ///
+    /// Other events with that value in between are the stages of the request, each explained by its own thread.
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Explain the wake-up latency of this thread, given by name or id, or of all threads: from each wake-up until it has
-    /// a CPU. Needs no tracepoint, but kernel events (sordino record --kernel rt)
+    /// Explain wake-up latencies, from each wake-up until the thread has a CPU: of this thread, given by name or id, or
+    /// of all threads. Needs no tracepoint, but kernel events (sordino record --kernel rt)
     ///
-    /// Without a name, threads of sordino's recorder are left out. The directory stands before the option then.
+    /// Without a name, the directory must stand before the option, and threads of sordino's recorder are left out.
     #[arg(long, value_name = "NAME|TID", num_args = 0..=1, conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<Option<String>>,
     /// Explain system calls, from entry to exit (sordino record --kernel syscalls)
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     syscalls: bool,
-    /// Explain handlers of interrupts that come while threads have the CPU (sordino record --kernel irq)
+    /// Explain interrupt handlers, from entry to exit, that interrupt a thread, not those on an idle CPU (sordino
+    /// record --kernel irq)
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     irqs: bool,
-    /// Explain the waits of this fiber, given by name or number: from when it can continue until a thread executes it
+    /// Explain the waits of this fiber (a user-level thread, task or coroutine of a program), given by name or number:
+    /// from when it is ready until a thread executes it
     #[arg(long, value_name = "NAME", group = "measured", conflicts_with_all = ["event", "begin", "end", "thread"])]
     fiber: Option<String>,
-    /// Explain all jobs longer than this, of --thread or all threads: from an event in the thread, or from a wake-up
-    /// such as sched_waking, until the thread sleeps; exit with status 1 if there are any
+    /// Explain all jobs (from EVENT in a thread until the thread sleeps) longer than TIME, such as sched_waking=1ms, of
+    /// --thread or all threads; exit with status 1 if there are any
+    ///
+    /// If EVENT is a wake-up, such as sched_waking, a job begins when the thread is woken.
     #[arg(long, value_name = "EVENT=TIME", group = "measured", conflicts_with_all = ["event", "begin", "end"], value_parser = deadline)]
     deadline: Option<(String, Duration)>,
-    /// Explain only intervals that meet this condition: bare names are fields of the event that ends an interval, and
-    /// $tid, $comm, $prio, $cpu, $time and the others are about its thread at that time
+    /// Explain only intervals that meet this condition, such as 'late > 5us && $prio < 100': fields are those of the
+    /// event that ends an interval; $tid, $comm (name), $prio (below 100: real-time), $cpu, $time and the others of
+    /// 'sordino events --where' are about its thread at that time
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     #[command(flatten)]
@@ -157,7 +165,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let deadline = options.intervals.deadline.as_ref().map(|(_, time)| *time);
     let over = options.over.or(deadline);
     let wanted = match over {
-        Some(over) => Wanted { longest: usize::MAX, limit: Some(nanos(over)), ..Wanted::default() },
+        Some(over) => Wanted { longest: usize::MAX, limit: Some(over.into()), ..Wanted::default() },
         None => Wanted { longest: options.top as usize, ..Wanted::default() },
     };
     let findings = options.intervals.explain(&mut recording, wanted.into())?.findings;
@@ -176,11 +184,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Returns the predicate for intervals that end as the condition says.
 fn wanted_by(condition: Rc<SpanCondition>) -> IsWanted {
-    Box::new(move |moment, thread| condition.is_met(moment, Some(thread.tid)))
-}
-
-fn nanos(time: Duration) -> Nanos {
-    Nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
+    Box::new(move |moment, tid| condition.is_met(moment, Some(tid)))
 }
 
 impl Intervals {
@@ -416,9 +420,9 @@ pub(crate) fn format(recording: &Recording) -> FindingsFormat {
 }
 
 /// Returns the error with a hint: the nearest names, or else those of the programs.
-fn unknown(error: &sordino_analyze::Error, classes: &Classes) -> Failure {
+fn unknown(error: &sordino_intervals::Error, classes: &Classes) -> Failure {
     let text = Failure::text_of(error);
-    let sordino_analyze::Error::Event { event } = error else { return Failure::new(UNUSABLE, text) };
+    let sordino_intervals::Error::Event { event } = error else { return Failure::new(UNUSABLE, text) };
     let names = classes.iter().map(|(_, class)| &*class.name);
     let near = similar(event, names);
     let mut user: Vec<&str> =

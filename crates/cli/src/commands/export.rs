@@ -26,8 +26,8 @@ const PORTION: usize = 1 << 18;
 
 /// Write a recording in the format of another tool
 ///
-/// The export has the selected events, and lost records in their place. docs/export.md says what each format keeps and
-/// what it can't have. A file gets its name when it is whole.
+/// The export has the selected events, and lost records in their place. docs/export.md describes what each format keeps
+/// and what it can't have. The file appears under its name when it is complete.
 #[derive(Args, Debug)]
 // `--to` is the format here.
 #[command(mut_arg("to", |until| until.visible_alias(None)))]
@@ -67,9 +67,9 @@ pub(crate) struct Options {
 pub(crate) enum Format {
     /// Protobuf for Perfetto: scheduling, interrupts, events, wake-ups
     Perfetto,
-    /// JSON of trace events for chrome://tracing and others: runs, interrupts, events
+    /// JSON of trace events for chrome://tracing and others: running threads, interrupts, events
     Chrome,
-    /// Text for pj_dump and ViTE: runs, interrupts, states of threads and fibers, wake-ups, events
+    /// Text for pj_dump and ViTE: running threads, interrupts, states of threads and fibers, wake-ups, events
     Paje,
     /// File of trace-cmd, version 7: the kernel's events, for 'trace-cmd report' and KernelShark
     TraceDat,

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 /// Allow a group to trace the kernel
 ///
-/// Makes instances of the kernel's tracer for the group. A member who records with --kernel gets a free one, which is
-/// reset when the recording ends or is killed. Lasts until 'sordino revoke' or a reboot. Needs root; one group at a
-/// time.
+/// Makes instances of the kernel's tracer (ftrace), each with buffers and settings of its own, for the group. A member
+/// who records with --kernel gets a free one, which is reset when the recording ends or is killed. Lasts until 'sordino
+/// revoke' or a reboot. Needs root; one group at a time.
 ///
 /// Members then see the activity of all users in the kernel: which programs run and when, addresses of the kernel's
 /// code and data and of other users' programs, and the arguments of system calls as numbers. They may record the events
@@ -28,7 +28,7 @@ Examples:
   sudo sordino grant --list
   sudo sordino revoke tracing")]
 pub(crate) struct GrantOptions {
-    /// Name or id of the group
+    /// Name or id of the group of users, such as tracing
     #[arg(required_unless_present = "list")]
     group: Option<String>,
     /// Number of recordings that members may make at the same time, 1 to 64; a later 'sordino grant' can raise it
@@ -38,21 +38,21 @@ pub(crate) struct GrantOptions {
     /// names, block commands, memory allocations (kmem)
     #[arg(long)]
     all_events: bool,
-    /// List the instances that were made, and whether each is in use
+    /// List the instances of the kernel's tracer that were made, and whether each is in use
     #[arg(long, conflicts_with_all = ["group", "instances", "all_events"])]
     list: bool,
 }
 
 /// Revoke the permission that 'sordino grant' gave
 ///
-/// Removes the group's instances and restores the permissions of the kernel's tracer. Needs root. Exit status: 1 if an
-/// instance is in use, and then nothing is changed, or if something could not be restored.
+/// Removes the instances of the kernel's tracer that the group may use, and restores the tracer's permissions. Needs
+/// root. Exit status: 1 if an instance is in use, and then nothing is changed, or if something could not be restored.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sudo sordino revoke tracing\n  sudo sordino revoke tracing --force")]
 pub(crate) struct RevokeOptions {
     /// Name or id of the group, as it was given to 'sordino grant'
     group: String,
-    /// Revoke even if instances are in use; their recordings end early
+    /// Revoke even if members are recording; their recordings end early
     #[arg(long)]
     force: bool,
 }

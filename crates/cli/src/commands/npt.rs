@@ -28,9 +28,9 @@ use std::time::Duration;
 /// Measure how long a busy real-time thread is interrupted: the Non-Preempt Test
 ///
 /// Pins a thread to a CPU, gives it SCHED_FIFO, locks its memory, and has it read the clock in a loop as fast as it
-/// can. Whatever interrupts the thread shows as a gap between two readings. Each loop hits the tracepoint npt:loop, so
-/// 'sordino record' shows the cause of each gap, and the cost of a tracer can be measured. Without any tracing, the
-/// kernel's counters name the interrupts and threads that came in between.
+/// can. Whatever interrupts the thread shows as a gap between two readings. Each loop hits (executes) the tracepoint
+/// npt:loop, so 'sordino record' shows the cause of each gap, and the cost of a tracer can be measured. Without any
+/// tracing, the kernel's counters name the interrupts and threads that came in between.
 ///
 /// As root, the kernel's limit on real-time threads (sched_rt_runtime_us) is lifted during the measurement, unless all
 /// CPUs are measured; otherwise it stops the thread for 50 ms in each second. Ctrl-C ends the measurement and reports
@@ -53,14 +53,14 @@ Examples:
       sordino npt -a 1 --pace 1us -d 5s"
 )]
 pub(crate) struct Options {
-    /// Measure these CPUs, such as 1-3,5, all at once with one thread each [default: the last CPU that is shielded, or
-    /// else the last on which this process may run]
+    /// Measure these CPUs, such as 1-3,5, all at once with one thread each [default: the last CPU of 'sordino shield',
+    /// or else the last on which this process may run]
     #[arg(short = 'a', long, visible_alias = "affinity", value_name = "CPUS")]
     cpu: Option<CpuList>,
     /// SCHED_FIFO priority of the thread, 1 to 99; 0 for an ordinary thread
     #[arg(short, long, value_name = "PRIO", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=99))]
     prio: u8,
-    /// Number of loops to measure [default: 10,000,000; no limit if --duration is given]
+    /// Number of loops (readings of the clock) to measure [default: 10,000,000; no limit if --duration is given]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
     /// Stop after this time, such as 500ms, 10s or 7days [default: no limit; --loops ends the measurement]
@@ -75,45 +75,49 @@ pub(crate) struct Options {
     /// An option of the papers' npt, for old scripts: interrupts are enabled unless --interrupts-off is given
     #[arg(short = 'i', long, hide = true, conflicts_with = "interrupts_off")]
     allow_interrupts: bool,
-    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module in
-    /// crates/machine/npt/module
+    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module of
+    /// crates/machine/npt/module in sordino's sources
     #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     interrupts_off: bool,
-    /// Work of each loop besides reading the clock: 'empty', or a comma-separated list of 'tracepoint' (hits npt:loop)
-    /// and one of 'memory[=SIZE]' (writes to each cache line of SIZE, 128K unless given) and 'syscall' (getppid)
+    /// Work of each loop besides reading the clock: 'empty', or a comma-separated list of 'tracepoint' (executes
+    /// npt:loop) and one of 'memory[=SIZE]' (writes to each cache line of SIZE, 128K unless given) and 'syscall'
+    /// (getppid)
     #[arg(long, value_name = "PARTS", value_delimiter = ',', default_value = "tracepoint")]
     body: Vec<LoopPart>,
-    /// Leave the tracepoint out of the loop, like --body empty
+    /// Leave the tracepoint out of the loop, as --body empty does
     #[arg(long, conflicts_with = "body")]
     no_tracepoint: bool,
-    /// Tracer whose tracepoint each loop hits: sordino, lttng, usdt (for bpftrace and others), or trace_marker[=FILE]
-    /// (ftrace's)
+    /// Tracer whose tracepoint each loop executes: sordino, lttng, usdt (for bpftrace and others), or
+    /// trace_marker[=FILE] (a write to ftrace's file)
     #[arg(long, value_name = "TRACER", default_value = "sordino")]
     sink: Sink,
-    /// Hit the tracepoint at most this often, in hits per second, such as 1000 or 2.5e6; other loops skip it [default:
-    /// hit it in each loop]
+    /// Execute the tracepoint at most this often, in times per second, such as 1000 or 2.5e6; other loops skip it
+    /// [default: execute it in each loop]
     #[arg(short = 'f', long, visible_alias = "max-freq", value_name = "HZ", value_parser = frequency)]
     max_frequency: Option<f64>,
-    /// Hit the tracepoint for this time, then pause for --wait-window, and repeat; the pauses are not measured
+    /// Alternate between measuring for this time, such as 100ms, and a pause of --wait-window, which is not measured
+    /// [default: measure without pauses]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait_window")]
     trace_window: Option<Duration>,
-    /// Length of the pause after each --trace-window, in which a tracer can empty its buffers
+    /// Length of the pause after each --trace-window, such as 10ms, in which a tracer can empty its buffers
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "trace_window")]
     wait_window: Option<Duration>,
-    /// Shortest time of a loop, which reads the clock until that time has passed; limits the rate of hits
+    /// Minimum time of one loop, such as 1us: the thread reads the clock until it has passed. Limits the number of
+    /// events per second; 0s loops as fast as possible
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pace: Duration,
-    /// Cause 256 page faults at each of these times after the first loop, as a known disturbance for a tracer to find
+    /// Cause 256 page faults at each of these times after the first loop, such as 1s,2s, as a known disturbance for a
+    /// tracer to find
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = duration)]
     faults_at: Vec<Duration>,
-    /// Exit with status 1 if a gap was longer than this, such as 50us
+    /// Exit with status 1 if a gap, the time between two readings of the clock, was longer than this, such as 50us
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_gap: Option<Duration>,
-    /// Stop at the first gap of at least this length, on any CPU, and explain it from a trace of the loop and, as root,
-    /// of the kernel
+    /// Stop at the first gap (time between two readings of the clock) of at least this length on any CPU, such as 50us,
+    /// and explain it from a trace of the loop and, as root, of the kernel
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["output", "max_gap"])]
     trigger: Option<Duration>,
-    /// Directory for the trace of --trigger, new or empty [default: sordino- and the time, in the current directory]
+    /// Directory for the trace of --trigger, new or empty [default: sordino-YYYYMMDD-HHMMSS in the current directory]
     #[arg(long, value_name = "DIR")]
     trigger_output: Option<PathBuf>,
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
@@ -121,19 +125,21 @@ pub(crate) struct Options {
     /// End when the process ends that started this one.
     #[arg(long, hide = true)]
     bound: bool,
-    /// Compare tracers: run the loop with each of these in turn, in several rounds: untraced, sordino-timer,
-    /// sordino-wakeup, sordino-busy, lttng-timer, lttng-wakeup, usdt
+    /// Compare the cost of these tracers, separated by commas, by running the loop under each in turn, in several
+    /// rounds: untraced, sordino-timer, sordino-wakeup, sordino-busy, lttng-timer, lttng-wakeup, usdt
+    ///
+    /// untraced runs no tracer. The suffix of the others is the way in which their recorder notices full buffers: it
+    /// checks by a timer, is woken by the program (wakeup), or checks without a pause (busy).
     #[arg(long, value_name = "TRACERS", value_parser = tracer, value_delimiter = ',', conflicts_with_all = ["trigger", "find_max_rate", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at"])]
     compare: Vec<ComparedTracer>,
     /// Number of rounds of --compare, 1 to 1000 [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Draw the gaps of each CPU, or the results of --compare, into this file, replaced if it exists; its ending, .svg or
-    /// .png, is its format
+    /// Draw the distribution of each CPU's gaps (times between two readings of the clock), or the results of --compare,
+    /// into this file, replaced if it exists; its ending, .svg or .png, is its format
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trigger", "find_max_rate"])]
     plot: Option<PathBuf>,
-    /// Search for the highest rate of hits at which no event is lost, for sordino and LTTng, with and without kernel
-    /// events
+    /// Search for the highest rate of events without a lost one, of sordino and LTTng, with and without kernel events
     #[arg(long, conflicts_with_all = ["trigger", "interrupts_off", "no_tracepoint", "body", "sink", "loops", "max_gap", "faults_at", "max_frequency", "trace_window", "wait_window", "pace", "warm_up"])]
     find_max_rate: bool,
     /// Also write the report and the complete histogram to this file

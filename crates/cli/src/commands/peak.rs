@@ -18,8 +18,8 @@ const MOST_STRETCHES: usize = 3000;
 /// Draw the timeline of one of the longest intervals, as an SVG or PNG file
 ///
 /// The picture has a lane for each CPU (threads, interrupts, softirqs) and for each thread that is involved (running,
-/// waiting for a CPU, asleep), the events of programs as marks, and wake-ups as arrows. Stretches that were not recorded
-/// are hatched. The intervals are chosen as in 'sordino explain'.
+/// waiting for a CPU, asleep), the events of programs as marks, and wake-ups as arrows. Stretches that were not
+/// recorded are hatched. The intervals are chosen as in 'sordino explain'.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -10,11 +10,12 @@ use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
-use sordino_analyze::{ExplainOptions, Finder, Findings, FoundInterval, IntervalRule, Survey};
+use sordino_analyze::{ExplainOptions, Findings};
 use sordino_collect::names::meant;
 use sordino_draw::{distributions, statistics_chart};
+use sordino_event::Tid;
 use sordino_event::text::printable;
-use sordino_event::{Nanos, Tid};
+use sordino_intervals::{Finder, FoundInterval, IntervalRule, Survey};
 use sordino_quantity::duration;
 use sordino_query::{
     IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
@@ -34,10 +35,11 @@ use std::time::Duration;
 
 /// Measure a recording: how often and how long, by thread, CPU, interrupt, system call or field
 ///
-/// Each measure cuts the recording into spans and prints a line for each thread (or what --per says): number, total,
-/// min, median, mean, p90, p99, p99.9 and max, with the time of the longest; 'sordino explain' or 'sordino events' with
-/// --around that time show why. Quantiles of more than 512 spans are exact to 1 %. Spans that touch a loss, and those that
-/// the recording's begin or end cuts, are counted apart.
+/// Each measure is about spans: times from a begin to an end, such as the waits of a thread for a CPU. It prints a line
+/// for each thread (or what --per names): number, total, min, median, mean, p90, p99, p99.9 and max of the spans'
+/// lengths, with the time of the longest; 'sordino explain' or 'sordino events' with --around that time show why.
+/// Quantiles of more than 512 spans are exact to 1 %. Spans that touch a loss, and those that the recording's begin or
+/// end cuts, are counted apart.
 ///
 /// Without a measure, a page with the most telling ones: CPU use by thread, the worst wake-up latencies of real-time
 /// threads, interrupts, losses.
@@ -56,22 +58,24 @@ Examples:
   sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
 pub(crate) struct Options {
-    /// Directories of the recordings, which are merged [default: the newest in the current directory], and behind them
-    /// the measure [default: a page with several]
+    /// Directories of the recordings, which are merged [default: the newest in the current directory], followed by the
+    /// name of the measure [default: a page with several]
     #[arg(value_name = "DIRECTORY|MEASURE", value_parser = Operand)]
     operands: Vec<PathBuf>,
     #[command(flatten)]
     align: AlignOptions,
     #[command(flatten)]
     selection: SpanOptions,
-    /// Number of lines, the greatest first, 1 to 10000
+    /// Number of lines to print, 1 to 10000: those of the longest waits (latency, preemption, reactivity, jitter), the
+    /// most events (count), or the greatest total (others)
     #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     top: u32,
-    /// Explain the N longest spans as 'sordino explain' does, 1 to 1000; with --json, a second line has the findings
+    /// Also explain the causes of the N longest spans, 1 to 1000, as 'sordino explain' does; with --json, in a second
+    /// line
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     explain: Option<u32>,
-    /// Also draw the lengths of the first lines' spans, at most 20, into this file, replaced if it exists; its ending, .svg
-    /// or .png, is its format
+    /// Also draw the distributions of the spans' lengths of the first lines, at most 20, into this file, replaced if it
+    /// exists; its ending, .svg or .png, is its format
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print the tables as JSON, with all of their rows
@@ -82,28 +86,33 @@ pub(crate) struct Options {
 /// The options that choose the spans of a measure, and the lines of a table.
 #[derive(Args, Debug)]
 pub(crate) struct SpanOptions {
-    /// Take only spans that end with an event that meets this condition: bare names are its fields; $tid, $comm, $prio,
-    /// $cpu, $time and the others are about the span's thread at that time
+    /// Take only spans (times that a measure is about) that end with an event that meets this condition, such as '$comm
+    /// == "motor" && $prio < 100': fields are those of the event; $tid, $comm (name), $prio (below 100: real-time),
+    /// $cpu, $time and the others of 'sordino events --where' are about the span's thread at that time
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Print a line for each thread, process, comm (all threads of a name), cpu, priority, event, irq, softirq, syscall,
-    /// fiber, host, holder and address (of a lock), function, link (of a path), or field:NAME; several, separated by commas, for each combination [default: what suits the measure]
+    /// Print a line for each value of this, or of several such as comm,syscall for each combination: thread, process,
+    /// comm (all threads of a name), cpu, priority, event, irq, softirq, syscall, fiber (user-level thread), host,
+    /// holder (thread that ended the wait for a lock), address (of a lock), function, link (of a critical path), or
+    /// field:NAME [default: what suits the measure]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     per: Vec<Per>,
-    /// Name of the event that begins an interval of 'duration' or 'path'
+    /// Name of the event that begins an interval of 'duration' or 'path', such as net:request
     #[arg(long, value_name = "EVENT", requires = "end")]
     begin: Option<String>,
-    /// Name of the event that ends it
+    /// Name of the event that ends an interval of 'duration' or 'path', such as net:answer
     #[arg(long, value_name = "EVENT", requires = "begin")]
     end: Option<String>,
-    /// Pair begin and end events by this field, across threads [default: pair them within each thread]
+    /// Pair begin and end events that have the same value in this field, such as id, also across threads [default: pair
+    /// them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Name of the event whose 'period', 'jitter' or 'path' is measured, from each in a thread to the next one there, or
-    /// that begins 'jobs'
+    /// Name of the event, such as motor:period, that 'period', 'jitter' and 'path' measure from each in a thread to the
+    /// next one there, or that begins the jobs of 'jobs'
     #[arg(long, value_name = "EVENT", conflicts_with = "begin")]
     event: Option<String>,
-    /// Period from which 'jitter' is the deviation, such as 1ms [default: the median of each thread's]
+    /// Nominal period, such as 1ms, from which 'jitter' measures the deviations [default: the median of each thread's
+    /// periods]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     every: Option<Duration>,
     #[command(flatten)]
@@ -358,7 +367,7 @@ impl SpanOptions {
     /// Returns the usual periods of an event: the option's, or those that a pass over the recording finds.
     fn periods(&self, recording: &mut Recording, event: &str) -> Result<Periods, Failure> {
         if let Some(every) = self.every {
-            return Ok(Periods::every(Nanos(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX))));
+            return Ok(Periods::every(every.into()));
         }
         recording.require_one_host("a usual period, which --every sets,")?;
         let finder = Finder::new(&recording.classes, IntervalRule::between(event));

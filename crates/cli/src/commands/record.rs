@@ -26,8 +26,11 @@ use std::process::ExitCode;
 /// it executes, are recorded too. Kernel events need root; COMMAND then runs as the user who called sudo, unless --as
 /// names another.
 ///
-/// The recording is a directory of CTF traces, which 'sordino events', 'sordino explain', babeltrace2 and Trace Compass
-/// read.
+/// A program writes its events to rings in memory, one for each CPU. A ring consists of sub-buffers; the recorder
+/// writes each one to disk when it is full.
+///
+/// The recording is a directory of traces in the Common Trace Format (CTF), which 'sordino events', 'sordino explain',
+/// babeltrace2 and Trace Compass read.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,11 +43,11 @@ Examples:
   sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days
   sordino record -o - -- ./motor | ssh host sordino record --from - -o trace")]
 pub(crate) struct Options {
-    /// Directory for the recording, new or empty; '-' writes a stream to standard output, for --from [default: sordino-
-    /// and the time, in the current directory]
+    /// Directory for the recording, new or empty; '-' writes it as a stream to standard output, for --from [default:
+    /// sordino-YYYYMMDD-HHMMSS in the current directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Receive a stream that 'sordino record -o -' writes, instead of recording: from this file or, with '-', from
+    /// Receive the stream of another 'sordino record -o -', instead of recording: from this file or, with '-', from
     /// standard input, into the directory of --output
     #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "no_user", "overwrite", "duration"])]
     from: Option<PathBuf>,

@@ -11,10 +11,10 @@ use sordino_dirfd::Dir;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Finish a recording whose recorder was killed or had no room, or that was received in part
+/// Finish a recording whose recorder was killed or ran out of disk space, or that was received in part
 ///
-/// Cuts off an incomplete end, converts the kernel's pages to a trace, and prints the summary. In the directory of a
-/// session, or of 'sordino record --from', it finishes every recording that is not finished.
+/// Cuts off an incomplete end, converts the kernel's raw buffers to a trace, and prints the summary. In the directory
+/// of a session, or of 'sordino record --from', it finishes every recording that is not finished.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino recover sordino-20260131-120000")]
 pub(crate) struct Options {

@@ -10,10 +10,10 @@ use sordino_query::Error;
 pub(crate) fn refused(error: &Error, recording: &Recording) -> Failure {
     let classes = || recording.classes.iter().map(|(_, class)| class);
     let near = match error {
-        Error::Rule(sordino_analyze::Error::Event { event }) => {
+        Error::Rule(sordino_intervals::Error::Event { event }) => {
             meant(event, classes().map(|class| class.name.as_str()))
         }
-        Error::Rule(sordino_analyze::Error::Field { field, .. }) | Error::Field(field) => {
+        Error::Rule(sordino_intervals::Error::Field { field, .. }) | Error::Field(field) => {
             meant(field, classes().flat_map(|class| class.fields.iter().map(String::as_str)))
         }
         _ => None,

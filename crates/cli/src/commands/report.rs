@@ -16,6 +16,7 @@ use sordino_inspect::settings::SETTINGS;
 use sordino_report::{FindingsFormat, FindingsText, TableFormat, write_statistics};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Rows of a table on the page.
 const ROWS: usize = 15;
@@ -111,7 +112,7 @@ fn facts(recording: &Recording, summary: Option<&Summary>) -> Vec<(String, Strin
             ("tracepoints", list(&summary.user_patterns)),
             ("kernel events", list(&summary.kernel_events)),
             ("recorded with", repeated(&summary.command)),
-            ("recorded for", Nanos(i64::try_from(summary.duration_ns).unwrap_or(i64::MAX)).to_string()),
+            ("recorded for", Nanos::from(Duration::from_nanos(summary.duration_ns)).to_string()),
         ]);
     }
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -25,9 +25,9 @@ use std::time::Duration;
 
 /// Reserve CPUs for real-time work, check the effect, and undo it
 ///
-/// Moves threads, interrupts and work of the kernel away from CPUs, reads each change back, measures the effect, and
-/// undoes everything with 'down', also the changes of an 'up' that was killed. Needs root, except for 'plan' and
-/// 'status'.
+/// A shield is a set of CPUs that are kept free of other work. 'up' moves threads, interrupts and work of the kernel
+/// away from them, reads each change back and measures the effect; 'run' starts a program there; 'down' undoes
+/// everything, also the changes of an 'up' that was killed. Needs root, except for 'plan' and 'status'.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,21 +45,22 @@ pub(crate) struct Options {
 enum Command {
     /// Print the changes that 'up' would make, and the boot parameters that could do more; changes nothing
     Plan(Wanted),
-    /// Raise the shield
+    /// Move other work away from CPUs, and measure the effect
     ///
-    /// Measures a real-time loop on each CPU before and after, and counts its interruptions. Exit status: 1 if a
-    /// setting was changed and does not hold; 2 if the shield can't be raised, and then nothing is changed.
+    /// The CPUs stay shielded until 'sordino shield down'. Measures a real-time loop on each CPU before and after, and
+    /// counts its interruptions. Exit status: 1 if a setting was changed and does not hold; 2 if the CPUs can't be
+    /// shielded, and then nothing is changed.
     Up(UpOptions),
-    /// Report whether a shield is up, and whether all of its settings still hold
+    /// Report whether CPUs are shielded, and whether all settings of the shield still hold
     ///
     /// Changes nothing. Also reports an 'up' or 'down' that was killed before it had finished; the next 'down' or 'up'
-    /// undoes its changes. Exit status: 0 if a shield is up and holds, otherwise 1.
+    /// undoes its changes. Exit status: 0 if CPUs are shielded and all settings hold, otherwise 1.
     Status(Format),
     /// Run a command on the shielded CPUs
     ///
     /// The command runs as the user who called sudo, unless --as names another, and its exit status is passed on.
     Run(run::Options),
-    /// Lower the shield and restore all settings
+    /// Undo 'up': restore all settings, and let other work use the CPUs again
     ///
     /// Programs on the shielded CPUs continue, on all CPUs. Exit status: 1 if a setting could not be restored.
     Down(Format),
@@ -74,7 +75,8 @@ struct Wanted {
     /// changes settings of the whole machine: throttling of real-time threads, timers, statistics, power
     #[arg(long, value_name = "LEVEL", default_value = "basic", value_parser = level)]
     level: Level,
-    /// Take each CPU offline and online first: removes timers from it, and moves managed interrupts away for good
+    /// Take each CPU offline and online first: removes timers from it, and interrupts that can't be moved otherwise
+    /// (managed ones, of multi-queue devices)
     #[arg(long)]
     hotplug: bool,
     #[command(flatten)]
@@ -85,7 +87,7 @@ struct Wanted {
 struct UpOptions {
     #[command(flatten)]
     wanted: Wanted,
-    /// Duration of the measurements before and after, at most 60s; 0s for none
+    /// Duration of the measurements on each CPU before and after, at most 60s; 0s for none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = at_most_a_minute)]
     measure: Duration,
 }
@@ -95,7 +97,7 @@ struct Format {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Show all lines, instead of the first of each kind
+    /// Show all lines, instead of the first three of each kind
     #[arg(short, long)]
     verbose: bool,
 }

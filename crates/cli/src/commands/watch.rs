@@ -46,13 +46,14 @@ pub(crate) struct Options {
     /// Name of a session, or directory of a recording
     #[arg(value_name = "SESSION|DIR")]
     what: String,
-    /// Count only events that meet this condition, and waits that end at such an event, as for 'sordino query'
+    /// Count only events that meet this condition, such as '$comm == "motor*"', written as for 'sordino events', and
+    /// wake-up latencies that end with such an event
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Print one state, after a second of a session, and end
+    /// Print the view once, after one second of a session, and end
     #[arg(long)]
     once: bool,
-    /// Print one state as JSON, and end
+    /// Print the figures of the view once as JSON, and end
     #[arg(long)]
     json: bool,
 }

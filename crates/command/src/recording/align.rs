@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 /// The option that relates the clocks of recordings.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AlignOptions {
-    /// Relate the clocks of several recordings by an event of the first one and one of the others that happened at the
-    /// same time, each as for --event [default: by one boot's clock, or else by the time of day]
+    /// Relate the clocks of several recordings by two events that happened at the same time, one of the first recording
+    /// and one of another, such as net:send=net:received [default: by the machine's clock if they are of one boot, or
+    /// else by the time of day]
     ///
-    /// Each event is the first that fits; 'net:received if id == 7' chooses another. The option can be repeated: the
-    /// offset is in the middle of those of the pairs, and their distance is its uncertainty.
+    /// Each event is the first that matches; 'net:received if id == 7' chooses another. May be repeated: the offset of
+    /// the clocks is in the middle of those of the pairs, and their spread is its uncertainty.
     #[arg(long, value_name = "EVENT=EVENT")]
     align: Vec<String>,
 }

@@ -98,8 +98,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Reads the complete tracepoints at the start of `text`. Returns each with its id, and the number of bytes that
-/// they took.
+/// Reads the complete tracepoints at the start of `text`. Returns each with its id, and the number of bytes that they
+/// took.
 ///
 /// # Errors
 /// The first tracepoint that is refused: for callers whose catalogues have to be valid.
@@ -108,8 +108,8 @@ pub fn parse(text: &[u8]) -> Result<(Vec<(u16, Schema)>, usize), Error> {
     refused.into_iter().next().map_or(Ok((tracepoints, consumed)), |refused| Err(refused.error))
 }
 
-/// Reads the complete items at the start of `text`, which is not trusted: the function never panics, and takes
-/// memory in proportion to the text's length. A tracepoint without its `end` is left for the next call.
+/// Reads the complete items at the start of `text`, which is not trusted: the function never panics, and takes memory
+/// in proportion to the text's length. A tracepoint without its `end` is left for the next call.
 pub fn read(text: &[u8]) -> Read {
     let mut parser = Parser::default();
     let mut position = 0;
@@ -274,8 +274,7 @@ fn number<N: std::str::FromStr>(text: &str) -> Result<N, ErrorKind> {
     text.parse().map_err(|_| ErrorKind::Number(cut(text)))
 }
 
-/// Returns `text` if it is a C identifier of at most [`MAX_NAME`] bytes, which every trace format accepts as a
-/// name.
+/// Returns `text` if it is a C identifier of at most [`MAX_NAME`] bytes, which every trace format accepts as a name.
 fn identifier(text: &str) -> Result<String, ErrorKind> {
     let mut bytes = text.bytes();
     let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');

@@ -1,5 +1,4 @@
-//! Inline filters: conditions that are one comparison of one field, for callers that have the field's value at
-//! hand.
+//! Inline filters: conditions that are one comparison of one field, for callers that have the field's value at hand.
 
 use super::layout::{Layout, encoding_of};
 use sordino_event::{Schema, Type};
@@ -10,8 +9,7 @@ use sordino_filter_vm::{Op, ValueInterval};
 pub struct InlineComparison {
     /// The index of the field in the tracepoint, from 0.
     pub field: u32,
-    /// The least value. A negative one is stored as its two's complement with 64 bits, like the value that is
-    /// compared with it.
+    /// The least value. A negative one is stored as its two's complement with 64 bits, like the compared value.
     pub low: u64,
     /// The greatest value less the least: a value passes if `value - low`, modulo 2^64, is at most this.
     pub span: u64,

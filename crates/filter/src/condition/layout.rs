@@ -46,8 +46,7 @@ impl Layout {
         Self { places, varying }
     }
 
-    /// Returns, for each field, its constant distance from the payload's first byte in bytes, if it
-    /// has one.
+    /// Returns, for each field, its constant distance from the payload's first byte in bytes, if it has one.
     pub(super) fn fixed(&self) -> impl Iterator<Item = Option<u16>> {
         self.places.iter().map(|place| place.filter(|place| place.varying == 0).map(|place| place.offset))
     }
@@ -56,8 +55,7 @@ impl Layout {
         self.places.get(index).copied().flatten().ok_or_else(|| too_far(field, at))
     }
 
-    /// Returns the place and the length of the text in the field with this index; `None` if the
-    /// field is no text.
+    /// Returns the place and the length of the text in the field with this index; `None` if the field is no text.
     pub(super) fn text(
         &self,
         index: usize,

@@ -227,8 +227,7 @@ fn too_deep(at: Range<usize>) -> Invalid {
     Invalid::new(at, format!("nested too deeply: at most {MAX_NESTING} levels"))
 }
 
-/// Converts the operand that `$level` is compared with: a level's name, bare or as a text, becomes its
-/// number.
+/// Converts the operand that `$level` is compared with: a level's name, bare or as a text, becomes its number.
 fn level(tree: Tree) -> Result<Tree, Invalid> {
     let (Node::Field { name, index: None } | Node::Text(name)) = &tree.node else { return Ok(tree) };
     match name.parse::<Level>() {

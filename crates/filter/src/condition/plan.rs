@@ -1,5 +1,4 @@
-//! A condition's plan: the tests on the records of one tracepoint, with fields resolved to places and constants
-//! folded.
+//! A condition's plan: the tests on the records of one tracepoint, with fields resolved to places and constants folded.
 
 use sordino_filter_vm::{Encoding, Number, Operator, Relation, ValueInterval};
 
@@ -61,8 +60,7 @@ impl Test {
         Self::series(tests, false, Self::Any)
     }
 
-    /// Joins tests. Those that are constantly `neutral` are left out; one that is constantly the opposite
-    /// decides.
+    /// Joins tests. Those that are constantly `neutral` are left out; one that is constantly the opposite decides.
     fn series(tests: impl IntoIterator<Item = Self>, neutral: bool, make: fn(Vec<Self>) -> Self) -> Self {
         let mut left: Vec<_> = tests.into_iter().filter(|test| *test != Self::Constant(neutral)).collect();
         if left.contains(&Self::Constant(!neutral)) {

@@ -37,8 +37,8 @@ struct Part {
 }
 
 impl Filter {
-    /// Creates the filter for events of `classes`. `is_default` returns true for classes that are shown where no
-    /// rule includes any by name.
+    /// Creates the filter for events of `classes`. `is_default` returns true for classes that are shown where no rule
+    /// includes any by name.
     pub fn new(
         rules: &Rules,
         condition: Option<&Expression>,
@@ -107,8 +107,8 @@ impl Part {
 }
 
 impl Rules {
-    /// Returns the conditions of which an event of `class` has to meet one, none if it need not; `None` if the
-    /// rules do not choose the class.
+    /// Returns the conditions of which an event of `class` has to meet one, none if it need not; `None` if the rules do
+    /// not choose the class.
     fn pick(&self, class: &Class, is_default: impl Fn(&Class) -> bool) -> Option<Vec<Expression>> {
         let matching: Vec<&Rule> = self.0.iter().filter(|rule| rule.matches_class(class)).collect();
         let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();

@@ -11,8 +11,8 @@ use sordino_filter::rule::{Rule, Rules};
 
 const CONTEXT: Context<'static> = Context { pid: Pid(4711), procname: "motor" };
 
-/// Operations in any order, most of them with the operands that they need; operations that push and jump are the
-/// most frequent.
+/// Operations in any order, most of them with the operands that they need; operations that push and jump are the most
+/// frequent.
 fn nearly_code() -> impl Strategy<Value = Vec<u8>> {
     let operation = prop_oneof![
         4 => Just(vec![0x24]),

@@ -5,7 +5,7 @@
 use sordino_ctf::read::{Trace, find};
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{Classes, Cpu, Event, Field, Level, Schema, Step};
+use sordino_event::{Classes, Cpu, Event, Field, Level, Schema, Step, Ticks};
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -85,7 +85,7 @@ fn write(
         }
     }
     for event in 0..EVENTS {
-        writer.append(1_000_000 + event * 260, id, &77_i32.to_ne_bytes(), &payload)?;
+        writer.append(Ticks(1_000_000 + event * 260), id, &77_i32.to_ne_bytes(), &payload)?;
     }
     writer.finish()?;
     Ok(())

@@ -38,8 +38,7 @@ impl ClockDescription {
         }
     }
 
-    /// Returns the time of `ticks`, rounded down to a nanosecond, or the nearest time that [`Time`] can
-    /// represent.
+    /// Returns the time of `ticks`, rounded down to a nanosecond, or the nearest time that [`Time`] can represent.
     pub fn time(&self, ticks: u64) -> Time {
         Conversion::new(self).time(ticks)
     }
@@ -56,10 +55,9 @@ impl ClockDescription {
 
 /// A [`ClockDescription`] prepared for converting many ticks.
 ///
-/// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so the product of ticks and 10^9 needs
-/// 128 bits, and its division takes longer than decoding an event. Therefore the seconds are computed first and
-/// then the rest, each by one multiplication with the reciprocal; the rare values that do not fit take the slow
-/// path.
+/// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so the product of ticks and 10^9 needs 128
+/// bits, and its division takes longer than decoding an event. Therefore the seconds are computed first and then the
+/// rest, each by one multiplication with the reciprocal; the rare values that do not fit take the slow path.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversion {
     frequency: u64,

@@ -1,16 +1,15 @@
 //! The Common Trace Format 1.8, written ([`mod@write`]) and read ([`read`]).
 //!
-//! A trace is a directory: a file `metadata`, whose text (TSDL) describes the layout of everything else, and one
-//! file per stream of events. A stream file is a sequence of packets. A packet's header has its sizes, its span
-//! of time and the count of records that had been lost by its end. Several traces of one recording share a
-//! clock.
+//! A trace is a directory: a file `metadata`, whose text (TSDL) describes the layout of everything else, and one file
+//! per stream of events. A stream file is a sequence of packets. A packet's header has its sizes, its span of time and
+//! the count of records that had been lost by its end. Several traces of one recording share a clock.
 //!
-//! `write` produces exactly one form of trace, sordino's. `read` takes any CTF 1.8 trace, in particular LTTng's,
-//! and trusts none: invalid data is reported in its place, and reading continues behind it.
+//! `write` produces exactly one form of trace, sordino's. `read` takes any CTF 1.8 trace, in particular LTTng's, and
+//! trusts none: invalid data is reported in its place, and reading continues behind it.
 //!
 //! ```
 //! use sordino_ctf::{ClockDescription, Environment, Uuid, read, write};
-//! use sordino_event::{Classes, Event, Field, Integer, Level, Scalar, Schema, Step, Tid, Type, Width};
+//! use sordino_event::{Classes, Event, Field, Integer, Level, Scalar, Schema, Step, Ticks, Tid, Type, Width};
 //!
 //! let schema = Schema {
 //!     provider: "motor".into(),
@@ -32,7 +31,7 @@
 //! let header = write::kernel_header(3, 0, 0);
 //! let mut payload = Vec::new();
 //! write::encode(&schema, &[42_u64.into()], &mut payload)?;
-//! stream.append(5_000, header, &7_i32.to_ne_bytes(), &payload)?;
+//! stream.append(Ticks(5_000), header, &7_i32.to_ne_bytes(), &payload)?;
 //! let file = stream.finish()?;
 //!
 //! let mut classes = Classes::default();

@@ -2,8 +2,7 @@
 //!
 //! A trace has one of two sets of stream classes: [`StreamClass::Cpu`] and [`StreamClass::Shared`] in the trace of a
 //! program, [`StreamClass::Kernel`] and [`StreamClass::StateDump`] in the kernel's. Its metadata is text that grows:
-//! [`preamble`], then [`stream_class`] for each, then [`event_class`] as events become known. Every packet consists
-//! of
+//! [`preamble`], then [`stream_class`] for each, then [`event_class`] as events become known. Every packet consists of
 //!
 //! | bytes | what |
 //! |---|---|
@@ -12,8 +11,8 @@
 //! | .. a multiple of 4096 | padding |
 //!
 //! in the machine's byte order. The packets of rings are copied unchanged from memory: `sordino_collect`, which copies
-//! them, asserts that the ring's sizes are [`FIRST_EVENT`] and [`StreamClass::record_header`]. Other streams are written
-//! by a [`StreamWriter`].
+//! them, asserts that the ring's sizes are [`FIRST_EVENT`] and [`StreamClass::record_header`]. Other streams are
+//! written by a [`StreamWriter`].
 
 mod metadata;
 mod packet;

@@ -53,8 +53,8 @@ fn a_loss_says_whose_it_is() {
 
 #[test]
 fn the_sum_of_losses_is_the_packets_count() {
-    // There are more than 65,535 losses between two events, an event that shows more than the packet, and a
-    // packet without an event.
+    // There are more than 65,535 losses between two events, an event that shows more than the packet, and a packet
+    // without an event.
     let packets = [
         IndexedPacket { lost: (70_000, 70_000), ..packet(0, (1, 2), &[(1, 0), (2, 4464)]) },
         IndexedPacket { lost: (70_001, 70_000), ..packet(1, (3, 4), &[(3, 9999), (4, 4465)]) },
@@ -90,8 +90,8 @@ fn a_packet_with_a_broken_header_costs_only_itself() {
     let packets =
         [packet(0, (1, 2), &[(1, 0), (2, 0)]), packet(1, (3, 4), &[(3, 0)]), packet(2, (5, 6), &[(5, 0)])];
     let whole = packets.map(|packet| packet.bytes());
-    // The fields are magic, UUID, stream; begin and end in the wrong order; content too small, not whole,
-    // larger than the packet; size 0, not whole, beyond the file.
+    // The fields are magic, UUID, stream; begin and end in the wrong order; content too small, not whole, larger than
+    // the packet; size 0, not whole, beyond the file.
     for (at, value) in [
         (0, 0_u64),
         (4, 0),
@@ -121,8 +121,7 @@ fn a_packet_with_a_broken_header_costs_only_itself() {
 fn events_before_the_first_broken_one_are_kept() {
     let events = [(10, 0), (20, 0), (30, 0)];
     let whole = [packet(0, (10, 30), &events).bytes(), packet(1, (40, 40), &[(40, 0)]).bytes()];
-    // The changes of the second event: its id, its time before the first one's, its time after the next
-    // packet's begin.
+    // The changes of the second event: its id, its time before the first one's, its time after the next packet's begin.
     for (at, bytes) in [(80 + 24 + 10, vec![9]), (80 + 24, vec![9]), (80 + 24, vec![41])] {
         let mut packets = whole.clone();
         packets[0][at..at + bytes.len()].copy_from_slice(&bytes);
@@ -206,8 +205,8 @@ fn a_shared_record_of_another_length_is_corrupt() {
     }
 }
 
-/// Reads another tracer's stream, whose packets are a time of 32 bits, a count of 8 bits and events of nothing
-/// but an id.
+/// Reads another tracer's stream, whose packets are a time of 32 bits, a count of 8 bits and events of nothing but an
+/// id.
 fn other_tracer(packets: &[(u8, u8)]) -> Vec<Read> {
     let metadata = "/* CTF 1.8 */
         typealias integer { size = 8; } := u8;

@@ -11,8 +11,8 @@ use std::thread::sleep;
 use std::time::Duration;
 use support::{assert_same, babeltrace, not_measured, read};
 
-/// The user of LTTng. The session daemon of root would be the machine's own; that of nobody lives in a
-/// directory of the test.
+/// The user of LTTng. The session daemon of root would be the machine's own; that of nobody lives in a directory of the
+/// test.
 const NOBODY: u32 = 65534;
 
 const PROVIDER: &str = r#"

@@ -45,8 +45,7 @@ fn own_file() -> Vec<u8> {
     packets.iter().flat_map(IndexedPacket::bytes).collect()
 }
 
-/// Reads the whole trace and checks the properties that hold for any bytes. Returns the number of
-/// events.
+/// Reads the whole trace and checks the properties that hold for any bytes. Returns the number of events.
 fn check(metadata: &[u8], file: Vec<u8>) -> Option<usize> {
     let mut classes = Classes::default();
     let bits = file.len() * 8;

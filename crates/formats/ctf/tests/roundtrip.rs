@@ -8,7 +8,7 @@ use sordino_ctf::write::{
 use sordino_ctf::{ClockDescription, Environment, Uuid, read::Trace};
 use sordino_event::{
     Base, ByteOrder, Classes, Cpu, Domain, Enumeration, Event, Field, Integer, Level, LossCause, Range,
-    Scalar, Schema, Step, Tid, Time, Type, View, Width,
+    Scalar, Schema, Step, Ticks, Tid, Time, Type, View, Width,
 };
 use std::fs;
 use std::path::Path;
@@ -158,7 +158,7 @@ fn record(
 fn append(writer: &mut StreamWriter<Vec<u8>>, ticks: u64, id: u16, schema: &Schema, values: &[Argument<'_>]) {
     let mut payload = Vec::new();
     encode(schema, values, &mut payload).unwrap();
-    writer.append(ticks, kernel_header(id, 7, 1), &(-4_i32).to_ne_bytes(), &payload).unwrap();
+    writer.append(Ticks(ticks), kernel_header(id, 7, 1), &(-4_i32).to_ne_bytes(), &payload).unwrap();
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn babeltrace2_reads_a_recording_without_a_warning() {
                         ),
                         _ => (kernel_header(id, 0, 0), 77_i32.to_ne_bytes().to_vec()),
                     };
-                    writer.append(ticks, header, &context, &payload).unwrap();
+                    writer.append(Ticks(ticks), header, &context, &payload).unwrap();
                 }
             },
         );
@@ -324,10 +324,10 @@ fn gaps_lie_where_they_were_written() {
     let root = tempfile::tempdir().unwrap();
     let empty = schema("empty", vec![]);
     record(root.path(), StreamClass::Kernel, &[&empty], &Environment::default(), |writer| {
-        writer.gap(10, 5).unwrap();
+        writer.gap(Ticks(10), 5).unwrap();
         append(writer, 20, 0, &empty, &[]);
         append(writer, 30, 0, &empty, &[]);
-        writer.gap(50, 7).unwrap();
+        writer.gap(Ticks(50), 7).unwrap();
         append(writer, 50, 0, &empty, &[]);
     });
     let ours = read(root.path());

@@ -1,9 +1,9 @@
 //! Perfetto's trace format: a sequence of protobuf packets, as Perfetto's `trace_processor` imports them.
 //!
-//! The kernel's events become bundles of ftrace events, from which `trace_processor` makes scheduling, states of threads
-//! and interrupts. Events of programs are instants on the track of their thread, calls of functions slices there or on
-//! the track of their fiber. A wake-up is a pair of instants, at
-//! the thread that wakes and at the thread that runs, joined by a flow. Losses are instants on a track of their own.
+//! The kernel's events become bundles of ftrace events, from which `trace_processor` makes scheduling, states of
+//! threads and interrupts. Events of programs are instants on the track of their thread, calls of functions slices
+//! there or on the track of their fiber. A wake-up is a pair of instants, at the thread that wakes and at the thread
+//! that runs, joined by a flow. Losses are instants on a track of their own.
 //!
 //! Times are nanoseconds since the epoch. Perfetto's own clock, which counts from boot, is set equal to it.
 //!

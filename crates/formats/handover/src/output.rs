@@ -46,8 +46,8 @@ impl ExportStream {
             .ok_or_else(|| HandoverError::Refused(refusal.to_owned()))
     }
 
-    /// Writes bytes. Returns false if nobody takes more: the reader closed standard output, or the file can't be written,
-    /// which [`close`](Self::close) reports.
+    /// Writes bytes. Returns false if nobody takes more: the reader closed standard output, or the file can't be
+    /// written, which [`close`](Self::close) reports.
     ///
     /// # Errors
     /// Standard output's error, except for a closed pipe.
@@ -60,8 +60,8 @@ impl ExportStream {
         }
     }
 
-    /// Completes the output. A file belongs to the user and the group `owner` then, if given. Returns the file's path, if
-    /// it is a file.
+    /// Completes the output. A file belongs to the user and the group `owner` then, if given. Returns the file's path,
+    /// if it is a file.
     ///
     /// # Errors
     /// [`HandoverError::Unwritten`], and no file is left then.
@@ -159,7 +159,8 @@ impl ExportParts {
         failure(&self.path, error)
     }
 
-    /// Completes the output, which belongs to the user and the group `owner` then, if given. Returns its path and bytes.
+    /// Completes the output, which belongs to the user and the group `owner` then, if given. Returns its path and
+    /// bytes.
     ///
     /// # Errors
     /// [`HandoverError::Unwritten`], and nothing is left then.

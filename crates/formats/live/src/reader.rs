@@ -69,8 +69,8 @@ pub(crate) struct PartRead {
 }
 
 impl Reader {
-    /// Reads the new events of a part of a recording, until `is_stopped` returns true. It gets the nanoseconds that were
-    /// read, and those of the part.
+    /// Reads the new events of a part of a recording, until `is_stopped` returns true. It gets the nanoseconds that
+    /// were read, and those of the part.
     pub(crate) fn read(
         &mut self,
         mut recording: OpenRecording,

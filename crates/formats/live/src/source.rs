@@ -206,7 +206,7 @@ impl GrowingRecording {
         let from = self.end.replace(span.1).unwrap_or(span.0);
         let extent = match is_growing {
             true => {
-                let elapsed = Nanos(i64::try_from(self.last.elapsed().as_nanos()).unwrap_or(i64::MAX));
+                let elapsed = Nanos::from(self.last.elapsed());
                 Extent { elapsed, covered: share_of(elapsed, (from, read.stopped.unwrap_or(span.1), span.1)) }
             }
             false => {
@@ -220,8 +220,8 @@ impl GrowingRecording {
     }
 }
 
-/// Returns true if records are missing between the time up to which pieces were read and this piece, which reaches up to
-/// `until`: some were not handed on, or the recorder had ceased to keep them.
+/// Returns true if records are missing between the time up to which pieces were read and this piece, which reaches up
+/// to `until`: some were not handed on, or the recorder had ceased to keep them.
 fn is_behind_gap(piece: &Piece, before: Time, until: Time) -> bool {
     let kept = i64::try_from(LIVE_PATIENCE.as_nanos()).unwrap_or(i64::MAX);
     piece.follows_gap || (until - before).0 > kept

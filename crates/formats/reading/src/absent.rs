@@ -8,7 +8,8 @@ use std::path::Path;
 /// Most files that a recording's problem names.
 const MOST_NAMED: usize = 3;
 
-/// Returns the problem that files of the recording are absent or shorter than its recorder wrote them, if there are any.
+/// Returns the problem that files of the recording are absent or shorter than its recorder wrote them, if there are
+/// any.
 pub(crate) fn absent_files(recording: &Path, summary: &Summary) -> Option<String> {
     let length = |file: &str| fs::metadata(recording.join(file)).map_or(0, |file| file.len());
     let mut absent = summary.files().filter_map(|(file, bytes)| match length(&file) {

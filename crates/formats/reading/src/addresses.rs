@@ -95,8 +95,8 @@ impl TraceNames {
     }
 }
 
-/// Returns the mapped parts of files to which an address may belong: those that contain it, or else the last one before.
-/// Of the parts of a file, variables lie behind the code.
+/// Returns the mapped parts of files to which an address may belong: those that contain it, or else the last one
+/// before. Of the parts of a file, variables lie behind the code.
 fn mappings_of(files: &[FileMapping], address: u64) -> Vec<&FileMapping> {
     let containing: Vec<_> = files.iter().filter(|file| file.addresses.contains(&address)).collect();
     if !containing.is_empty() {

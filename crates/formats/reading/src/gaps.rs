@@ -19,8 +19,8 @@ pub(crate) struct Coverage {
     pub(crate) classes: Range<usize>,
 }
 
-/// Returns the gaps between the traces of each kernel and each process as losses, and the time after a host's last kernel
-/// trace until its end in `ends`: nothing that was known there holds on.
+/// Returns the gaps between the traces of each kernel and each process as losses, and the time after a host's last
+/// kernel trace until its end in `ends`: nothing that was known there holds on.
 pub(crate) fn gaps(covered: &[Coverage], ends: &BTreeMap<Host, Time>) -> Vec<(Host, Vec<Loss>)> {
     let mut by_source: BTreeMap<(Host, Option<Pid>), BTreeMap<usize, _>> = BTreeMap::new();
     for Coverage { recording, host, pid, span, .. } in covered {

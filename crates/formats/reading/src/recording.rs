@@ -9,7 +9,7 @@ use crate::addresses::{Symbols, TraceNames};
 use crate::ahead::{Decoders, Reader};
 use crate::demand::Demand;
 use crate::gaps::Coverage;
-use sordino_analyze::{Quota, Quotas};
+use sordino_analyze::{GroupQuotas, Quotas};
 use sordino_collect::Watch;
 use sordino_ctf::read::Stream;
 use sordino_event::text::with_causes;
@@ -77,8 +77,8 @@ struct Program {
     name: String,
     /// The address of the futex by which it wakes sordino's recorder, if it does.
     wake_up: Option<u64>,
-    /// The CPU quota of its control group, if that is known.
-    quota: Option<Quota>,
+    /// The CPU quotas of its control groups.
+    quotas: GroupQuotas,
     /// The files that it had mapped, if it records functions.
     files: Vec<FileMapping>,
 }
@@ -182,12 +182,13 @@ impl OpenRecording {
     /// Returns the quotas of the programs' control groups and of real-time threads, as the traces say.
     pub fn quotas(&self) -> Quotas {
         let mut quotas = Quotas::default();
-        self.programs.iter().for_each(|program| quotas.add(program.pid, program.quota.clone()));
+        self.programs.iter().for_each(|program| quotas.add(program.pid, program.quotas.clone()));
         self.real_time.into_iter().for_each(|(runtime, period)| quotas.set_real_time(runtime, period));
         quotas
     }
 
-    /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`, as its name says.
+    /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`, as its name
+    /// says.
     ///
     /// # Errors
     /// Those of `take`; problems of reading are kept.
@@ -219,7 +220,8 @@ impl OpenRecording {
         failed
     }
 
-    /// Feeds each item of one pass to all consumers, with the fields that one of them reads; problems of reading are kept.
+    /// Feeds each item of one pass to all consumers, with the fields that one of them reads; problems of reading are
+    /// kept.
     pub fn feed(
         &mut self,
         watch: Option<(&'static str, &mut dyn Watch)>,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{ClassId, Cpu, Field, Level, Schema, Time};
+use sordino_event::{ClassId, Cpu, Field, Level, Schema, Ticks, Time};
 use sordino_reading::{Demand, OpenRecording};
 use sordino_timeline::{Consumer, Item};
 use std::convert::Infallible;
@@ -33,7 +33,7 @@ fn write(dir: &Path, counts: [u16; 3]) {
         let mut lost = 0_u16;
         for event in 0..u64::from(count) {
             if event % 500 == 499 {
-                writer.gap(event * 10, 3).unwrap();
+                writer.gap(Ticks(event * 10), 3).unwrap();
                 lost += 3;
             }
             let payload = match event % 3 {
@@ -43,7 +43,7 @@ fn write(dir: &Path, counts: [u16; 3]) {
             let id: [u16; 2] = [lost, if event % 3 == 0 { 4 } else { 3 }];
             let header = [id[0].to_ne_bytes(), id[1].to_ne_bytes()].concat().try_into().unwrap();
             let tid = 100 + (event / 700) as i32;
-            writer.append(event * 10 + u64::from(cpu), header, &tid.to_ne_bytes(), &payload).unwrap();
+            writer.append(Ticks(event * 10 + u64::from(cpu)), header, &tid.to_ne_bytes(), &payload).unwrap();
         }
         fs::write(dir.join(format!("cpu{cpu}")), writer.finish().unwrap()).unwrap();
     }

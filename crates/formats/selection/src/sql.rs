@@ -7,9 +7,9 @@ use std::path::PathBuf;
 /// Query a recording with SQL, by the program sordino-sql
 ///
 /// The tables are events, intervals, latencies and losses; docs/tables.md describes their columns. They are read from
-/// the recording while the query runs, or from the Parquet files of 'sordino export --to parquet'. Functions of
-/// sordino's own: ns(x), us(x), ms(x), s(x) make nanoseconds, in_us(ns) and its kin the reverse; duration(ns) and
-/// clock(ns) are for people; at('14:03:27.5') is a time as for --from.
+/// the recording while the query runs, or from the Parquet files of 'sordino export --to parquet'. sordino's own
+/// functions: ns(x), us(x), ms(x), s(x) convert to nanoseconds, in_us(ns) and the like convert back; duration(ns) and
+/// clock(ns) format a length and a time of day; at('14:03:27.5') is a time as for --from.
 ///
 /// Without a query, there is a prompt; where standard input is no terminal, the query is read from it.
 #[derive(Args, Debug)]
@@ -23,7 +23,7 @@ Examples:
 pub struct SqlOptions {
     /// Directory of the recording, or of its export to Parquet [default: the newest recording in the current directory]
     pub directory: Option<PathBuf>,
-    /// Query to run [default: a prompt]
+    /// Query to run [default: read from a prompt, or from standard input if that is no terminal]
     pub query: Option<String>,
     /// Format of the result
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ResultFormat::Table)]
@@ -51,6 +51,6 @@ pub enum ResultFormat {
     Csv,
     /// JSON lines: one object for each row
     Json,
-    /// A Parquet file, without partitions
+    /// A Parquet file with all rows
     Parquet,
 }

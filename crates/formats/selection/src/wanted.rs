@@ -16,12 +16,18 @@ use sordino_timeline::{Item, is_added};
 /// The options that select events.
 #[derive(Args, Debug, Default)]
 pub struct EventOptions {
-    /// Select only events that match these rules, as for --user of 'sordino record': 'motor:*, !motor:noise*,
-    /// sched_switch if next_prio < 0' (priorities as LTTng counts them: real-time ones are below 0)
+    /// Select only events that match these rules, separated by commas: names or globs; '!' excludes; 'if' adds a
+    /// condition on the fields: 'motor:*, !motor:noise*, sched_switch if next_prio < 0'
+    ///
+    /// Kernel events have LTTng's names and values: real-time priorities in their fields are below 0. A provider alone,
+    /// such as motor, stands for all of its tracepoints.
     #[arg(short, long, value_name = "RULES")]
     event: Vec<String>,
-    /// Select only events that meet this condition on their fields and on $cpu, $tid, $pid, $comm, $procname, $prio,
-    /// $time, $name, $provider, $level, $domain, $host, $fiber, $function, $annotation.NAME, $counter.NAME
+    /// Select only events that meet this condition, such as 'late > 50us && $cpu == 1': on their fields, $cpu, $time
+    /// (since the recording began), and their threads' $tid, $comm (name) and $prio (below 100: real-time)
+    ///
+    /// Further variables: $pid, $procname (the program's name), $name, $provider, $level, $domain (kernel or user),
+    /// $host, $fiber, $function, $annotation.NAME, $counter.NAME.
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Also select what the recorder adds: the state dump (the processes, files and devices that existed when the

@@ -9,16 +9,16 @@ use sordino_query::{Around, TimePoint, Within};
 /// The options that limit the time that is read.
 #[derive(Args, Debug, Default)]
 pub struct TimeOptions {
-    /// Read only what happened from this time on: a local time of day such as 14:03:27.5, a date with it, seconds
+    /// Read only what happened from this time on: a local time such as 14:03:27.5 or '2026-01-31 14:03:27.5', seconds
     /// since 1970-01-01 UTC, or a time since the recording began such as 1.5s (-1.5s: before it ended)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<TimePoint>,
-    /// Read only what happened until this time
+    /// Read only what happened until this time, written as for --from
     #[arg(long = "until", visible_alias = "to", value_name = "TIME", allow_hyphen_values = true)]
     to: Option<TimePoint>,
-    /// Read only what happened near this time: PEAK±TIME (or PEAK+-TIME), such as 14:03:27.512384±200us [default
-    /// TIME: 1ms]
-    #[arg(long, value_name = "PEAK[±TIME]", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+    /// Read only what happened near this time, written as for --from, with the time on both sides of it:
+    /// 14:03:27.512384±200us (or +-200us) [default: ±1ms]
+    #[arg(long, value_name = "TIME[±TIME]", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
     around: Option<Around>,
 }
 

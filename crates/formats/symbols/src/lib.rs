@@ -1,9 +1,9 @@
 //! Names of addresses in the files that programs have mapped.
 //!
 //! A recording's state dump has the executable mappings of processes, with the build ids of their files. A
-//! [`SymbolFiles`] finds the symbol of an address in such a file's own table. The files are those of other users and may
-//! have changed since: none is used whose build id is not the recorded one, none that is no regular file, and of none
-//! more than 128 MiB.
+//! [`SymbolFiles`] finds the symbol of an address in such a file's own table. The files are those of other users and
+//! may have changed since: none is used whose build id is not the recorded one, none that is no regular file, and of
+//! none more than 128 MiB.
 //!
 //! | module | contents |
 //! |---|---|

@@ -104,7 +104,7 @@ fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
         ("kernel", |report| report.machine.kernel.clone()),
         ("command line", |report| report.machine.command_line.clone()),
         ("CPUs measured", |report| report.settings.cpus.clone()),
-        ("duration", |report| format!("{} s", report.settings.duration_s)),
+        ("duration", |report| report.settings.duration()),
         ("load", |report| report.settings.load.clone()),
         ("steps", |report| {
             let names: Vec<&str> = report.steps.iter().map(|step| step.name.as_str()).collect();

@@ -1,6 +1,8 @@
 //! Conditions under which a report's figures were measured.
 
 use serde::{Deserialize, Serialize};
+use sordino_quantity::typed;
+use std::time::Duration;
 
 /// The machine that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,14 @@ pub struct Settings {
     /// Settings that could not be changed, and the consequence of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_held: Vec<String>,
+}
+
+impl Settings {
+    /// Returns the requested time of each measurement as text. The report may be another program's.
+    pub fn duration(&self) -> String {
+        let duration = Duration::try_from_secs_f64(self.duration_s);
+        duration.map_or_else(|_| format!("{} s", self.duration_s), typed)
+    }
 }
 
 /// A kernel setting that was changed during the measurement and restored afterwards. A product has to make the same

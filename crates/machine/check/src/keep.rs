@@ -36,8 +36,8 @@ pub struct Keeper {
     pub command: Vec<OsString>,
 }
 
-/// Runs the command until it ends, `stop` becomes readable or the parent is gone. Returns the exit status as a shell has
-/// it.
+/// Runs the command until it ends, `stop` becomes readable or the parent is gone. Returns the exit status as a shell
+/// has it.
 ///
 /// # Errors
 /// If the parent has ended, or the command can't be started.

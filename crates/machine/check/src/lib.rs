@@ -1,12 +1,12 @@
 //! The check of a machine's fitness for real-time work, and of the sources that disturb it.
 //!
-//! A [`Report`] has one [`CheckStep`] for each question, in the order in which engineers ask them: how the machine is set
-//! ([`table`]), how much time the hardware takes, for how long a thread is stopped, how late a thread wakes under load,
-//! whether a thread preempts one of a lower priority. Each step has a [`Verdict`] with its reason and the next thing to
-//! do. [`Limits`] are the user's requirements; without them, a measurement neither passes nor fails.
+//! A [`Report`] has one [`CheckStep`] for each question, in the order in which engineers ask them: how the machine is
+//! set ([`table`]), how much time the hardware takes, for how long a thread is stopped, how late a thread wakes under
+//! load, whether a thread preempts one of a lower priority. Each step has a [`Verdict`] with its reason and the next
+//! thing to do. [`Limits`] are the user's requirements; without them, a measurement neither passes nor fails.
 //!
-//! A [`Check`] makes the steps: it holds settings of the machine meanwhile, runs the load and other programs, each with a
-//! [`Keeper`] beside it, and writes the report after each step to its [`ReportDirectory`]. All else is pure: limits,
+//! A [`Check`] makes the steps: it holds settings of the machine meanwhile, runs the load and other programs, each with
+//! a [`Keeper`] beside it, and writes the report after each step to its [`ReportDirectory`]. All else is pure: limits,
 //! tables, reports, and the parsers of the output of other programs and of the kernel's tracers. Only [`preemption`]
 //! measures by itself, and only [`Sources`] reads the kernel's files.
 

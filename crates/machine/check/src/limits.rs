@@ -5,7 +5,7 @@ mod file;
 pub use file::{BadLimits, duration};
 
 use crate::{CheckStep, Distribution, Verdict};
-use sordino_event::in_fitting_unit;
+use sordino_event::Nanos;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -110,9 +110,9 @@ fn text(time: Duration) -> String {
     sordino_quantity::typed(time)
 }
 
-/// Formats nanoseconds with the unit that fits.
+/// Returns a measured time as text.
 pub fn time(nanoseconds: f64) -> String {
-    in_fitting_unit(nanoseconds, [0, if nanoseconds < 1e4 { 2 } else { 1 }, 2, 2])
+    Nanos::rounded(nanoseconds).to_string()
 }
 
 #[cfg(test)]

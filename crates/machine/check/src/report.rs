@@ -2,8 +2,10 @@
 
 use crate::{Distribution, MachineInfo, Settings, time};
 use serde::{Deserialize, Serialize};
+use sordino_event::Nanos;
 use sordino_event::text::count;
 use std::fmt;
+use std::time::Duration;
 
 /// Version of a [`Report`] as JSON. Fields may be added; existing ones keep their names and meanings.
 pub const SCHEMA: u32 = 1;
@@ -157,7 +159,10 @@ impl Measurement {
 
     /// Formats the interrupters in the report's order, at most `most` of them, and the number of the others.
     pub fn who(&self, most: usize) -> Option<String> {
-        let stolen = self.stolen_ms.filter(|ms| *ms > 0).map(|ms| format!("the hypervisor for {ms} ms"));
+        let stolen = self
+            .stolen_ms
+            .filter(|ms| *ms > 0)
+            .map(|ms| format!("the hypervisor for {}", Nanos::from(Duration::from_millis(ms))));
         let names = self.interrupters.iter().take(most).map(|who| format!("{} {}", who.count, who.name));
         let others = self.interrupters.len().saturating_sub(most);
         let others = (others > 0).then(|| count(others, "other source"));

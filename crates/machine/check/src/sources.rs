@@ -1,5 +1,6 @@
 //! Access to the kernel's files, some of which may be missing.
 
+use sordino_proc::machine::CpuInfo;
 use std::fs;
 use std::path::PathBuf;
 
@@ -19,6 +20,11 @@ impl Sources {
     pub fn text(&self, path: &str) -> Option<String> {
         let bytes = fs::read(self.root.join(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// Returns the CPUs' entries in `/proc/cpuinfo`; none if it cannot be read.
+    pub fn cpuinfo(&self) -> CpuInfo {
+        CpuInfo::from_text(self.text("proc/cpuinfo").unwrap_or_default())
     }
 
     /// Returns the names in a directory that start with `prefix`, ordered by their trailing number if they have one.

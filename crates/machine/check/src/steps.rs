@@ -17,6 +17,7 @@ use crate::tracers::Tracer;
 use crate::{CheckStep, Error, Limits, Report, ReportDirectory, SCHEMA, Settings, Sources, Verdict, table};
 use hold::Hold;
 use load::Loads;
+use sordino_event::Nanos;
 use sordino_event::text::{count, with_causes};
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
@@ -233,7 +234,7 @@ fn one(name: &str, make: Make, run: &mut Run<'_>, limits: &Limits) -> CheckStep 
         make(run).unwrap_or_else(|error| CheckStep::new(name, name).not_measured(with_causes(&error), None));
     if run.watch.is_interrupted() && !step.measurements.is_empty() {
         step.notes
-            .push(format!("interrupted after {} s: it saw no more than that", begin.elapsed().as_secs()));
+            .push(format!("interrupted after {}: it saw no more than that", Nanos::from(begin.elapsed())));
     }
     limits.judge(&mut step);
     step.blame();

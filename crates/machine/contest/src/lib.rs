@@ -1,7 +1,7 @@
 //! Tracers in comparison, as in the papers' tables: npt's loop under one tracer after another.
 //!
-//! A [`LoopStage`] has the CPUs, the programs and the directories. On it tracers are compared in rounds ([`compare`]), or the
-//! rate of hits is raised until a tracer loses events ([`highest_rates`]).
+//! A [`LoopStage`] has the CPUs, the programs and the directories. On it tracers are compared in rounds ([`compare`]),
+//! or the rate of hits is raised until a tracer loses events ([`highest_rates`]).
 //!
 //! | module | contents |
 //! |---|---|

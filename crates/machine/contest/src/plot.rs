@@ -3,8 +3,8 @@
 use crate::contender::Contender;
 use sordino_draw::{FigureLine, figures};
 
-/// Draws a line for each contender: its percentiles and, last, its maximum, on a logarithmic scale. Empty if nothing was
-/// measured.
+/// Draws a line for each contender: its percentiles and, last, its maximum, on a logarithmic scale. Empty if nothing
+/// was measured.
 pub(crate) fn svg(about: &str, contenders: &[&Contender]) -> String {
     let measured = contenders.iter().map(|contender| (contender.tracer, contender.samples()));
     let (lines, names): (Vec<FigureLine>, Vec<Vec<String>>) = measured

@@ -1,5 +1,4 @@
-//! The search for the highest rate of hits without a lost event, as in Table 4 of the
-//! papers.
+//! The search for the highest rate of hits without a lost event, as in Table 4 of the papers.
 
 use crate::Error;
 use crate::tracers::{ComparedTracer, LoopStage};

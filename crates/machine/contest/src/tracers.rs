@@ -92,8 +92,8 @@ pub struct LoopStage {
 }
 
 impl LoopStage {
-    /// Prepares for loops on one CPU with this priority. Traces and programs get these directories, which have to outlive
-    /// the stage.
+    /// Prepares for loops on one CPU with this priority. Traces and programs get these directories, which have to
+    /// outlive the stage.
     ///
     /// # Errors
     /// An error if there is more than one CPU in `cpus`, or none is left for the tracer.

@@ -1,7 +1,7 @@
 //! Disturbances of a CPU at known times, to test whether tools find their cause.
 //!
-//! [`disturb`] plants one; the tracepoints `disturb:begin` and `disturb:end` mark the actual times. The demo records npt's
-//! loop beside them, and load on the machine ([`run_demo_load`], on [`DemoCpus`]).
+//! [`disturb`] plants one; the tracepoints `disturb:begin` and `disturb:end` mark the actual times. The demo records
+//! npt's loop beside them, and load on the machine ([`run_demo_load`], on [`DemoCpus`]).
 //!
 //! | module | contents |
 //! |---|---|

@@ -32,7 +32,8 @@ impl Network {
 
     fn receiving_on(cpu: u32) -> Result<Self, std::io::Error> {
         fs::write("/sys/class/net/lo/flags", "0x1")?;
-        // Receive packet steering: Documentation/networking/scaling.rst. The mask's words have 32 bits each, the highest first.
+        // Receive packet steering: Documentation/networking/scaling.rst. The mask's words have 32 bits each, the
+        // highest first.
         let words = (0..=cpu / 32).rev().map(|word| if word == cpu / 32 { 1_u32 << (cpu % 32) } else { 0 });
         let mask: Vec<String> = words.map(|word| format!("{word:x}")).collect();
         fs::write("/sys/class/net/lo/queues/rx-0/rps_cpus", mask.join(","))?;

@@ -57,8 +57,8 @@ impl Planted {
         self.gaps(gaps).filter(is_its).max_by_key(|gap| gap.length)
     }
 
-    /// Returns the longest gap in its times of which it is a part as long as itself, while a hypervisor took the rest: the
-    /// kernel counted stolen time. Its part is the main one in what is returned.
+    /// Returns the longest gap in its times of which it is a part as long as itself, while a hypervisor took the rest:
+    /// the kernel counted stolen time. Its part is the main one in what is returned.
     fn beside_a_hypervisor(&self, gaps: &[Explanation]) -> Option<Explanation> {
         let its_part = |gap: &Explanation| {
             let main = gap.main.as_ref().and_then(|main| gap.parts.get(main.part))?;
@@ -178,8 +178,9 @@ pub fn judge(planted: &[Planted], findings: &Findings) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_analyze::{After, Certainty, EventFields, Interval, Part, Stolen, Thread};
+    use sordino_analyze::{After, Certainty, Part, Stolen, Thread};
     use sordino_event::Tid;
+    use sordino_intervals::{EventFields, Interval};
 
     /// The hog's time, from its own tracepoints.
     const WINDOW: (Time, Time) = (Time(1000), Time(4000));
@@ -198,6 +199,7 @@ mod tests {
             longest: Nanos(time),
             longest_at: WINDOW.0,
             certainty: Certainty::Known,
+            may_be_stolen: false,
             inside: Vec::new(),
             quota: None,
             beside: Vec::new(),

@@ -1,6 +1,7 @@
 //! Processor frequency as the kernel reports it.
 
 use serde::Serialize;
+use sordino_proc::machine::CpuInfo;
 use std::fs;
 use std::path::Path;
 
@@ -16,7 +17,7 @@ pub struct Frequency {
 impl Frequency {
     /// Reads the present values for `cpu`. An unreadable value is `None`.
     pub fn of(cpu: u32) -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = CpuInfo::read().unwrap_or_default();
         Self { cpuinfo_mhz: cpuinfo_mhz(&cpuinfo, cpu), turbo: turbo(Path::new("/sys/devices/system/cpu")) }
     }
 
@@ -30,16 +31,9 @@ impl Frequency {
     }
 }
 
-/// Parses the text of `/proc/cpuinfo`.
-fn cpuinfo_mhz(text: &str, cpu: u32) -> Option<f64> {
-    let value = |line: &str, name: &str| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim().to_owned())
-    };
-    let is_processor = |line: &&str| value(line, "processor").is_some_and(|number| number.parse() == Ok(cpu));
-    let mut own =
-        text.lines().skip_while(|line| !is_processor(line)).take_while(|line| !line.trim().is_empty());
-    own.find_map(|line| value(line, "cpu MHz")?.parse().ok())
+fn cpuinfo_mhz(cpuinfo: &CpuInfo, cpu: u32) -> Option<f64> {
+    let own = cpuinfo.entries().find(|entry| entry.cpu() == Some(cpu))?;
+    own.field("cpu MHz")?.parse().ok()
 }
 
 /// Reads the driver's setting: `intel_pstate` has a file that is 1 if turbo is off, other drivers one that is 1 if
@@ -58,11 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cpu_has_its_own_entry() {
-        let text =
-            "processor\t: 0\ncpu MHz\t\t: 2596.136\n\nprocessor\t: 1\nflags: x\ncpu MHz\t\t: 800.5\n\n";
-        assert_eq!([0, 1, 2].map(|cpu| cpuinfo_mhz(text, cpu)), [Some(2596.136), Some(800.5), None]);
-        assert_eq!(cpuinfo_mhz("processor : 0\n\nprocessor : 1\ncpu MHz : 5\n", 0), None);
+    fn a_frequency_is_that_of_its_cpu() {
+        let text = "processor\t: 0\n\nprocessor\t: 1\ncpu MHz\t\t: 800.5\n\n";
+        let cpuinfo = CpuInfo::from_text(text.to_owned());
+        assert_eq!([0, 1, 2].map(|cpu| cpuinfo_mhz(&cpuinfo, cpu)), [None, Some(800.5), None]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::{Counts, Error, GapStatistics, Interrupter, Measured, Monitor, Plan, Switches, hit, run_on};
 use serde::Serialize;
+use sordino_event::Nanos;
 use sordino_event::text::printable;
 use sordino_sched::{CpuList, Policy};
 use std::fmt::Write;
@@ -77,10 +78,10 @@ impl Interruptions {
 
 /// Returns the table of a real-time loop's measurements without and with the shield.
 fn compared(before: &CpuInterruptions, after: &CpuInterruptions) -> String {
-    let seconds = format!("{:.1} s", after.seconds);
+    let length = Nanos::from_seconds(after.seconds);
     let mut text = format!(
         "\n{:<46}{:>14}{:>14}\n",
-        format!("CPU {}, a real-time loop of {seconds}", after.cpu),
+        format!("CPU {}, a real-time loop of {length}", after.cpu),
         "without",
         "with"
     );
@@ -90,7 +91,7 @@ fn compared(before: &CpuInterruptions, after: &CpuInterruptions) -> String {
         let _ = writeln!(text, "  {name:<44}{before:>14}{after:>14}");
     };
     let both = [before, after];
-    row("longest gap", both.map(|of| microseconds(of.gaps.maximum_ns)));
+    row("longest gap", both.map(|of| Nanos::rounded(of.gaps.maximum_ns).to_string()));
     let longer = |of: &CpuInterruptions, than: u64| {
         of.gaps.longer.iter().find(|longer| longer.than_ns == than).map_or(0, |longer| longer.count)
     };
@@ -109,10 +110,6 @@ fn compared(before: &CpuInterruptions, after: &CpuInterruptions) -> String {
         row(name, both.map(|of| count(of, name).to_string()));
     }
     text
-}
-
-fn microseconds(nanoseconds: f64) -> String {
-    format!("{:.1} us", nanoseconds / 1e3)
 }
 
 fn loops(cpus: &CpuList, time: Duration) -> Result<Vec<(u32, Measured)>, Error> {

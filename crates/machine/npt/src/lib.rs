@@ -2,10 +2,10 @@
 //! 2015, section 4.1): a thread that only reads the clock, and records the time between two readings. On a machine that
 //! is fit for real time, that is always the time of one loop; whatever stops the thread appears as a gap.
 //!
-//! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`GapStatistics`] is
-//! computed from its results, and [`Counts`] and [`Switches`] have the sources of interruptions. The loop can hit a tracepoint each time
-//! (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the overhead of a tracer;
-//! [`run_on`] measures several CPUs at once.
+//! [`run`] pins a thread to a CPU, sets a real-time policy, locks the process's memory and measures; [`GapStatistics`]
+//! is computed from its results, and [`Counts`] and [`Switches`] have the sources of interruptions. The loop can hit a
+//! tracepoint each time (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the
+//! overhead of a tracer; [`run_on`] measures several CPUs at once.
 
 #![forbid(unsafe_code)]
 

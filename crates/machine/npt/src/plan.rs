@@ -1,6 +1,7 @@
 //! Plan of a measurement: its options and errors.
 
 use sordino_event::text::count;
+use sordino_quantity::typed;
 use sordino_sched::{BadPolicy, Policy};
 use std::time::Duration;
 use std::{fmt, io};
@@ -132,7 +133,7 @@ impl fmt::Display for Plan {
         }
         write!(f, "{}, ", self.policy)?;
         match self.duration {
-            Some(duration) => write!(f, "for {duration:?}")?,
+            Some(duration) => write!(f, "for {}", typed(duration))?,
             None => f.write_str(&count(self.loops, "loop"))?,
         }
         let tracepoint = match (self.tracepoint, self.most_hits) {
@@ -142,7 +143,7 @@ impl fmt::Display for Plan {
         };
         write!(f, ", tracepoint {tracepoint}")?;
         if let Some((trace, wait)) = self.windows {
-            write!(f, " for {trace:?}, then waiting for {wait:?}")?;
+            write!(f, " for {}, then waiting for {}", typed(trace), typed(wait))?;
         }
         match self.body {
             Body::Empty => {}
@@ -150,7 +151,7 @@ impl fmt::Display for Plan {
             Body::SystemCall => f.write_str(", a system call in each loop")?,
         }
         if !self.pace.is_zero() {
-            write!(f, ", a loop each {:?}", self.pace)?;
+            write!(f, ", a loop each {}", typed(self.pace))?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::text::{histogram, statistics};
 use crate::{Frequency, GapStatistics, Interrupter, Measured, Plan, Unit, row};
 use serde_json::{Value, json};
+use sordino_event::Nanos;
 use sordino_event::text::{count, printable};
 use std::fmt::Write;
 use std::time::Duration;
@@ -73,7 +74,8 @@ impl CpuReport {
             let _ = writeln!(text, "  and {more} more; --json has all");
         }
         if let Some(stolen) = self.stolen.filter(|stolen| !stolen.is_zero()) {
-            let _ = writeln!(text, "  the hypervisor, in all {:>23} {:>12?}", "", stolen);
+            let stolen = Nanos::from(stolen);
+            let _ = writeln!(text, "  the hypervisor, in all {:>23} {stolen:>12}", "");
         }
         text
     }

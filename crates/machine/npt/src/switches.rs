@@ -96,7 +96,7 @@ fn names(
         for record in Page::parse(page, layout)?.records() {
             let record = record?;
             let name = next_name(format, record.bytes);
-            if (span.0..span.1).contains(&record.ticks) && name != LOOP {
+            if (span.0..span.1).contains(&record.ticks.0) && name != LOOP {
                 *names.entry(name).or_default() += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! Formats a measurement as text.
 
 use crate::{Bucket, GapStatistics, Measured};
-use sordino_event::in_fitting_unit;
+use sordino_event::{Nanos, fractional_span};
 use std::fmt::Write;
 
 /// Unit in which times are printed.
@@ -20,7 +20,7 @@ impl Unit {
     /// Formats a time with its unit.
     pub fn time(self, nanoseconds: f64) -> String {
         match self {
-            Self::Fitting => time(nanoseconds),
+            Self::Fitting => fractional_span(nanoseconds),
             Self::Nanoseconds => format!("{nanoseconds:.3} ns"),
             Self::Picoseconds => format!("{:.0} ps", nanoseconds * 1e3),
         }
@@ -51,7 +51,7 @@ pub(crate) fn statistics(statistics: &GapStatistics, unit: Unit) -> String {
         line(&format!("p{}", percentile.percent), unit.time(percentile.gap_ns));
     }
     for longer in statistics.longer.iter().filter(|longer| longer.count > 0) {
-        line(&format!("longer than {}", time(longer.than_ns as f64)), longer.count.to_string());
+        line(&format!("longer than {}", Nanos::rounded(longer.than_ns as f64)), longer.count.to_string());
     }
     let ppm = statistics.cycles_per_second_uncertainty * 1e6;
     line("cycle counter", format!("{:.3} MHz", statistics.cycles_per_second / 1e6));
@@ -113,11 +113,6 @@ fn rows(buckets: impl Iterator<Item = Bucket>, nanoseconds: impl Fn(u64) -> f64)
     rows
 }
 
-/// Formats nanoseconds with the unit that fits.
-fn time(nanoseconds: f64) -> String {
-    in_fitting_unit(nanoseconds, [1, 2, 3, 3])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,8 +137,8 @@ mod tests {
     #[test]
     fn times_have_the_unit_that_fits() {
         assert_eq!(
-            [time(7.25), time(1500.0), time(2e6), time(3e9)],
-            ["7.2 ns", "1.50 us", "2.000 ms", "3.000 s"]
+            [7.25, 1500.0, 2e6, 3e9].map(|time| Unit::Fitting.time(time)),
+            ["7.25 ns", "1.50 us", "2.00 ms", "3.00 s"]
         );
     }
 }

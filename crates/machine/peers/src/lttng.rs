@@ -4,6 +4,7 @@ use crate::command::bound;
 use crate::{CollectorPolling, Error, KernelEvents, output_of};
 use sordino_proc::file::text;
 use sordino_proc::list::pids;
+use sordino_proc::machine::kernel_release;
 use sordino_proc::stat::Stat;
 use std::fs;
 use std::io;
@@ -36,8 +37,7 @@ pub struct Session<'a> {
 /// # Errors
 /// Returns an error that names the package if they are not installed.
 pub fn has_modules() -> Result<(), Error> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let index = format!("/lib/modules/{}/modules.dep", release.trim());
+    let index = format!("/lib/modules/{}/modules.dep", kernel_release());
     let installed = fs::read_to_string(index).unwrap_or_default().contains("lttng-tracer.ko");
     if installed || Path::new("/sys/module/lttng_tracer").exists() { Ok(()) } else { Err(MODULES) }
 }

@@ -51,6 +51,7 @@ pub fn exit_status(pidfd: BorrowedFd<'_>) -> Option<i32> {
 mod tests {
     use super::*;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use sordino_proc::machine::{kernel_release, version};
     use std::os::fd::AsFd;
     use std::process::Command;
 
@@ -59,10 +60,8 @@ mod tests {
         let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
         child.wait().unwrap();
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-        let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        let expected = (version >= (6, 15)).then_some(3 << 8);
+        let is_new = version(&kernel_release()) >= Some((6, 15));
+        let expected = is_new.then_some(3 << 8);
         assert_eq!(exit_status(pidfd.as_fd()), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Scheduling of threads: affinity, policy, locked memory and prompt sleep; programs and the exit status of processes.
+//! Scheduling of threads: affinity, policy, locked memory and timer slack; programs and the exit status of processes.
 //! [`forbid_typing`] gives up the right to insert input into a terminal. [`Right::remedy`] is the advice for an
 //! operation that the kernel has denied.
 //!

@@ -3,6 +3,7 @@
 use crate::{Machine, ShieldRequest};
 use flate2::read::GzDecoder;
 use serde::Serialize;
+use sordino_proc::machine::kernel_release_below;
 use sordino_sched::CpuList;
 use std::fs::{self, File};
 use std::io::Read;
@@ -49,7 +50,7 @@ impl KernelConfig {
     /// Reads the running kernel's configuration.
     pub fn read(machine: &Machine) -> Self {
         let text = |path: &str| fs::read_to_string(machine.file(path)).ok();
-        let release = text("proc/sys/kernel/osrelease").unwrap_or_default();
+        let release = kernel_release_below(&machine.root);
         // The kernel prints `(null)` if no CPU is set.
         let nohz_full =
             text("sys/devices/system/cpu/nohz_full").map(|list| list.trim().parse().unwrap_or_default());
@@ -59,7 +60,7 @@ impl KernelConfig {
         });
         Self {
             command_line: text("proc/cmdline").unwrap_or_default(),
-            config: text(&format!("boot/config-{}", release.trim()))
+            config: text(&format!("boot/config-{release}"))
                 .or_else(|| unpack(machine.file("proc/config.gz"))),
             nohz_full,
             callers: CpuList::new(callers),

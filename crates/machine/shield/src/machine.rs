@@ -4,6 +4,8 @@ use crate::Error;
 use crate::place::group_of;
 use sordino_proc::file::text;
 use sordino_proc::list::{PidWalk, tids};
+use sordino_proc::machine::{kernel_release, version};
+use sordino_proc::mounts;
 use sordino_proc::stat::Stat;
 use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use std::fs;
@@ -64,10 +66,8 @@ impl Machine {
     /// Returns an error if `/proc` or `/sys` cannot be read.
     pub fn read() -> Result<Self, Error> {
         let root = PathBuf::from("/");
-        let mounts = root.join("proc/self/mounts");
-        let cpusets = Cpusets::find(&fs::read_to_string(&mounts).map_err(Error::io(mounts))?);
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        let is_usable = cpusets.is_there() && !cpusets.is_too_old(&release);
+        let cpusets = Cpusets::find(&mounts::own().map_err(Error::io(mounts::OWN))?);
+        let is_usable = cpusets.is_there() && !cpusets.is_too_old(&kernel_release());
         let cpusets = if is_usable { cpusets } else { Cpusets::None };
         let online = CpuList::online().map_err(Error::io("/sys/devices/system/cpu/online"))?;
         let tasks = tasks(cpusets.controller())?;
@@ -89,22 +89,17 @@ impl Machine {
 }
 
 impl Cpusets {
-    /// Parses `/proc/self/mounts`. Version 2 is preferred; only one version can have the controller.
-    fn find(mounts: &str) -> Self {
-        let mounts = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let has_cpuset = |mount: &&str| {
-            let controllers =
-                fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
+    /// Finds the control groups in a list of mounts. Version 2 is preferred; only one version can have the controller.
+    fn find(mounted: &str) -> Self {
+        let has_cpuset = |point: &PathBuf| {
+            let controllers = fs::read_to_string(point.join("cgroup.controllers")).unwrap_or_default();
             controllers.split_whitespace().any(|name| name == "cpuset")
         };
-        let mut v2 = mounts().filter(|fields| fields.get(2) == Some(&"cgroup2")).map(|fields| fields[1]);
-        let mut v1 = mounts().filter(|fields| fields.get(2) == Some(&"cgroup"));
-        let is_v1 = |fields: &Vec<&str>| {
-            fields.get(3).is_some_and(|options| options.split(',').any(|option| option == "cpuset"))
-        };
-        match (v2.find(has_cpuset), v1.find(is_v1)) {
-            (Some(mount), _) => Self::V2(mount.into()),
-            (None, Some(fields)) => Self::V1(fields[1].into()),
+        let mounts = |kind| mounts::mounts(mounted).filter(move |mount| mount.kind == kind);
+        let mut v2 = mounts("cgroup2").map(|mount| mount.point());
+        match (v2.find(has_cpuset), mounts("cgroup").find(|mount| mount.has_option("cpuset"))) {
+            (Some(point), _) => Self::V2(point),
+            (None, Some(mount)) => Self::V1(mount.point()),
             (None, None) => Self::None,
         }
     }
@@ -121,10 +116,7 @@ impl Cpusets {
 
     /// Returns true if this kernel lacks isolated partitions, which Linux 6.1 introduced.
     fn is_too_old(&self, release: &str) -> bool {
-        let mut numbers =
-            release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
-        let version = (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(0));
-        matches!(self, Self::V2(_)) && version < (6, 1)
+        matches!(self, Self::V2(_)) && version(release).is_some_and(|version| version < (6, 1))
     }
 
     fn mount(&self) -> Option<&Path> {
@@ -249,7 +241,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let v2 = directory.path();
         let mounts = format!(
-            "tmpfs /c tmpfs rw 0 0\ncgroup /c/cpu cgroup rw,cpu 0 0\ncgroup /c/cpuset cgroup rw,cpuset 0 0\ncgroup2 {} cgroup2 rw 0 0\n",
+            "21 1 0:20 / /c rw - tmpfs tmpfs rw\n22 21 0:21 / /c/cpu rw - cgroup cgroup rw,cpu\n\
+             23 21 0:22 / /c/cpuset rw - cgroup cgroup rw,cpuset\n24 21 0:23 / {} rw - cgroup2 cgroup2 rw\n",
             v2.display()
         );
         assert_eq!(Cpusets::find(&mounts), Cpusets::V1("/c/cpuset".into()));

@@ -33,8 +33,8 @@ pub struct Remaining {
     pub now: String,
 }
 
-/// Carries out one step of a shield: [`UndoStep::Write`], [`UndoStep::Affinity`] or [`UndoStep::RemoveGroup`]. A value that holds
-/// already is not written: some of the kernel's files reject even their present value.
+/// Carries out one step of a shield: [`UndoStep::Write`], [`UndoStep::Affinity`] or [`UndoStep::RemoveGroup`]. A value
+/// that holds already is not written: some of the kernel's files reject even their present value.
 ///
 /// # Errors
 /// The kernel's error. A place that no longer exists is no error.

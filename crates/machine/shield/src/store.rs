@@ -27,7 +27,8 @@ const DIRECTORY: &str = "/run/sordino";
 /// | `shield.lowering` | the same description during lowering: it is renamed before the first step is undone |
 ///
 /// A journal without `shield.json` is that of a process that died: [`up`](Self::up) and [`down`](Self::down) undo it
-/// first, [`status`](Self::status) reports it. One process at a time changes anything: the directory is locked meanwhile.
+/// first, [`status`](Self::status) reports it. One process at a time changes anything: the directory is locked
+/// meanwhile.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
@@ -205,7 +206,8 @@ impl Store {
         Ok(lowered)
     }
 
-    /// Returns true if another process is changing the machine. A user who may not open the directory never learns that.
+    /// Returns true if another process is changing the machine. A user who may not open the directory never learns
+    /// that.
     pub(crate) fn is_locked(&self) -> bool {
         let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
         let Ok(directory) = File::options().read(true).custom_flags(flags).open(&self.directory) else {

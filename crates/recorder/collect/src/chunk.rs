@@ -187,7 +187,7 @@ impl Chunk {
             done += bytes;
             watch.working("converting the kernel's events", done, total);
         };
-        let end = End { ticks: clock.ticks(&rest.end).0, kernel: &emptied };
+        let end = End { ticks: clock.ticks(&rest.end), kernel: &emptied };
         let kernel = &mut self.summary.kernel;
         let converted = self.kernel.convert(&self.directory, clock, &end, kernel, &mut advance);
         if let Some(failure) = emptied.iter().find_map(|emptied| emptied.failure.clone()) {

@@ -15,11 +15,12 @@ use sordino_clock::Sample;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, kernel_header, preamble, stream_class};
 use sordino_ctf::{Environment, Uuid};
 use sordino_dirfd::Dir;
-use sordino_event::{Cpu, PriorityNumbering};
+use sordino_event::{Cpu, PriorityNumbering, Ticks};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::dump::{self, Dump};
 use sordino_inspect::symbols::Functions;
 use sordino_inspect::threads;
+use sordino_proc::machine::kernel_release;
 use sordino_tracefs::{Converter, EventConversion, Format, Missed, PRIORITIES, Page, PageLayout, lttng};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
@@ -37,7 +38,7 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct End<'a> {
     /// The timestamp at which recording ended.
-    pub ticks: u64,
+    pub ticks: Ticks,
     /// The state of each CPU's kernel buffer.
     pub kernel: &'a [Emptied],
 }
@@ -59,7 +60,7 @@ impl KernelTrace {
         overwrite: bool,
         purpose: Purpose,
     ) -> Result<Self, Error> {
-        let (begin_ticks, names) = (clock.ticks(&begin).0, purpose == Purpose::Keeping);
+        let (begin_ticks, names) = (clock.ticks(&begin), purpose == Purpose::Keeping);
         let (uuid, events) = (sordino_inspect::uuid::random(), Vec::new());
         let mut trace = Self { uuid, events, names, begin_ticks, overwrite, dump: None };
         trace.write_metadata(directory, clock)?;
@@ -74,7 +75,7 @@ impl KernelTrace {
 
     /// Returns the facts needed to convert the remaining pages later.
     pub(crate) fn pending(&self, end: &End<'_>) -> PendingConversion {
-        PendingConversion { begin: self.begin_ticks, end: end.ticks, kernel: end.kernel.to_vec() }
+        PendingConversion { begin: self.begin_ticks.0, end: end.ticks.0, kernel: end.kernel.to_vec() }
     }
 
     /// Waits until the state dump is written, unless that is done: some seconds at most where processes do not answer.
@@ -85,7 +86,7 @@ impl KernelTrace {
     }
 
     /// Continues a trace that an earlier recorder began.
-    pub(crate) fn resume(uuid: Uuid, overwrite: bool, begin_ticks: u64) -> Self {
+    pub(crate) fn resume(uuid: Uuid, overwrite: bool, begin_ticks: Ticks) -> Self {
         Self { uuid, events: Vec::new(), names: false, begin_ticks, overwrite, dump: None }
     }
 
@@ -116,7 +117,7 @@ impl KernelTrace {
             .set("domain", "kernel")
             .set(PriorityNumbering::ENTRY, PRIORITIES.name())
             .set("sysname", "Linux")
-            .set("kernel_release", proc("osrelease").as_str())
+            .set("kernel_release", kernel_release().as_str())
             .set("machine", rustix::system::uname().machine().to_string_lossy().as_ref())
             .set("kernel_version", proc("version").as_str())
             .set("tracer_name", "sordino")
@@ -178,12 +179,12 @@ impl KernelTrace {
     }
 
     /// Writes a stream with a single gap for a CPU whose pages cannot be converted; without space for it, no stream.
-    fn leave_out(&self, cpu: Cpu, end: u64, kernel: &Dir) {
+    fn leave_out(&self, cpu: Cpu, end: Ticks, kernel: &Dir) {
         let name = page_name(cpu);
         // The partial stream takes space that the summary needs.
         let _ = kernel.remove_file(&name);
         // If the recorder was killed, the end of the recording is unknown.
-        let file = if end > 0 { kernel.create(&name).ok() } else { None };
+        let file = if end > Ticks(0) { kernel.create(&name).ok() } else { None };
         let Some(file) = file else { return };
         let writer = StreamWriter::new(file, self.uuid, StreamClass::Kernel, Some(cpu), PACKET);
         let written = writer.and_then(|mut writer| {
@@ -226,7 +227,7 @@ impl KernelTrace {
             converter,
             functions,
             overwrite: self.overwrite,
-            last: 0,
+            last: Ticks(0),
             result: KernelStream::of(cpu),
             payload: Vec::new(),
         };
@@ -262,7 +263,7 @@ pub(crate) fn unconverted(directory: &Directory) -> Vec<KernelStream> {
 
 /// Takes the state dump. The file is renamed when it is complete, because the recorder may be killed before. Returns
 /// notes on missing parts.
-fn dump_to(kernel: &Dir, begin: Sample, uuid: Uuid, ticks: u64) -> Result<Vec<String>, Error> {
+fn dump_to(kernel: &Dir, begin: Sample, uuid: Uuid, ticks: Ticks) -> Result<Vec<String>, Error> {
     const NEW: &str = ".statedump.new";
     let failed = || Error::output(kernel.path().join("statedump"));
     let dump = Dump::take(begin);
@@ -280,7 +281,7 @@ struct Conversion<'a, W> {
     /// True if the kernel's buffer overwrites its oldest records, as in [`KernelTrace`].
     overwrite: bool,
     /// The last event's timestamp.
-    last: u64,
+    last: Ticks,
     result: KernelStream,
     payload: Vec<u8>,
 }
@@ -314,7 +315,7 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
-    fn record(&mut self, ticks: u64, bytes: &[u8]) -> Result<(), Error> {
+    fn record(&mut self, ticks: Ticks, bytes: &[u8]) -> Result<(), Error> {
         self.payload.clear();
         let header = match self.converter.convert(bytes, &mut self.payload) {
             Ok(header) => header,
@@ -329,7 +330,7 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
-    fn gap(&mut self, ticks: u64, count: u64) -> Result<(), Error> {
+    fn gap(&mut self, ticks: Ticks, count: u64) -> Result<(), Error> {
         self.last = self.last.max(ticks);
         self.writer.gap(self.last, count)?;
         self.result.lost += count;
@@ -338,7 +339,7 @@ impl<W: Write> Conversion<'_, W> {
 
     /// Accounts for records that are in no page: those overwritten after the last page that was read, and those that
     /// could not be written.
-    fn finish(&mut self, emptied: &Emptied, begin: u64, end: u64) -> Result<(), Error> {
+    fn finish(&mut self, emptied: &Emptied, begin: Ticks, end: Ticks) -> Result<(), Error> {
         let known = self.result.lost + self.result.overwritten;
         let more = emptied.lost.saturating_sub(known);
         let is_overwritten = self.overwrite && emptied.failure.is_none();

@@ -8,11 +8,11 @@ pub(crate) use stream::{Stream, StreamState};
 use crate::options::Polling;
 use crate::output::Output;
 use rustix::thread::futex;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_intake::SupplyWaker;
 use sordino_ring::control::Program;
 use sordino_ring::map::wait_any;
-use sordino_ring::number::{PointId, SlotIndex, Ticks};
+use sordino_ring::number::{PointId, SlotIndex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -235,8 +235,8 @@ impl Drain {
     /// Returns the values of the futex words on which the thread sleeps with [`Polling::Wakeup`], read before the rings
     /// and the orders.
     fn wake_words(&self, polling: Polling, orders: &Orders) -> Vec<u32> {
-        // ORDER(drain:A) pairs with write:D: if the load sees a count, then this thread sees the completed sub-buffer; if
-        // it misses one, then the word has changed since, and this thread does not fall asleep.
+        // ORDER(drain:A) pairs with write:D: if the load sees a count, then this thread sees the completed sub-buffer;
+        // if it misses one, then the word has changed since, and this thread does not fall asleep.
         let words = || self.words(orders).map(|word| word.load(Acquire)).collect();
         if polling == Polling::Wakeup { words() } else { Vec::new() }
     }

@@ -5,8 +5,7 @@ use crate::directory::page_file;
 use crate::error::Error;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sordino_dirfd::Dir;
-use sordino_event::Cpu;
-use sordino_ring::number::Ticks;
+use sordino_event::{Cpu, Ticks};
 use sordino_tracefs::{Missed, Page, PageLayout};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -100,8 +99,7 @@ pub fn write_pages(raw: &Dir, (cpu, pages): &Pages) -> Result<(), Error> {
 impl OfCpu {
     /// Returns the index of the first page with an event from `since` on: the last one that begins before it.
     fn first(&self, since: Ticks, layout: &PageLayout) -> usize {
-        let begins_later =
-            |page: &[u8]| Page::parse(page, layout).is_ok_and(|page| Ticks(page.ticks) > since);
+        let begins_later = |page: &[u8]| Page::parse(page, layout).is_ok_and(|page| page.ticks > since);
         let later = self.pages.iter().position(|page| begins_later(page)).unwrap_or(self.pages.len());
         later.saturating_sub(1)
     }

@@ -275,8 +275,7 @@ impl UserEvents {
         self.rules_and_triggers().any(|(rule, _)| rule.names_functions())
     }
 
-    /// Returns the rules with the addresses of the functions that their conditions name, see
-    /// [`Rules::with_functions`].
+    /// Returns the rules with the addresses of the functions that their conditions name, see [`Rules::with_functions`].
     #[must_use]
     pub fn with_functions(&self, mut resolve: impl FnMut(&str) -> Vec<RangeInclusive<u64>>) -> Self {
         let rules = self.rules.with_functions(&mut resolve);

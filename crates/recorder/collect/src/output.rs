@@ -6,9 +6,8 @@ use rustix::io::Errno;
 use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
 use sordino_dirfd::Dir;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::{PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
-use sordino_ring::number::Ticks;
 use sordino_ring::read::{self, Content, Lost, Packet, SubBuffer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -236,8 +235,8 @@ impl Output {
         PacketHeader {
             uuid: self.uuid,
             stream_id: self.class.id(),
-            begin: content.first_timestamp.0,
-            end: content.last_timestamp.0,
+            begin: content.first_timestamp,
+            end: content.last_timestamp,
             content_bytes: content.end.into(),
             packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
             discarded: lost.total,
@@ -358,7 +357,7 @@ mod tests {
 
     fn headers(bytes: &[u8]) -> Vec<(u64, u64, u64)> {
         let headers = bytes.chunks(BLOCK as usize).filter_map(PacketHeader::decode);
-        headers.map(|header| (header.sequence, header.begin, header.discarded)).collect()
+        headers.map(|header| (header.sequence, header.begin.0, header.discarded)).collect()
     }
 
     /// Checks each packet's sequence number, beginning, and losses up to its end.

@@ -12,7 +12,7 @@ use crate::summary::{KernelStream, ProgramSummary, State, StreamSummary, Summary
 use crate::unanswered::Unanswered;
 use crate::watch::Watch;
 use sordino_ctf::read::{Trace, find};
-use sordino_event::{Classes, Cpu};
+use sordino_event::{Classes, Cpu, Ticks};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover;
 use std::path::Path;
@@ -128,7 +128,7 @@ fn convert(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) 
     };
     let clock = TraceClock::known(clock, metadata.environment());
     let pending = summary.pending.clone().unwrap_or_default();
-    let mut trace = KernelTrace::resume(uuid, summary.overwrite, pending.begin);
+    let mut trace = KernelTrace::resume(uuid, summary.overwrite, Ticks(pending.begin));
     if summary.kernel_events.is_empty() {
         return trace.finish_without_events(directory, &clock);
     }
@@ -137,7 +137,7 @@ fn convert(directory: &Directory, summary: &mut Summary, watch: &mut dyn Watch) 
         done += bytes;
         watch.working("converting the kernel's events", done, total);
     };
-    let end = End { ticks: pending.end, kernel: &pending.kernel };
+    let end = End { ticks: Ticks(pending.end), kernel: &pending.kernel };
     let note = trace.convert(directory, &clock, &end, &mut summary.kernel, &mut advance)?;
     summary.notes.extend(note);
     Ok(())

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::settings::machine_settings;
+use sordino_proc::machine::kernel_release;
 use std::collections::BTreeMap;
-use std::fs;
 
 /// The version of this structure.
 pub(crate) const SCHEMA: u32 = 1;
@@ -44,7 +44,8 @@ pub struct Summary {
     pub host: String,
     /// The release of the kernel.
     pub kernel_release: String,
-    /// The settings of the machine when recording began, by the names of [`SETTINGS`](sordino_inspect::settings::SETTINGS), as far as they could be read.
+    /// The settings of the machine when recording began, by the names of
+    /// [`SETTINGS`](sordino_inspect::settings::SETTINGS), as far as they could be read.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// The command line that records so again.
@@ -233,7 +234,6 @@ impl StreamSummary {
 impl Summary {
     /// Creates the summary of a recording that begins.
     pub fn of(options: &Options, clock: &TraceClock, kernel: Option<&KernelRecorder>) -> Self {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let reason = clock.not_cycles.as_ref();
         let not_cycles = reason.map(|reason| {
             format!("stamped with CLOCK_MONOTONIC: the cycle counter is no clock here ({reason})")
@@ -243,7 +243,7 @@ impl Summary {
             recorder: std::process::id(),
             name: options.name.clone(),
             host: clock.hostname().to_owned(),
-            kernel_release: release.trim().to_owned(),
+            kernel_release: kernel_release(),
             settings: machine_settings(),
             command: options.command.clone(),
             user_patterns: options.user.patterns(),

@@ -8,9 +8,11 @@ pub use programs::unwritten;
 
 use crate::summary::Summary;
 use crate::unanswered::unanswered_lines;
+use sordino_event::Nanos;
 use sordino_event::text::{count, printable};
 use sordino_quantity::bytes;
 use std::path::Path;
+use std::time::Duration;
 
 /// Returns the summary of the recording in `directory` as text. `next` is the advice on what to do with it.
 pub fn summary(directory: &Path, summary: &Summary, next: &str) -> String {
@@ -68,7 +70,7 @@ pub fn summary(directory: &Path, summary: &Summary, next: &str) -> String {
 
 /// Returns the recording's duration; nothing if it is not known because the recorder was killed.
 fn duration(ns: u64) -> String {
-    if ns == 0 { String::new() } else { format!(" in {:.1} s", ns as f64 / 1e9) }
+    if ns == 0 { String::new() } else { format!(" in {}", Nanos::from(Duration::from_nanos(ns))) }
 }
 
 /// Returns the number of lost records as text, which says if there may be more than were counted.

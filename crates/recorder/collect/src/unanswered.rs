@@ -5,9 +5,9 @@
 //! attaches adds these counts to its own.
 
 use serde::{Deserialize, Serialize};
+use sordino_event::Ticks;
 use sordino_event::text::count;
 use sordino_filter::condition::Condition;
-use sordino_ring::number::Ticks;
 use std::collections::BTreeMap;
 
 /// Hits of enabled tracepoints before the recorder's answer.

@@ -23,8 +23,8 @@ impl ReportFile {
     /// Opens the directory of the file, or the device or pipe at `path`.
     ///
     /// # Errors
-    /// It is a directory, its directory can't be written to, or it is neither a regular file nor a device or a pipe below
-    /// `/dev` or `/proc`.
+    /// It is a directory, its directory can't be written to, or it is neither a regular file nor a device or a pipe
+    /// below `/dev` or `/proc`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let sink = match path.metadata() {
             Ok(metadata) if metadata.is_dir() => Err(invalid("it is a directory; name a file in it")),
@@ -34,8 +34,8 @@ impl ReportFile {
         sink.map(Self)
     }
 
-    /// Writes the whole file or, on a full disk, nothing: the previous file stays then. The new file belongs to the user
-    /// and the group `owner`, if given.
+    /// Writes the whole file or, on a full disk, nothing: the previous file stays then. The new file belongs to the
+    /// user and the group `owner`, if given.
     ///
     /// # Errors
     /// The kernel's error.

@@ -9,8 +9,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 /// Most files that are kept open.
 const OPEN_MAX: usize = 64;
 
-/// A directory that is written as `.NAME.RANDOM.new`, and gets its name when it is whole. Several writers of one name do
-/// not disturb each other. It is removed if it is dropped before.
+/// A directory that is written as `.NAME.RANDOM.new`, and gets its name when it is whole. Several writers of one name
+/// do not disturb each other. It is removed if it is dropped before.
 #[derive(Debug)]
 pub struct WholeDir {
     parent: Dir,

@@ -1,7 +1,7 @@
 //! The right of a group to trace the kernel: instances of the tracer that belong to it.
 //!
-//! A [`Grants`] holds the lock that permits only one process to change who may use the tracer. The steps that undo a grant
-//! are in a journal, which a reboot removes with the grant.
+//! A [`Grants`] holds the lock that permits only one process to change who may use the tracer. The steps that undo a
+//! grant are in a journal, which a reboot removes with the grant.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -5,10 +5,11 @@ use sordino_clock::{
     Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds, realtime_error,
 };
 use sordino_ctf::{Environment, Uuid};
-use sordino_ring::number::Ticks;
+use sordino_event::Ticks;
+use sordino_ring::write::TimestampClock;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The clock that timestamps a recording's events, in programs and in the kernel.
 #[derive(Clone, Debug)]
@@ -34,11 +35,47 @@ const CYCLES: &str = "cycles";
 /// Duration of the rate's measurement before a recording. It is measured again over the whole recording.
 const FIRST_LOOK: Duration = Duration::from_millis(40);
 
-impl TraceClock {
+/// A measurement of the counter's rate that goes on beside the preparation of a recording.
+///
+/// ```
+/// use sordino_inspect::clock::FirstLook;
+///
+/// let look = FirstLook::begin();
+/// // Other preparations take some of the time that the measurement takes.
+/// assert_eq!(look.end().ring_clock(), FirstLook::begin().ring_clock());
+/// ```
+#[derive(Debug)]
+pub struct FirstLook {
+    not_cycles: Option<Unusable>,
+    earlier: Sample,
+    began: Instant,
+}
+
+impl FirstLook {
     /// Chooses the cycle counter, or `CLOCK_MONOTONIC` where the counter is unusable as a clock.
-    pub fn choose() -> Self {
-        let not_cycles = cycles_usable().err();
-        let rate = Rate::measure(FIRST_LOOK).unwrap_or(Rate { hertz: 1e9, uncertainty: 1.0 });
+    pub fn begin() -> Self {
+        Self { not_cycles: cycles_usable().err(), earlier: Sample::take(), began: Instant::now() }
+    }
+
+    /// Returns the clock that writers of the rings use.
+    pub fn ring_clock(&self) -> TimestampClock {
+        ring_clock(self.not_cycles.as_ref())
+    }
+
+    /// Sleeps for the rest of the measurement: at most 40 ms.
+    pub fn end(self) -> TraceClock {
+        std::thread::sleep(FIRST_LOOK.saturating_sub(self.began.elapsed()));
+        let rate = Rate::between(&self.earlier, &Sample::take());
+        TraceClock::begin(self.not_cycles, rate.unwrap_or(Rate { hertz: 1e9, uncertainty: 1.0 }))
+    }
+}
+
+fn ring_clock(not_cycles: Option<&Unusable>) -> TimestampClock {
+    if not_cycles.is_none() { TimestampClock::Cycles } else { TimestampClock::Monotonic }
+}
+
+impl TraceClock {
+    fn begin(not_cycles: Option<Unusable>, rate: Rate) -> Self {
         let begin = Sample::take();
         let proc = |name| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).unwrap_or_default();
         let mut relation = Environment::default();
@@ -76,11 +113,8 @@ impl TraceClock {
     }
 
     /// Returns the clock that writers of the rings use.
-    pub fn ring_clock(&self) -> sordino_ring::write::TimestampClock {
-        match self.not_cycles {
-            None => sordino_ring::write::TimestampClock::Cycles,
-            Some(_) => sordino_ring::write::TimestampClock::Monotonic,
-        }
+    pub fn ring_clock(&self) -> TimestampClock {
+        ring_clock(self.not_cycles.as_ref())
     }
 
     /// Returns the clock's name in the kernel's tracer.

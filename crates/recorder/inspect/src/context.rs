@@ -1,6 +1,6 @@
 //! Observed attributes of threads: the contents of the stream that a recorder writes beside the events.
 
-use sordino_ring::number::Ticks;
+use sordino_event::Ticks;
 
 /// An observed attribute of a thread, with its time in the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]

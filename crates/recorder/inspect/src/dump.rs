@@ -28,9 +28,9 @@ use sordino_ctf::write::{
     Argument, StreamClass, StreamWriter, encode, event_class, kernel_header, stream_class,
 };
 use sordino_ctf::{Error, Uuid};
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_event::{Field, Integer, Level, Scalar, Schema, Type, Width};
-use std::collections::BTreeMap;
+use sordino_proc::machine::CpuInfo;
 use std::fs;
 use std::io::Write;
 use walk::{Walked, walk};
@@ -72,7 +72,7 @@ impl Dump {
     pub fn take(clock: Sample) -> Self {
         let Walked { threads, mappings, notes } = walk();
         let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = CpuInfo::read().unwrap_or_default();
         Self {
             threads,
             mappings,
@@ -93,7 +93,7 @@ impl Dump {
     }
 
     /// Writes the dump's stream, with the timestamp `ticks` for all events.
-    pub fn write(&self, out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+    pub fn write(&self, out: impl Write, uuid: Uuid, ticks: Ticks) -> Result<(), Error> {
         let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 20)?;
         let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
         writer.event("lttng_statedump_start", 0, &[])?;
@@ -127,9 +127,9 @@ impl Dump {
 /// Writes a stream of the time taken by the hypervisor.
 pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
+    let mut writer = Writer { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
     for &StolenTime { at, cpu, time_ns, window_ns } in stolen {
-        writer.ticks = at.0;
+        writer.ticks = at;
         writer.event("sordino_steal", 0, &[cpu.0.into(), time_ns.into(), window_ns.into()])?;
     }
     writer.stream.finish().map(drop)
@@ -138,9 +138,9 @@ pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Resul
 /// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick lasts `tick_ns` nanoseconds.
 pub fn write_gaps(gaps: &[InterruptedTime], tick_ns: f64, out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
+    let mut writer = Writer { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
     for &InterruptedTime { at, cpu, ticks } in gaps {
-        writer.ticks = at.0;
+        writer.ticks = at;
         let time_ns = (ticks as f64 * tick_ns) as u64;
         writer.event("sordino_statedump_interrupted", 0, &[cpu.0.into(), time_ns.into()])?;
     }
@@ -148,7 +148,12 @@ pub fn write_gaps(gaps: &[InterruptedTime], tick_ns: f64, out: impl Write, uuid:
 }
 
 /// Writes a stream of names of kernel functions, timestamped `ticks`.
-pub fn write_symbols(names: &[(u64, String)], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+pub fn write_symbols(
+    names: &[(u64, String)],
+    out: impl Write,
+    uuid: Uuid,
+    ticks: Ticks,
+) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
     for (address, name) in names {
@@ -158,7 +163,7 @@ pub fn write_symbols(names: &[(u64, String)], out: impl Write, uuid: Uuid, ticks
 }
 
 /// Writes a stream of names of the recorder's own threads, timestamped `ticks`.
-pub fn write_recorder(own: &[OwnThread], out: impl Write, uuid: Uuid, ticks: u64) -> Result<(), Error> {
+pub fn write_recorder(own: &[OwnThread], out: impl Write, uuid: Uuid, ticks: Ticks) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
     let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
     for OwnThread { tid, name, .. } in own {
@@ -172,14 +177,14 @@ pub fn write_contexts(
     observations: &[Observation],
     out: impl Write,
     uuid: Uuid,
-    begin: u64,
+    begin: Ticks,
 ) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks: 0, payload: Vec::new() };
+    let mut writer = Writer { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
     let mut observations: Vec<_> = observations.iter().collect();
     observations.sort_by_key(|observation| observation.at);
     for Observation { at, thread, attribute } in observations {
-        writer.ticks = begin.max(at.0);
+        writer.ticks = begin.max(*at);
         let (name, says) = context(attribute);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
         let arguments: Vec<_> = ids.into_iter().chain(says).collect();
@@ -207,7 +212,7 @@ fn context(attribute: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
 struct Writer<W> {
     stream: StreamWriter<W>,
     schemas: Vec<Schema>,
-    ticks: u64,
+    ticks: Ticks,
     payload: Vec<u8>,
 }
 
@@ -325,22 +330,18 @@ fn interrupts_of(text: &str) -> Vec<Interrupt> {
         .collect()
 }
 
-/// Returns a topology for each `processor` of `/proc/cpuinfo`.
-fn topology(cpuinfo: &str) -> Vec<Topology> {
-    let blocks = cpuinfo.split("\n\n").map(|block| {
-        let pairs = block.lines().filter_map(|line| line.split_once(':'));
-        pairs.map(|(name, value)| (name.trim(), value.trim())).collect::<BTreeMap<_, _>>()
-    });
-    blocks
-        .filter_map(|block| {
-            let number = |name: &str| block.get(name).and_then(|value| value.parse().ok()).unwrap_or(-1);
-            let cpu = Cpu(block.get("processor")?.parse().ok()?);
+fn topology(cpuinfo: &CpuInfo) -> Vec<Topology> {
+    cpuinfo
+        .entries()
+        .filter_map(|entry| {
+            let number = |name: &str| entry.field(name).and_then(|value| value.parse().ok()).unwrap_or(-1);
+            let cpu = Cpu(entry.cpu()?);
             Some(Topology {
                 cpu,
                 package: number("physical id"),
                 core: number("core id"),
                 node: node(cpu),
-                model: block.get("model name").copied().unwrap_or_default().to_owned(),
+                model: entry.field("model name").unwrap_or_default().to_owned(),
             })
         })
         .collect()
@@ -375,7 +376,7 @@ mod tests {
         assert!(dump.threads.iter().any(|thread| thread.tid == pid && thread.pid == pid));
         assert!(dump.mappings.iter().any(|mapping| mapping.mapped.pid == pid));
         let mut bytes = Vec::new();
-        dump.write(&mut bytes, Uuid([1; 16]), 42).unwrap();
+        dump.write(&mut bytes, Uuid([1; 16]), Ticks(42)).unwrap();
         assert!(bytes.len() >= 4096 && bytes.len() % 4096 == 0);
     }
 }

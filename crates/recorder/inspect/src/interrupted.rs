@@ -2,8 +2,8 @@
 //! timer interrupts, and then messages from another CPU.
 //!
 //! The kernel's events for an interrupt are inside its entry and exit, which take longer than many a handler, above all
-//! in a virtual machine, where a timer may cost twice what a message costs. A reader of the trace finds the interrupt of
-//! each gap, and so the difference.
+//! in a virtual machine, where a timer may cost twice what a message costs. A reader of the trace finds the interrupt
+//! of each gap, and so the difference.
 //!
 //! The timer is that of perf's event `cpu-clock`. Its function runs in the interrupt itself on every kernel; on
 //! PREEMPT_RT, functions of other timers run in a thread, which interrupts the loop, too. The messages come from a
@@ -12,8 +12,7 @@
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 use rustix::thread::{gettid, sched_getcpu};
-use sordino_event::Cpu;
-use sordino_ring::number::Ticks;
+use sordino_event::{Cpu, Ticks};
 use sordino_sched::{CpuList, ThreadIdentity, affinity, set_affinity};
 use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,8 +48,8 @@ const STEPS: u64 = 4;
 const SAMPLE: usize = 128;
 
 /// Returns the gaps of a loop on this thread's CPU, made by some interrupts of a timer and then of messages. It usually
-/// takes 3 ms, and 0.2 s at most. Returns nothing where the kernel has no such timer or does not permit it, and
-/// no messages' gaps where this thread may use one CPU only.
+/// takes 3 ms, and 0.2 s at most. Returns nothing where the kernel has no such timer or does not permit it, and no
+/// messages' gaps where this thread may use one CPU only.
 pub fn measure(now: fn() -> Ticks, ticks_in: impl Fn(Duration) -> u64) -> Vec<InterruptedTime> {
     let patience = ticks_in(PATIENCE);
     let shortest = ticks_in(SHORTEST).max(STEPS * usual_step(now)).max(2);

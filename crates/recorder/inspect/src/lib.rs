@@ -1,7 +1,7 @@
 //! The recorder's knowledge of the machine: its processes, its state, its clock, and time that was taken from it.
 //!
-//! Everything here looks, and changes nothing. Programs may be hostile: a file of theirs may delay its reader, lie or be
-//! huge, so threads of the recorder have few rights, and each reader has limits.
+//! Everything here looks, and changes nothing. Programs may be hostile: a file of theirs may delay its reader, lie or
+//! be huge, so threads of the recorder have few rights, and each reader has limits.
 //!
 //! | module | contents |
 //! |---|---|

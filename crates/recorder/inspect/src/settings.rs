@@ -1,8 +1,9 @@
 //! The settings of the machine that decide how late a thread runs, for the summary of a recording.
 //!
-//! Only files of the kernel's in `/proc` and `/sys` are read, each up to a limit. `/proc/cpuinfo` is not among them: some
-//! kernels interrupt each CPU to fill it in.
+//! Only files of the kernel's in `/proc` and `/sys` are read, each up to a limit. `/proc/cpuinfo` is not among them:
+//! some kernels interrupt each CPU to fill it in.
 
+use sordino_proc::machine::memory_in;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -203,9 +204,8 @@ fn or_none(cpus: String) -> String {
     if cpus.is_empty() { "none".to_owned() } else { cpus }
 }
 
-fn memory(text: String) -> Option<String> {
-    let kib: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(format!("{} MiB", kib / 1024))
+fn memory(meminfo: String) -> Option<String> {
+    Some(format!("{} MiB", memory_in(&meminfo, "MemTotal")? >> 20))
 }
 
 #[cfg(test)]

@@ -3,10 +3,8 @@
 //! `/proc/stat` counts it by CPU, in hundredths of a second. Without a hypervisor, or if it does not report it, the
 //! count never changes.
 
-use sordino_event::Cpu;
-use sordino_proc::file::bytes_at_most;
-use sordino_proc::machine;
-use sordino_ring::number::Ticks;
+use sordino_event::{Cpu, Ticks};
+use sordino_proc::machine::{self, CpuInfo};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -45,18 +43,12 @@ const NANOSECONDS_PER_TICK: u64 = 10_000_000;
 const SHARE: u32 = 500;
 /// Longest time between two readings.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Bytes of `/proc/cpuinfo` that include the first processor's flags.
-const FLAGS: u64 = 8 << 10;
 
 impl Steal {
     /// Creates a reader of this machine's steal time, which reads nothing without a hypervisor.
     pub fn here() -> Self {
-        let cpuinfo = bytes_at_most("/proc/cpuinfo", FLAGS).unwrap_or_default();
-        let stat = if has_hypervisor(&String::from_utf8_lossy(&cpuinfo)) {
-            File::open("/proc/stat").ok()
-        } else {
-            None
-        };
+        let cpuinfo = CpuInfo::read_first().unwrap_or_default();
+        let stat = if may_have_hypervisor(&cpuinfo) { File::open("/proc/stat").ok() } else { None };
         Self { stat, text: vec![0; 4 << 10], ..Self::default() }
     }
 
@@ -112,9 +104,8 @@ impl Steal {
 }
 
 /// Returns true if the processor's flags name a hypervisor, or if no flags are listed.
-fn has_hypervisor(cpuinfo: &str) -> bool {
-    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+fn may_have_hypervisor(cpuinfo: &CpuInfo) -> bool {
+    cpuinfo.has_flag("hypervisor") != Some(false)
 }
 
 #[cfg(test)]
@@ -143,8 +134,9 @@ mod tests {
 
     #[test]
     fn nothing_is_read_where_no_hypervisor_can_steal() {
-        assert!(has_hypervisor("processor : 0\nflags\t\t: fpu hypervisor sse\n") && has_hypervisor(""));
-        assert!(!has_hypervisor("processor : 0\nflags\t\t: fpu sse\nbugs : hypervisor\n"));
+        let may_have = |text: &str| may_have_hypervisor(&CpuInfo::from_text(text.to_owned()));
+        assert!(may_have("processor : 0\nflags\t\t: fpu hypervisor sse\n") && may_have(""));
+        assert!(!may_have("processor : 0\nflags\t\t: fpu sse\n"));
         assert!(!Steal::default().is_due(Duration::MAX, Duration::ZERO));
     }
 

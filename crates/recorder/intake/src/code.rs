@@ -16,8 +16,8 @@ pub struct MappedCode {
 }
 
 impl MappedCode {
-    /// Reads the mappings of a process, and the symbols of their files if rules name functions. Both may keep the caller
-    /// waiting, as a hostile process wishes.
+    /// Reads the mappings of a process, and the symbols of their files if rules name functions. Both may keep the
+    /// caller waiting, as a hostile process wishes.
     pub(super) fn of(pid: i32, names_functions: bool) -> Self {
         // First, so that another mapping meanwhile shows as another size later.
         let size = code_size(pid);

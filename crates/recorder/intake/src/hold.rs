@@ -10,7 +10,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use sordino_event::Cpu;
 use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
-use sordino_inspect::quota::CpuQuota;
+use sordino_inspect::quota::CpuQuotas;
 use sordino_registration::environment::RESERVE;
 use sordino_ring::control::{AttachOptions, Attached, FileId, Portion, Program, Refusal};
 use sordino_ring::layout::Geometry;
@@ -82,8 +82,8 @@ pub struct Taken {
     pub claim: Claim,
     /// The name and file of the process.
     pub identity: Identity,
-    /// The CPU quota of the program's cgroup, if the kernel is recorded.
-    pub quota: Option<CpuQuota>,
+    /// The CPU quotas of the program's cgroups, none if the kernel is not recorded.
+    pub quotas: CpuQuotas,
     /// The code that it has mapped, if the session may record functions.
     pub code: MappedCode,
     /// Becomes readable when the process has ended.
@@ -216,7 +216,7 @@ impl Candidate {
             Ok(None) => return Attach::Locked(self),
             Err(reason) => return Attach::Refused(self, reason),
         };
-        let quota = if wishes.with_kernel { CpuQuota::of(self.pid) } else { None };
+        let quotas = if wishes.with_kernel { CpuQuotas::of(self.pid) } else { CpuQuotas::default() };
         let Self { pid, program, claim, .. } = self;
         let mut reader = CatalogueReader::default();
         let learned = reader.learn(&program, usize::MAX);
@@ -230,7 +230,7 @@ impl Candidate {
             pid,
             claim,
             identity,
-            quota,
+            quotas,
             code,
             pidfd,
             program,

@@ -1,9 +1,9 @@
 //! The session's socket, where programs register.
 //!
-//! `sordino_registration` defines the protocol; the program's side is `crates/recording/probe/src/register.rs`. A socket in a
-//! session's directory is for all programs that discover it. The private socket of a recorder that starts its command
-//! is for programs with the token that the command inherits: every user can read the name of a private socket in
-//! `/proc/net/unix`, but not the token.
+//! `sordino_registration` defines the protocol; the program's side is `crates/recording/probe/src/register.rs`. A
+//! socket in a session's directory is for all programs that discover it. The private socket of a recorder that starts
+//! its command is for programs with the token that the command inherits: every user can read the name of a private
+//! socket in `/proc/net/unix`, but not the token.
 
 use crate::backlog::{self, Backlog};
 use crate::error::Error;
@@ -116,8 +116,8 @@ impl Listener {
         self.prepared = Some(prepared);
     }
 
-    /// Returns the socket for every program that searches a [session's directory](crate::runtime::session_dir). A socket that
-    /// an earlier recorder left there is replaced.
+    /// Returns the socket for every program that searches a [session's directory](crate::runtime::session_dir). A
+    /// socket that an earlier recorder left there is replaced.
     ///
     /// # Errors
     /// An error if programs would not trust the directory; the kernel's error, if a system call fails.
@@ -190,8 +190,8 @@ impl Listener {
         self.refused.notes()
     }
 
-    /// Returns the registrations that have arrived, and answers requests for a prepared area. Connections that break the
-    /// protocol are refused.
+    /// Returns the registrations that have arrived, and answers requests for a prepared area. Connections that break
+    /// the protocol are refused.
     pub fn accept(&mut self) -> Vec<Registration> {
         let now = Instant::now();
         let new = self.connections().into_iter().map(|peer| (peer, now));
@@ -338,8 +338,8 @@ impl Peer {
 }
 
 impl Peer {
-    /// Sends the descriptor of a prepared area, or that there is none. Returns false if the program has stopped waiting:
-    /// it makes its own.
+    /// Sends the descriptor of a prepared area, or that there is none. Returns false if the program has stopped
+    /// waiting: it makes its own.
     fn answer_request(&self, file: Option<&OwnedFd>) -> bool {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);

@@ -25,6 +25,7 @@ pub use waker::SupplyWaker;
 use crate::accounts::is_trusted;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
+use sordino_sched::CpuList;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -40,16 +41,17 @@ pub struct Supply {
     suppliers: HashMap<Option<u32>, Arc<Supplier>>,
     /// The number of rings of all programs.
     rings: Arc<AtomicUsize>,
+    shielded: fn() -> CpuList,
 }
 
 impl Supply {
-    /// Starts the thread for programs of trusted users.
-    pub fn begin() -> Self {
+    /// Starts the thread for programs of trusted users. `shielded` returns the CPUs that are shielded at present.
+    pub fn begin(shielded: fn() -> CpuList) -> Self {
         let rings = Arc::<AtomicUsize>::default();
-        let supplier = Arc::new(Supplier::new(Arc::clone(&rings), true));
+        let supplier = Arc::new(Supplier::new(Arc::clone(&rings), shielded, true));
         // On failure, it is tried again with the first program, which reports the error.
         let _ = Supplier::start(&supplier);
-        Self { suppliers: HashMap::from([(None, supplier)]), rings }
+        Self { suppliers: HashMap::from([(None, supplier)]), rings, shielded }
     }
 
     /// Returns true if this user needs another supplier and the limit is reached.
@@ -76,7 +78,7 @@ impl Supply {
         let supplier = self
             .suppliers
             .entry(account)
-            .or_insert_with(|| Arc::new(Supplier::new(Arc::clone(&self.rings), false)));
+            .or_insert_with(|| Arc::new(Supplier::new(Arc::clone(&self.rings), self.shielded, false)));
         let program = Supplied::new(pid, program, claim, pagers, hidden, &self.rings);
         Supplier::add(supplier, program)
             .map_err(|error| format!("its rings get no more pages: no thread for it: {error}"))

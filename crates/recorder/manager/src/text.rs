@@ -4,6 +4,7 @@ use crate::known::KnownSession;
 use crate::place::Life;
 use sordino_collect::text::{lost as lost_text, missing, unwritten};
 use sordino_collect::{RecorderCpus, Shortfall, unanswered_lines};
+use sordino_event::Nanos;
 use sordino_event::text::{count, printable};
 use sordino_quantity::{bytes, typed};
 use sordino_session::{ProgramStatus, RecordingStatus, RingStatus, Status};
@@ -37,7 +38,8 @@ pub fn line(known: &KnownSession) -> String {
 pub fn whole(known: &KnownSession) -> String {
     let Some(status) = &known.status else { return line(known) };
     let mut text = missing(&status.missing) + &line(known);
-    text += &format!("  recorder {}, {:.2} s of CPU time\n", status.recorder, status.recorder_cpu_seconds);
+    let cpu_time = Nanos::from_seconds(status.recorder_cpu_seconds);
+    text += &format!("  recorder {}, {cpu_time} of CPU time\n", status.recorder);
     text += &cpus(&status.recorder_cpus);
     text += &format!("  events: {}\n", printable(&status.user.join(", ")));
     if !status.kernel.is_empty() {

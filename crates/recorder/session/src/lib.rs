@@ -1,8 +1,8 @@
 //! Recordings from start to end: one recording with [`record`], or several with [`keep_session`].
 //!
-//! A session starts the command, attaches to programs, and leads the threads that empty rings and write traces, until it
-//! is stopped. One that is kept answers [requests](Request) meanwhile: snapshots, the next chunk, other tracepoints, its
-//! status.
+//! A session starts the command, attaches to programs, and leads the threads that empty rings and write traces, until
+//! it is stopped. One that is kept answers [requests](Request) meanwhile: snapshots, the next chunk, other tracepoints,
+//! its status.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! A recording as a stream: a tar archive of chunks, each with its summary last.
 //!
-//! A [`StreamSender`] sends the chunks of a session as they are finished, and removes them. A [`StreamReceiver`] makes each a recording
-//! again. The sender chose the names in the archive, so the receiver trusts none of them.
+//! A [`StreamSender`] sends the chunks of a session as they are finished, and removes them. A [`StreamReceiver`] makes
+//! each a recording again. The sender chose the names in the archive, so the receiver trusts none of them.
 //!
 //! | module | contents |
 //! |---|---|

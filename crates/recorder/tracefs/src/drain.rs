@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Requested capacity of the pipe in bytes; the kernel may permit less.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Moves an instance's pages into one file for each CPU: pages of
-/// [`page_size`](PageLayout::page_size) bytes, back to back.
+/// Moves an instance's pages into one file for each CPU: pages of [`page_size`](PageLayout::page_size) bytes, back to
+/// back.
 #[derive(Debug)]
 pub struct Drain {
     // Dropped first, so that no file is open when the instance is removed.

@@ -5,10 +5,12 @@
 //! The bytes are untrusted: no content causes a panic.
 
 use crate::PageLayout;
+use sordino_event::Ticks;
 
 /// One page of a trace buffer.
 ///
 /// ```
+/// use sordino_event::Ticks;
 /// use sordino_tracefs::{Missed, Page, PageLayout};
 /// let mut bytes = vec![0; 4096];
 /// bytes[..8].copy_from_slice(&1_000u64.to_ne_bytes()); // time
@@ -18,13 +20,13 @@ use crate::PageLayout;
 /// let page = Page::parse(&bytes, &PageLayout::of_size(4096)?)?;
 /// assert_eq!(page.missed, Missed::None);
 /// let record = page.records().next().unwrap()?;
-/// assert_eq!((record.ticks, record.bytes), (1_005, &b"word"[..]));
+/// assert_eq!((record.ticks, record.bytes), (Ticks(1_005), &b"word"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// Timestamp of the first entry in ticks of the trace clock.
-    pub ticks: u64,
+    /// Timestamp of the first entry by the trace clock.
+    pub ticks: Ticks,
     /// Records lost before this page.
     pub missed: Missed,
     /// Bytes of the entries.
@@ -47,8 +49,8 @@ pub enum Missed {
 /// A record with its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelRecord<'a> {
-    /// Timestamp in ticks of the trace clock.
-    pub ticks: u64,
+    /// Timestamp by the trace clock.
+    pub ticks: Ticks,
     /// The event's fields, the common ones first; up to three bytes of padding may follow.
     pub bytes: &'a [u8],
 }
@@ -118,7 +120,7 @@ impl<'a> Page<'a> {
         if bytes.len() != layout.page_size() {
             return Err(size);
         }
-        let ticks = word64(bytes, layout.timestamp).ok_or(size)?;
+        let ticks = word64(bytes, layout.timestamp).map(Ticks).ok_or(size)?;
         // Only the lower half counts: the kernel adds its flags as a negative integer.
         let commit = match layout.commit_is_64_bit {
             true => word64(bytes, layout.commit).map(|commit| commit as u32),
@@ -155,7 +157,7 @@ pub struct Records<'a> {
     data: &'a [u8],
     start: usize,
     position: usize,
-    ticks: u64,
+    ticks: Ticks,
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -176,7 +178,7 @@ impl<'a> Iterator for Records<'a> {
                 }
                 (_, None) => return self.damage(8),
                 (TIME_EXTEND, Some(high)) => {
-                    self.ticks = self.ticks.saturating_add(u64::from(high) << 27 | u64::from(delta));
+                    self.ticks = self.ticks.after(u64::from(high) << 27 | u64::from(delta));
                     self.position += 8;
                     continue;
                 }
@@ -196,7 +198,7 @@ impl<'a> Iterator for Records<'a> {
             // The kernel gives a discarded record without time since the one before one tick, because zero would end
             // the page.
             if kind != PADDING || delta != 1 {
-                self.ticks = self.ticks.saturating_add(u64::from(delta));
+                self.ticks = self.ticks.after(delta.into());
             }
             if kind != PADDING {
                 return Some(Ok(KernelRecord { ticks: self.ticks, bytes }));
@@ -221,10 +223,10 @@ fn split(header: u32) -> (u32, u32) {
 }
 
 /// Completes an absolute time of 59 bits with the upper five bits of the time before.
-fn absolute(stamp: u64, before: u64) -> u64 {
+fn absolute(stamp: u64, before: Ticks) -> Ticks {
     const BITS: u32 = 59;
-    let stamp = stamp | before >> BITS << BITS;
-    if stamp < before { stamp.saturating_add(1 << BITS) } else { stamp }
+    let stamp = Ticks(stamp | before.0 >> BITS << BITS);
+    if stamp < before { stamp.after(1 << BITS) } else { stamp }
 }
 
 fn word32(bytes: &[u8], at: usize) -> Option<u32> {

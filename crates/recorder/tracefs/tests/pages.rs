@@ -31,7 +31,7 @@ fn records_are_read_as_the_kernel_prints_them() {
         let numbers: Vec<i64> =
             payload.as_chunks().0.iter().map(|number| i64::from_ne_bytes(*number)).collect();
         let event = &formats[header.event].event.name;
-        text += &format!("{} {}: {event}: NR {}", header.tid, record.ticks, numbers[0]);
+        text += &format!("{} {}: {event}: NR {}", header.tid, record.ticks.0, numbers[0]);
         let arguments = || numbers[1..].iter().map(|number| format!("{number:x}")).collect::<Vec<_>>();
         match event.as_str() {
             "sys_enter" => text += &format!(" ({})\n", arguments().join(", ")),

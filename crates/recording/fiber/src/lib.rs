@@ -18,8 +18,8 @@
 //! sordino_fiber::thread_leave();
 //! ```
 //!
-//! `docs/fibers.md` describes the schema, and `include/sordino/fiber.h` has the same calls for C. They are in a crate of
-//! their own because every program that links it declares these tracepoints.
+//! `docs/fibers.md` describes the schema, and `include/sordino/fiber.h` has the same calls for C. They are in a crate
+//! of their own because every program that links it declares these tracepoints.
 //!
 //! # Real-time
 //! Each call is a hit of an ordinary tracepoint: see [`sordino`](sordino#real-time).

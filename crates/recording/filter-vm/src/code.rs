@@ -27,8 +27,7 @@ pub enum Op<'a> {
     Element { offset: u16, size: u8, index: u16 },
     /// Tests whether an integer lies within the interval, or outside of it.
     Interval(ValueInterval),
-    /// Tests whether the text of `length` bytes at `offset` matches `pattern`. With `unlike`, the result is
-    /// inverted.
+    /// Tests whether the text of `length` bytes at `offset` matches `pattern`. With `unlike`, the result is inverted.
     Match { unlike: bool, offset: u16, length: u16, pattern: &'a [u8] },
     /// Pushes a constant integer.
     Integer(i128),
@@ -116,8 +115,8 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Decodes the operation at the start of `code` and removes it; `None` at the end, and where no whole
-    /// operation follows.
+    /// Decodes the operation at the start of `code` and removes it; `None` at the end, and where no whole operation
+    /// follows.
     #[inline]
     pub fn read(code: &mut &'a [u8]) -> Option<Self> {
         let op = byte(code)?;

@@ -9,8 +9,7 @@ pub enum Number {
     Integer(i128),
     /// A floating-point number of double precision.
     Float(f64),
-    /// No number: the result of a missing element, of a division by zero, and of every calculation with such
-    /// a result.
+    /// No number: the result of a missing element, of a division by zero, and of every calculation with such a result.
     Nothing,
 }
 
@@ -92,8 +91,7 @@ impl Operator {
         Self::ShiftRight,
     ];
 
-    /// Returns true if the operator works on the bits of integers, so that floating-point numbers do not have
-    /// it.
+    /// Returns true if the operator works on the bits of integers, so that floating-point numbers do not have it.
     pub fn is_bitwise(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Xor | Self::ShiftLeft | Self::ShiftRight)
     }
@@ -142,8 +140,7 @@ impl Relation {
     pub const ALL: [Self; 6] =
         [Self::Equal, Self::Unequal, Self::Less, Self::LessOrEqual, Self::Greater, Self::GreaterOrEqual];
 
-    /// Returns true if the relation holds. No relation holds for a missing number or a NaN, not even
-    /// `Unequal`.
+    /// Returns true if the relation holds. No relation holds for a missing number or a NaN, not even `Unequal`.
     pub fn holds(self, a: Number, b: Number) -> bool {
         a.compared(b).is_some_and(|order| match self {
             Self::Equal => order.is_eq(),

@@ -82,7 +82,8 @@ pub unsafe trait Payload: Copy {
 unsafe impl Payload for Bytes {
     #[inline(always)]
     unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome {
-        // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's # Safety).
+        // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's #
+        // Safety).
         unsafe { arch::publish(arch::area(), commit, switch) }
     }
 }
@@ -92,7 +93,8 @@ unsafe impl Payload for Bytes {
 unsafe impl Payload for Words {
     #[inline(always)]
     unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome {
-        // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's # Safety).
+        // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's #
+        // Safety).
         unsafe { arch::publish_words(arch::area(), commit, switch) }
     }
 }
@@ -171,8 +173,8 @@ pub unsafe fn read_performance_counter(number: u32) -> u64 {
 /// fence precedes the first store: if a load sees any byte that the section wrote, and an acquire fence follows that
 /// load, then the loading thread sees what this thread had done and seen before the section.
 ///
-/// Real-time: bounded by the length of the record; no system call, no allocation. One try: a caller bounds how often
-/// it tries again.
+/// Real-time: bounded by the length of the record; no system call, no allocation. One try: a caller bounds how often it
+/// tries again.
 ///
 /// # Safety
 /// - `destination` is valid for writing 16 bytes and the payload's length, and a payload in memory for reading it, also

@@ -73,12 +73,12 @@ fn another_head_or_another_cpu_restarts() {
     assert!(init(false), "this kernel and C library have no rseq");
     let mut target = Target::new();
     let nines = bytes(&[9; 16]);
-    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
-    // head differs.
+    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since
+    // the head differs.
     let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu, 99, nines)) });
     assert_eq!(outcome, Outcome::Restart);
-    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since the
-    // CPU differs.
+    // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since
+    // the CPU differs.
     let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu + 1, 100, nines)) });
     assert_eq!(outcome, Outcome::Restart);
     assert_eq!(target.head.load(Relaxed), 100);

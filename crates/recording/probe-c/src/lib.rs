@@ -45,7 +45,8 @@ pub extern "C" fn sordino_ready() {
 ///
 /// # Safety
 /// `payload` is laid out as the tracepoint's fields are declared, and readable for the number of copied bytes in
-/// `encoded_length`, which the header's `SORDINO_ENCODED_LENGTH` made. `enabled` is the value of the tracepoint's enable word.
+/// `encoded_length`, which the header's `SORDINO_ENCODED_LENGTH` made. `enabled` is the value of the tracepoint's
+/// enable word.
 #[unsafe(export_name = of_layout!("sordino_emit"))]
 pub unsafe extern "C-unwind" fn sordino_emit(
     point: &Tracepoint,
@@ -53,8 +54,8 @@ pub unsafe extern "C-unwind" fn sordino_emit(
     payload: *const u8,
     encoded_length: u64,
 ) {
-    // SAFETY: the caller guarantees a payload laid out as the fields, readable for as many bytes as `encoded_length` copies, and
-    // the enable word's value.
+    // SAFETY: the caller guarantees a payload laid out as the fields, readable for as many bytes as `encoded_length`
+    // copies, and the enable word's value.
     unsafe {
         internal::emit(
             point,
@@ -106,12 +107,12 @@ pub unsafe extern "C-unwind" fn sordino_emit_scalars(
         unsafe { to.wrapping_add(usize::from(begin as u8)).cast::<u64>().write_unaligned(value) };
     }
     let encoded_length = internal::EncodedLength(layout & LENGTH_OF_SCALARS);
-    // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that `encoded_length`
-    // copies are initialised; the caller guarantees the enable word's value.
+    // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that
+    // `encoded_length` copies are initialised; the caller guarantees the enable word's value.
     unsafe { internal::emit(point, enabled, Staged { from: to, encoded_length }) }
 }
 
-/// The bits of a layout that are the shape, of which both lengths fit into a byte for a short record.
+/// The bits of a layout that are the encoded length, of which both parts fit into a byte for a short record.
 const LENGTH_OF_SCALARS: u64 = 0xff_0000_00ff;
 
 /// Returns true if the one session that enabled the event has an inline filter, which rejects these values of the
@@ -163,8 +164,8 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
         let encoded_length = internal::EncodedLength::of(name.len() + text.len() + 2);
         // Calls the function that all events of C programs use: each inlined copy would be one more restartable
         // section.
-        // SAFETY: the payload is the two strings of the fields, each with a zero byte behind it. Its room is a
-        // multiple of 16 bytes, so the bytes that are copied beyond the strings are readable.
+        // SAFETY: the payload is the two strings of the fields, each with a zero byte behind it. Its room is a multiple
+        // of 16 bytes, so the bytes that are copied beyond the strings are readable.
         unsafe { sordino_emit(&CONTEXT_POINT, enabled, payload.0.as_ptr(), encoded_length.0) };
     }
 }

@@ -118,7 +118,8 @@ pub(crate) fn receive_file(connection: &OwnedFd) -> Option<(u8, OwnedFd)> {
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: pure arithmetic. There is room for one descriptor, which with padding would be two: the kernel drops others.
+    // SAFETY: pure arithmetic. There is room for one descriptor, which with padding would be two: the kernel drops
+    // others.
     message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: all that the message points to lives until the call returns.

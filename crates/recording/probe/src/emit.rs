@@ -3,6 +3,7 @@
 use crate::point::Tracepoint;
 use crate::wait::Waiting;
 use crate::{long, program};
+use sordino_event::Ticks;
 use sordino_percpu::thread;
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
@@ -14,16 +15,16 @@ pub(crate) struct ThisThread;
 
 impl ReadClock for ThisThread {
     #[inline(always)]
-    fn cycles(self) -> u64 {
-        sordino_clock::cycles()
+    fn cycles(self) -> Ticks {
+        Ticks(sordino_clock::cycles())
     }
 
-    fn cycles_in_order(self) -> u64 {
-        sordino_clock::cycles_in_order()
+    fn cycles_in_order(self) -> Ticks {
+        Ticks(sordino_clock::cycles_in_order())
     }
 
-    fn monotonic(self) -> u64 {
-        sordino_clock::nanoseconds(sordino_clock::Clock::Monotonic)
+    fn monotonic(self) -> Ticks {
+        Ticks(sordino_clock::nanoseconds(sordino_clock::Clock::Monotonic))
     }
 }
 
@@ -50,8 +51,8 @@ impl TracedThread for ThisThread {
 /// Real-time: see the crate's documentation.
 ///
 /// # Safety
-/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`](write::Staged), readable. `enabled` is the
-/// enable word that [`Tracepoint::enabled`] returned.
+/// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`](write::Staged), readable.
+/// `enabled` is the enable word that [`Tracepoint::enabled`] returned.
 #[inline(always)]
 pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: C) {
     let mask = EnableMask(enabled);
@@ -105,8 +106,7 @@ unsafe fn emit_if<C: PayloadSource>(point: &Tracepoint, mask: EnableMask, conten
     } else {
         mask
     };
-    // SAFETY: the caller guarantees a matching, readable payload, and an enable word, of which `mask` has the
-    // sessions.
+    // SAFETY: the caller guarantees a matching, readable payload, and an enable word, of which `mask` has the sessions.
     unsafe { emit_fully(point.tag(), mask, content) };
 }
 
@@ -120,7 +120,7 @@ unsafe fn emit_if<C: PayloadSource>(point: &Tracepoint, mask: EnableMask, conten
 #[inline(never)]
 unsafe fn emit_pending<C: PayloadSource>(point: &Tracepoint, content: C) {
     let Some(slots) = program::slots() else { return };
-    let mask = slots.pending().count(point.id(), || ThisThread.monotonic());
+    let mask = slots.pending().count(point.id(), || ThisThread.monotonic().0);
     if mask != EnableMask(0) {
         // SAFETY: the caller guarantees a matching, readable payload; `mask` are the sessions that have answered.
         unsafe { emit_fully(point.tag(), mask, content) };

@@ -54,8 +54,8 @@ unsafe fn compare(word: &'static EnableWord, enabled: u64, value: impl FnOnce(us
         return false;
     }
     let filter = (&raw const *word).cast::<u8>().wrapping_add(mask.distance()).cast::<InlineFilter>();
-    // SAFETY: `enabled` has an inline filter, so the collector has set up a filter at this distance behind `word`, in the same area,
-    // which is never unmapped; all fields are atomics.
+    // SAFETY: `enabled` has an inline filter, so the collector has set up a filter at this distance behind `word`, in
+    // the same area, which is never unmapped; all fields are atomics.
     let filter = unsafe { &*filter };
     let value = value(filter.field.load(Relaxed) as usize);
     value.wrapping_sub(filter.low.load(Relaxed)) > filter.span.load(Relaxed)

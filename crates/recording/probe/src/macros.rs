@@ -2,9 +2,9 @@
 
 /// Declares a tracepoint and hits it.
 ///
-/// `tracepoint!([level: LEVEL,] PROVIDER:NAME, FIELD: TYPE = VALUE, ...)`. Types are those that implement
-/// [`Recordable`](crate::Recordable); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only if a
-/// session has enabled the event. The same tracepoint may stand in several places, with the same fields.
+/// `tracepoint!([level: LEVEL,] PROVIDER:NAME, FIELD: TYPE = VALUE,
+/// ...)`. Types are those that implement [`Recordable`](crate::Recordable); the [`Level`](crate::Level) is `Info` by default. The values are evaluated only
+/// if a session has enabled the event. The same tracepoint may stand in several places, with the same fields.
 ///
 /// ```
 /// use sordino::{Blob, Hex, Net, tracepoint};
@@ -138,9 +138,9 @@ macro_rules! snapshot {
 /// Annotates this thread's later events: with a value under a name, such as the request that it serves.
 ///
 /// Takes the name, then the arguments of `format!`; an empty text removes the annotation. It belongs to the thread, and
-/// stays until the next one under that name. A name has 24 bytes at most, a text 80; longer ones are cut. `sordino
-/// events` shows the annotations with each event of the thread, also in sessions that began later, and in snapshots. A
-/// program has room for 512 annotations of living threads.
+/// stays until the next one under that name. A name has 24 bytes at most, a text 80; longer ones are cut.
+/// `sordino events` shows the annotations with each event of the thread, also in sessions that began later, and in
+/// snapshots. A program has room for 512 annotations of living threads.
 ///
 /// ```
 /// let id = 4711;

@@ -2,7 +2,7 @@
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `program:A`, taking the lock | `program:B`, releasing it | one holder at a time; it sees the last one's stores |
+//! | `program:A`, taking the lock | `program:B` and `program:C`, releasing it | one holder at a time; it sees the last one's stores |
 
 use crate::counters;
 use crate::register::Recorders;
@@ -108,7 +108,8 @@ static GLOBAL: Global =
 /// Not for the recording path: takes a lock, whose holder runs a module's constructors or a fork's child.
 pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
     // A module's constructors run one after the other; threads that load modules at the same time may wait here.
-    // ORDER(program:A) pairs with program:B: if the exchange sees the lock free, then it sees the last holder's stores.
+    // ORDER(program:A) pairs with program:B and program:C: if the exchange sees the lock free, then it sees the last
+    // holder's stores.
     while GLOBAL.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         std::thread::yield_now();
     }
@@ -257,6 +258,6 @@ extern "C" fn after_fork() {
             program.register();
         }
     }
-    // ORDER(program:B) pairs with program:A: if a thread sees the lock free, then it sees this thread's stores.
+    // ORDER(program:C) pairs with program:A: if a thread sees the lock free, then it sees this thread's stores.
     GLOBAL.lock.store(0, Release);
 }

@@ -68,7 +68,7 @@ impl Recorders {
         let mut begun = false;
         let mut await_another = || {
             if !std::mem::replace(&mut begun, true) {
-                pending.begin(new.clone(), ThisThread.monotonic());
+                pending.begin(new.clone(), ThisThread.monotonic().0);
             }
             pending.await_another();
         };

@@ -100,8 +100,8 @@ pub unsafe fn record_staged(
     if length == 16 {
         // SAFETY: the caller guarantees that `fill` wrote all 16 bytes of the stage, which is aligned to 8.
         let [first, second] = unsafe { stage.cast::<[u64; 2]>().read() };
-        // SAFETY: the two words are what `fill` wrote, laid out as the caller guarantees; `enabled` is this tracepoint's
-        // enable word.
+        // SAFETY: the two words are what `fill` wrote, laid out as the caller guarantees; `enabled` is this
+        // tracepoint's enable word.
         return unsafe { emit_outlined(point, enabled, Words(first, second)) };
     }
     // SAFETY: `fill` wrote `length` bytes to the stage, and the last word was zeroed, so all copied bytes are readable;

@@ -16,9 +16,9 @@ pub trait ScalarValue: Copy {
     type Bytes: Copy;
     /// Encodes this value as in a record.
     fn bytes(self) -> Self::Bytes;
-    /// The value as an integer, if it is one: in the form that a session's [inline filter](sordino_ring::layout::InlineFilter)
-    /// compares, a signed one extended to 64 bits. A type whose [`NAME`](Self::NAME) is an integer's has to return it:
-    /// a condition is compared with this alone.
+    /// The value as an integer, if it is one: in the form that a session's [inline
+    /// filter](sordino_ring::layout::InlineFilter) compares, a signed one extended to 64 bits. A type whose
+    /// [`NAME`](Self::NAME) is an integer's has to return it: a condition is compared with this alone.
     fn integer(self) -> Option<u64>;
 }
 
@@ -237,10 +237,11 @@ impl<S: ScalarValue> Recordable for &[S] {
 
     #[inline(always)]
     unsafe fn put(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller guarantees room for `encoded_length()` bytes, of which the length takes two; an unaligned write.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, of which the length takes two; an unaligned
+        // write.
         unsafe { to.cast::<[u8; 2]>().write_unaligned((self.len() as u16).to_ne_bytes()) };
-        // SAFETY: the caller guarantees room for `encoded_length()` bytes, which are those of all elements behind the length's
-        // two.
+        // SAFETY: the caller guarantees room for `encoded_length()` bytes, which are those of all elements behind the
+        // length's two.
         unsafe { put_all(self, to.wrapping_add(2)) }
     }
 }

@@ -1,6 +1,6 @@
 //! The registration protocol: how a traced program finds recorders and registers with them.
 //!
-//! This is the contract between `probe`, the program's side, and `collect`, the recorder's. `docs/registration.md`
+//! This is the contract between `probe`, the program's side, and `intake`, the recorder's. `docs/registration.md`
 //! describes it step by step, with the bytes of each packet. Everything here is a constant or a pure function; the
 //! system calls are made on each side.
 //!

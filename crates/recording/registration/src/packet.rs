@@ -15,7 +15,8 @@ use crate::address::Token;
 /// The version of the protocol, 1 to 9. A recorder refuses packets of other versions.
 pub const VERSION: u8 = 2;
 
-/// The length of the longest packet, in bytes: that of a [`PreparedAreaRequest`](crate::PreparedAreaRequest) with a token.
+/// The length of the longest packet, in bytes: that of a [`PreparedAreaRequest`](crate::PreparedAreaRequest) with a
+/// token.
 pub const MAX_PACKET: usize = 48;
 
 /// The size of the buffer into which a packet is received, in bytes. The kernel cuts longer packets off there, and what

@@ -51,9 +51,9 @@ pub const fn takes_descriptors(is_private: bool, recorder: u32) -> bool {
     is_private && recorder != 0
 }
 
-/// Returns true if a program of the user `program` uses an area that a recorder of the user `recorder` has prepared, whom
-/// the kernel reports for the connection. Whoever made a file can write to it for ever: only root, and the recorder that
-/// started the program, if they have the same user, could do so in any case.
+/// Returns true if a program of the user `program` uses an area that a recorder of the user `recorder` has prepared,
+/// whom the kernel reports for the connection. Whoever made a file can write to it for ever: only root, and the
+/// recorder that started the program, if they have the same user, could do so in any case.
 pub const fn uses_prepared_area(recorder: u32, program: u32, has_started_it: bool) -> bool {
     recorder == 0 || has_started_it && recorder == program
 }

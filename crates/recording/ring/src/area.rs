@@ -245,7 +245,8 @@ impl Area {
     }
 }
 
-/// Returns no error if the file is one in memory, and mapped pages of this file's first `size` bytes stay accessible, whatever its maker does.
+/// Returns no error if the file is one in memory, and mapped pages of this file's first `size` bytes stay accessible,
+/// whatever its maker does.
 fn vet_prepared(file: &OwnedFd, size: u64) -> io::Result<()> {
     let is_safe = map::is_in_memory(file.as_fd())? && map::is_sealed(file) && map::size(file)? >= size;
     if is_safe { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }

@@ -9,18 +9,20 @@
 //! | label | partner | guarantee |
 //! |---|---|---|
 //! | `commit:A`, the mark of a record's begin | `read:D` | if the load sees the mark, it sees the record |
-//! | `commit:B`, the count of committed bytes | `read:C` | if the load sees all bytes committed, it sees all records and the words of the sub-buffer switch |
-//! | `commit:B`, likewise | `view:D` | if a writer sees all bytes committed, it overwrites them after their writers |
-//! | `commit:C`, the reservation | itself | if a writer's load sees a reservation, it sees the timestamps before its own |
+//! | `commit:B`, counting a record's bytes | `read:C` | if the load sees all bytes committed, it sees all records |
+//! | `commit:G`, counting a sub-buffer's unused bytes | `read:C` | if the load sees all bytes committed, it sees the words of the sub-buffer switch |
+//! | `commit:B`, `commit:G` | `view:D` | if a writer sees all bytes committed, it overwrites them after their writers |
+//! | `commit:H`, the reservation | `commit:C`, loading the head | if a writer's load sees a reservation, it sees the timestamps before its own |
 //! | `commit:D`, before a record | `read:E` | if a reader copied a part of the record, it sees that its sub-buffer was claimed |
-//! | `commit:E`, entering | `control:D`, closing | if the writer sees the ring open, the collector sees the writer; if the collector sees no writer, the writer sees the ring closed |
-//! | `commit:F`, going | `control:D` | if the collector sees no writer, it sees all they wrote |
+//! | `commit:E`, entering | `control:D`, closing; `control:K`, revoking | if the writer sees the ring open, the collector sees the writer; if the collector sees no writer, the writer sees the ring closed |
+//! | `commit:F`, going | `control:D`, `control:K` | if the collector sees no writer, it sees all they wrote |
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::number::Seqno;
 use crate::position::{Head, Placement, RecordSize, plan};
 use crate::view::{NoSwitch, Ring};
 use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
+use sordino_event::Ticks;
 use sordino_percpu::SwitchWords;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence, plain};
 
@@ -44,8 +46,9 @@ pub(crate) unsafe fn write<S: ReadClock>(
     clocks: S,
     if_full: IfFull,
 ) -> Result<bool, Full> {
-    // ORDER(commit:E) pairs with control:D, as in Dekker's algorithm: each side writes, fences, then reads the other's
-    // word. If this writer sees the ring open, then the collector sees that the writer counted itself in.
+    // ORDER(commit:E) pairs with control:D and control:K, as in Dekker's algorithm: each side writes, fences, then
+    // reads the other's word. If this writer sees the ring open, then the collector sees that the writer counted itself
+    // in.
     header.writers.fetch_add(1, Relaxed);
     fence(SeqCst);
     let left = match Ring::of(header) {
@@ -54,8 +57,8 @@ pub(crate) unsafe fn write<S: ReadClock>(
         Some(ring) => unsafe { write_inside(&ring, record, clocks, if_full) },
         None => Ok(false),
     };
-    // ORDER(commit:F) pairs with control:D: if the collector sees this count without the writer, then it sees all that
-    // the writer wrote.
+    // ORDER(commit:F) pairs with control:D and control:K: if the collector sees this count without the writer, then it
+    // sees all that the writer wrote.
     header.writers.fetch_sub(1, Release);
     left
 }
@@ -74,7 +77,7 @@ unsafe fn write_inside<S: ReadClock>(
     let header = RECORD_HEADER + SHARED_EXTRA;
     let record_size = RecordSize::of(header, record.encoded_length.payload());
     for _ in 0..TRIES {
-        // ORDER(commit:C) pairs with itself and control:E: if this load sees a reservation, then this writer sees the
+        // ORDER(commit:C) pairs with commit:H and control:E: if this load sees a reservation, then this writer sees the
         // timestamps of all who reserved before it; if it sees an opened ring's head, then it sees where the ring lies.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
@@ -98,7 +101,7 @@ unsafe fn write_inside<S: ReadClock>(
         let lost = ring.header.lost.load(Relaxed);
         let Some(at) = timestamp(ring, clocks) else { continue };
         let new = start.behind(record_size);
-        // ORDER(commit:C) pairs with itself: if a later reservation's load sees this one, then it sees the timestamp.
+        // ORDER(commit:H) pairs with commit:C: if a later reservation's load sees this one, then it sees the timestamp.
         if ring.header.head.compare_exchange(head.0, new.0, Release, Relaxed).is_err() {
             continue;
         }
@@ -110,7 +113,7 @@ unsafe fn write_inside<S: ReadClock>(
             // SAFETY: this thread's reservation moved the head out of the sub-buffer of `head`.
             unsafe { switch(ring, head, at, lost) };
         }
-        let words = [at, record.tag | lost & 0xffff];
+        let words = [at.0, record.tag | lost & 0xffff];
         // SAFETY: the reserved bytes are this thread's alone until it commits them; the caller guarantees a readable
         // payload.
         unsafe { fill(ring, start, words, record) };
@@ -128,16 +131,16 @@ unsafe fn write_inside<S: ReadClock>(
 /// The counters of two CPUs may differ by more than the time in which the ring changes hands between them: in storms on
 /// a virtual machine a record was a tick before its predecessor (docs/storms.md). A timestamp whose reservation then
 /// failed is no later than that of the next record either.
-fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<u64> {
+fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<Ticks> {
     let now = match ring.clock {
         TimestampClock::Cycles => clocks.cycles_in_order(),
         TimestampClock::Monotonic => clocks.monotonic(),
     };
-    let latest = ring.header.latest.load(Relaxed);
+    let latest = Ticks(ring.header.latest.load(Relaxed));
     if now <= latest {
         return Some(latest);
     }
-    let taken = ring.header.latest.compare_exchange(latest, now, Relaxed, Relaxed);
+    let taken = ring.header.latest.compare_exchange(latest.0, now.0, Relaxed, Relaxed);
     taken.ok().map(|_| now)
 }
 
@@ -145,11 +148,11 @@ fn timestamp<S: ReadClock>(ring: &Ring<'_>, clocks: S) -> Option<u64> {
 ///
 /// # Safety
 /// `ring` is a mapped shared ring, and the caller's reservation is the one that moved the head out of this sub-buffer.
-unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
+unsafe fn switch(ring: &Ring<'_>, head: Head, at: Ticks, lost: u64) {
     let SwitchWords { destination, lost } = ring.switch(head, lost);
     // SAFETY: only the writer whose reservation left the sub-buffer writes these words, and the reader waits for the
     // commit below.
-    unsafe { plain::write(destination, [at, head.0, lost]) };
+    unsafe { plain::write(destination, [at.0, head.0, lost]) };
     // The end is never empty: no record ends with a sub-buffer's last byte. So the sub-buffer is not complete before
     // these words are written.
     let size = ring.geometry.size() as u32;
@@ -157,7 +160,7 @@ unsafe fn switch(ring: &Ring<'_>, head: Head, at: u64, lost: u64) {
     // SAFETY: the caller guarantees a mapped shared ring (this function's # Safety); the head's start is an offset in
     // it.
     let (commits, _) = unsafe { ring.commits(head.start()) };
-    // ORDER(commit:B) pairs with read:C and view:D: if a load sees all bytes committed, then it sees the words above.
+    // ORDER(commit:G) pairs with read:C and view:D: if a load sees all bytes committed, then it sees the words above.
     commits.committed.fetch_add(u64::from(unused), Release);
 }
 

@@ -5,9 +5,10 @@
 //! | `area:A`, the magic number | `control:B` | if the load sees it, it sees the header |
 //! | `area:B`, the catalogue's length | `control:C` | if the load sees the length, it sees the text |
 //! | `control:A`, the enable word | `point:A` and `pending:B`, the loads of it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
-//! | `control:D`, looking for writers | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
-//! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `commit:C` | if the load sees either, it sees where the ring lies |
-//! | `control:F`, its other bits, after the head | `write:E` | if the load sees the fast path open, its thread sees this head, or one that the section refuses |
+//! | `control:D`, looking for writers of a closed ring | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
+//! | `control:K`, looking for them behind a revocation | `commit:E` and `commit:F` | if a writer is not seen, it sees the revocation, or is gone |
+//! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `write:F`, `commit:C` | if the load sees either, it sees where the ring lies |
+//! | `control:F`, its other bits, after the head | `write:E`, `view:F` | if the load sees the fast path open, its thread sees this head, or one that the section refuses |
 //! | `control:G`, a closed ring's head, after its other bits | `write:C` | if the load sees it closed, it sees the fast path closed |
 //! | `control:H`, a condition's word | `slots:B` | if the load sees the word, it sees the code |
 //! | `control:J`, the change of an enable word | `pending:E` | if the change finds it settled by a late hit, it sees that hits were not counted |
@@ -270,8 +271,8 @@ impl Program {
         let mut before = word.load(Relaxed);
         loop {
             let after = EnableMask(before).with(slot, mode, self.cpus()).0;
-            // ORDER(control:A) pairs with point:A and pending:B: if a load sees that the session enabled the event, it sees
-            // its rings; also if another collector has changed the word since, which continues this release.
+            // ORDER(control:A) pairs with point:A and pending:B: if a load sees that the session enabled the event, it
+            // sees its rings; also if another collector has changed the word since, which continues this release.
             // ORDER(control:J) pairs with pending:E: if the change finds the word settled by a late hit, then this
             // thread sees that hits were not counted.
             match word.compare_exchange(before, after, AcqRel, Relaxed) {

@@ -17,8 +17,8 @@ pub enum EnableMode {
     If,
     /// The code decides, and the values of the thread's performance counters precede the record.
     Counted,
-    /// An inline filter decides, which is all of the code: the [`InlineFilter`](crate::layout::InlineFilter) that lies so many bytes
-    /// behind the word. See [`Conditions::inline_filter`](crate::control::Conditions::inline_filter).
+    /// An inline filter decides, which is all of the code: the [`InlineFilter`](crate::layout::InlineFilter) that lies
+    /// so many bytes behind the word. See [`Conditions::inline_filter`](crate::control::Conditions::inline_filter).
     Through(u32),
 }
 

@@ -7,8 +7,8 @@
 //! ```text
 //! 0              Header                       one page: sizes, offsets, 8 slots
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
-//! points_offset  enable words                 one per tracepoint: the sessions that enabled it (want::Wants)
-//! next page      Gate[8][INLINE_FILTERS]               per slot: inline filters, which hits test before anything else
+//! points_offset  enable words                 one per tracepoint: the sessions that enabled it (enable::EnableMask)
+//! next page      InlineFilter[8][INLINE_FILTERS]  per slot: inline filters, which hits test before anything else
 //! next page      ValueCell[VALUES]            annotations of the program's threads
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
 //! control_size                                end of the part that the program makes when it starts

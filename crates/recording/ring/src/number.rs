@@ -147,23 +147,6 @@ impl RingOffset {
     }
 }
 
-/// A timestamp of a trace's clock, in its ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct Ticks(pub u64);
-
-impl Ticks {
-    /// The timestamp so many ticks before this one; the first one if there is none.
-    pub const fn before(self, ticks: u64) -> Self {
-        Self(self.0.saturating_sub(ticks))
-    }
-
-    /// The timestamp so many ticks after this one; the last one if there is none.
-    pub const fn after(self, ticks: u64) -> Self {
-        Self(self.0.saturating_add(ticks))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,11 +184,5 @@ mod tests {
     fn an_offset_lies_within_its_sub_buffer() {
         let offset = RingOffset::of_sub_buffer(3, 14).after(80);
         assert_eq!((offset.0, offset.sub_buffer(14), offset.within(1 << 14)), ((3 << 14) + 80, 3, 80));
-    }
-
-    #[test]
-    fn a_timestamp_never_leaves_the_clock_s_range() {
-        assert_eq!((Ticks(5).before(7), Ticks(u64::MAX).after(1)), (Ticks(0), Ticks(u64::MAX)));
-        assert_eq!((Ticks(9).before(2), Ticks(9).after(2)), (Ticks(7), Ticks(11)));
     }
 }

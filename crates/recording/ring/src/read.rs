@@ -3,7 +3,7 @@
 //! | label | partner | guarantee |
 //! |---|---|---|
 //! | `read:B`, giving a sub-buffer back (`room`) | `view:C` | if a writer sees it put, it writes after it was read |
-//! | `exchange:A`, exchanging a sub-buffer | `view:B` | if a writer claims the sub-buffer that was given, it writes after it was read |
+//! | `exchange:A`, exchanging a sub-buffer | `view:B`, `view:E` | if a writer claims the sub-buffer that was given, it writes after it was read |
 //!
 //! A broken or hostile program can spoil the bytes of its own records and nothing else: sizes and offsets are the
 //! reader's own, the file cannot shrink under it, and an impossible head is an error.
@@ -26,11 +26,11 @@ use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
 };
 use crate::map::Mapping;
-use crate::number::{Seqno, Ticks};
+use crate::number::Seqno;
 use crate::position::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use std::fmt;
 use std::ops::Deref;
@@ -40,14 +40,14 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt {
     /// The value of the head.
-    pub head: u64,
+    pub head: Head,
     /// The sequence number of the sub-buffer that comes next.
     pub seqno: Seqno,
 }
 
 impl fmt::Display for Corrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the ring's head {:#x} is impossible after turn {}", self.head, self.seqno)
+        write!(f, "the ring's head {:#x} is impossible after sub-buffer {}", self.head.0, self.seqno)
     }
 }
 
@@ -225,8 +225,8 @@ impl Reader {
 
     /// Returns true if all records of a sub-buffer behind the head are complete. They always are in a CPU's ring.
     fn is_committed(&self, sub_buffer: Spare) -> bool {
-        // ORDER(read:C) pairs with commit:B: if the load sees all bytes committed, then it sees all records and the
-        // words of the sub-buffer switch.
+        // ORDER(read:C) pairs with commit:B and commit:G: if the load sees all bytes committed, then it sees all
+        // records and the words of the sub-buffer switch.
         let committed = |commits: &CommitHeader| commits.committed.load(Acquire);
         self.commit_words(sub_buffer.number)
             .is_none_or(|(commits, _)| all_committed(self.geometry, committed(commits), sub_buffer.uses))
@@ -260,7 +260,7 @@ impl Reader {
             }
         };
         let possible = in_its_place && offset >= PACKET_HEADER as u32;
-        if possible { Ok(head) } else { Err(Corrupt { head: head.0, seqno: self.seqno }) }
+        if possible { Ok(head) } else { Err(Corrupt { head, seqno: self.seqno }) }
     }
 
     /// Sequence numbers of sub-buffers that may hold unread records, newest first.

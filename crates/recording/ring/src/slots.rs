@@ -198,13 +198,13 @@ impl Table {
     /// Real-time: a load for each field.
     ///
     /// # Safety
-    /// `code` is a range that a [`CodeRange`] of this table returned. Any bytes are a `T`, which is no longer than `code`
-    /// and aligned to 8 at most.
+    /// `code` is a range that a [`CodeRange`] of this table returned. Any bytes are a `T`, which is no longer than
+    /// `code` and aligned to 8 at most.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(self, code: Range<usize>) -> T {
         let from = self.start.wrapping_add(code.start).cast::<T>();
-        // SAFETY: a `CodeRange` leads into the pool, or behind it into the table or the page that every region ends with;
-        // aligned, since code begins at a multiple of 8.
+        // SAFETY: a `CodeRange` leads into the pool, or behind it into the table or the page that every region ends
+        // with; aligned, since code begins at a multiple of 8.
         unsafe { plain::read(from) }
     }
 }

@@ -66,7 +66,7 @@ impl<'a> Ring<'a> {
     /// is closed, `other_bits` are all ones: sub-buffers of one byte, into which no record fits.
     #[inline(always)]
     pub(crate) fn open(header: &'a RingHeader) -> Self {
-        // ORDER(write:E) pairs with control:F: if the load sees the fast path open, then the section sees the head of
+        // ORDER(view:F) pairs with control:F: if the load sees the fast path open, then the section sees the head of
         // the opened ring, or one that is newer.
         let other_bits = header.other_bits.load(Acquire);
         let count = header.count.load(Relaxed);
@@ -124,8 +124,8 @@ impl<'a> Ring<'a> {
     unsafe fn claim(&self, seqno: Seqno, is_complete: impl FnOnce(Entry) -> bool) -> Result<u32, NoSwitch> {
         // SAFETY: the caller guarantees that the table is mapped (this function's # Safety).
         let word = unsafe { self.entry(seqno) };
-        // ORDER(view:B) pairs with exchange:A, if another writer claimed it for this one: a claim continues the
-        // exchange's release.
+        // ORDER(view:E) pairs with exchange:A: if the load sees that another writer claimed the sub-buffer for this
+        // one, then the reader has read it. The claim continues the exchange's release.
         let entry = Entry(word.load(Acquire));
         match entry.entering(seqno, self.geometry.count) {
             Entering::Claimed => {}
@@ -170,8 +170,8 @@ impl<'a> Ring<'a> {
         // ring's.
         let (commits, _) =
             unsafe { self.commits(RingOffset::of_sub_buffer(entry.spare().number, self.geometry.bits)) };
-        // ORDER(view:D) pairs with commit:B: if the load sees all bytes committed, then what their writers wrote
-        // precedes this writer's stores.
+        // ORDER(view:D) pairs with commit:B and commit:G: if the load sees all bytes committed, then what their writers
+        // wrote precedes this writer's stores.
         all_committed(self.geometry, commits.committed.load(Acquire), entry.spare().uses)
     }
 

@@ -29,7 +29,7 @@ mod wake;
 use crate::layout::{LEFT_OUT, RingHeader};
 use crate::number::RingOffset;
 use crate::position::{Head, stays};
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_percpu::{Commit, Outcome, expect_write, publish};
 
@@ -40,9 +40,9 @@ pub(crate) use room::IfFull;
 pub(crate) use wake::wake;
 
 /// Distance in bytes from a record to the memory that is prefetched for later records: some thirty records of two
-/// words, the time that a cache line takes to come back from where the collector's write left it. Without the
-/// prefetch, a record in a ring larger than the cache cost 20 ns instead of 11 (256 bytes ahead: 14, 512: 12.5, 1024 to
-/// 2048: 11.5, 4096: 12).
+/// words, the time that a cache line takes to come back from where the collector's write left it. Without the prefetch,
+/// a record in a ring larger than the cache cost 20 ns instead of 11 (256 bytes ahead: 14, 512: 12.5, 1024 to 2048:
+/// 11.5, 4096: 12).
 const AHEAD: usize = 1024;
 
 /// The clocks that give a ring's records their timestamps.
@@ -60,11 +60,11 @@ pub enum TimestampClock {
 /// Real-time: must not block, allocate or take a lock.
 pub trait ReadClock: Copy {
     /// The cycle counter, as fast as it can be read.
-    fn cycles(self) -> u64;
+    fn cycles(self) -> Ticks;
     /// The cycle counter, read after all instructions that precede the call.
-    fn cycles_in_order(self) -> u64;
+    fn cycles_in_order(self) -> Ticks;
     /// The time by `CLOCK_MONOTONIC`, in nanoseconds.
-    fn monotonic(self) -> u64;
+    fn monotonic(self) -> Ticks;
 }
 
 /// The thread that writes records, as far as the slow path depends on it.
@@ -117,8 +117,8 @@ impl RingHeader {
 /// Writes one record to a CPU's `ring`: on the fast path if it fits at the head and this thread is still on that CPU,
 /// otherwise on the slow path, which may find another ring of the slot.
 ///
-/// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; on the fast path
-/// one try, bounded by the record's length. The slow path is [`retry()`]'s.
+/// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; on the fast
+/// path one try, bounded by the record's length. The slow path is [`retry()`]'s.
 ///
 /// # Safety
 /// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; all
@@ -147,7 +147,7 @@ pub unsafe fn write<P: PayloadSource, T: TracedThread>(
     // opened ring, or one that is newer.
     if !stays(head, new, header.other_bits.load(Acquire)) {
         // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `at` was read after `head`.
-        return unsafe { switch::write_switching(tag, ring, payload, head.0, at, thread) };
+        return unsafe { switch::write_switching(tag, ring, payload, head, at, thread) };
     }
     let to = destination(header, head.start());
     expect_write::<AHEAD>(to);
@@ -157,7 +157,7 @@ pub unsafe fn write<P: PayloadSource, T: TracedThread>(
         expected: head.0,
         new: new.0,
         destination: to,
-        timestamp: at,
+        timestamp: at.0,
         tag: record.tag | header.lost.load(Relaxed) & 0xffff,
         payload: record.payload,
     };
@@ -171,7 +171,7 @@ pub unsafe fn write<P: PayloadSource, T: TracedThread>(
     // (docs/how-it-works.md).
     if unsafe { publish(&commit) } == Outcome::Restart {
         // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `at` was read after `head`.
-        unsafe { retry::write_again(commit.tag, ring, payload, head.0, at, thread) };
+        unsafe { retry::write_again(commit.tag, ring, payload, head, at, thread) };
     }
 }
 

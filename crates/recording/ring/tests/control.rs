@@ -1,10 +1,12 @@
 //! Access to a program: the files that are accepted and refused, and that a detachment leaves nothing behind.
 mod support;
 
+use sordino_event::Ticks;
 use sordino_ring::control::{EnableMode, FileId, Program, Refusal};
 use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
 use sordino_ring::map;
-use sordino_ring::number::{PointId, Seqno, SlotIndex, Ticks};
+use sordino_ring::number::{PointId, Seqno, SlotIndex};
+use sordino_ring::position::Head;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use support::*;
@@ -233,7 +235,7 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
         unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
         let reader = &mut attached.readers[0];
         let error = reader.take().map(drop).unwrap_err();
-        assert_eq!((error.head, error.seqno), (head, Seqno(3)));
+        assert_eq!((error.head, error.seqno), (Head(head), Seqno(3)));
         assert!(
             reader.part(|| Ticks(0)).is_err()
                 && reader.newest(Ticks::default(), usize::MAX, || Ticks(0)).is_err()

@@ -1,9 +1,8 @@
 //! Copies of the newest records are whole, contiguous and up to date while writers go on, and leave the ring as it is.
 mod support;
 
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::Geometry;
-use sordino_ring::number::Ticks;
 use sordino_ring::read::{Newest, Packet, Reader};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use support::*;

@@ -1,9 +1,9 @@
 //! A ring that is read in parts hands each record out once, in order.
 mod support;
 
+use sordino_event::Ticks;
 use sordino_ring::control::AttachOptions;
 use sordino_ring::layout::Geometry;
-use sordino_ring::number::Ticks;
 use sordino_ring::read::Reader;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::*;

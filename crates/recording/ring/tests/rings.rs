@@ -1,9 +1,8 @@
 //! A collector reads a program's records once and in order, and missing ones are counted.
 mod support;
 
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::Geometry;
-use sordino_ring::number::Ticks;
 use sordino_ring::position::max_payload;
 use sordino_ring::read::{Lost, Packet};
 use std::io::Write;

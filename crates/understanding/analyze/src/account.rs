@@ -1,9 +1,7 @@
 //! The account of one interval: the sum of the time that each cause took.
 
-use crate::Interval;
 use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::cpu::{Message, Serial};
-use crate::ends::EventFields;
 use crate::entry_cost::{Entered, TypicalCost};
 use crate::fibers::before_name;
 use crate::files::Awaited;
@@ -11,9 +9,12 @@ use crate::findings::{
     Behind, Explanation, Inside, Inversion, Inverted, Link, LossSum, Migration, Part, ReadFile, Sender, Woken,
 };
 use crate::missing::{Missing, Unrecorded};
+use crate::table::Certainty;
 use crate::thread::{Activity, WakeUp};
 use crate::thread_history::{self, Did};
+use crate::usual::matters;
 use sordino_event::{Cpu, Nanos, Tid, Time};
+use sordino_intervals::{EventFields, Interval};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,14 +51,16 @@ pub(crate) struct Account {
     interrupted: BTreeMap<(Cause, Cause), u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Sum {
     time: Nanos,
     /// The estimated time of entering and leaving, which is part of `time`.
     entry: Nanos,
+    /// The part of `time` that follows from switches that were not recorded.
+    inferred: Nanos,
     count: u64,
     longest: Nanos,
-    longest_at: Time,
+    longest_at: Option<Time>,
     /// The occurrence to which time was added last, its begin, and its time.
     last: Option<(Serial, Time, Nanos)>,
     inside: BTreeMap<Arc<str>, Nanos>,
@@ -317,24 +320,6 @@ impl Wakes {
     }
 }
 
-impl Default for Sum {
-    fn default() -> Self {
-        Self {
-            time: Nanos::ZERO,
-            entry: Nanos::ZERO,
-            count: 0,
-            longest: Nanos::ZERO,
-            longest_at: Time::MIN,
-            last: None,
-            inside: BTreeMap::new(),
-            beside: BTreeMap::new(),
-            senders: BTreeMap::new(),
-            files: BTreeMap::new(),
-            wakers: BTreeMap::new(),
-        }
-    }
-}
-
 impl Sum {
     /// Adds time; returns true if it belongs to a new occurrence.
     fn add(&mut self, at: Time, time: Nanos, activity: &Activity) -> bool {
@@ -350,8 +335,9 @@ impl Sum {
             }
         };
         self.last = Some((activity.serial, began, occurrence));
-        self.longer(occurrence, began);
+        self.longer(occurrence, Some(began));
         self.time += time;
+        self.inferred += if activity.is_inferred { time } else { Nanos::ZERO };
         if let Some(function) = &activity.inside {
             *self.inside.entry(function.clone()).or_default() += time;
         }
@@ -367,8 +353,8 @@ impl Sum {
     }
 
     /// Updates the longest occurrence.
-    fn longer(&mut self, time: Nanos, at: Time) {
-        if time > self.longest || self.longest_at == Time::MIN {
+    fn longer(&mut self, time: Nanos, at: Option<Time>) {
+        if time > self.longest || self.longest_at.is_none() {
             (self.longest, self.longest_at) = (time, at);
         }
     }
@@ -389,8 +375,9 @@ impl Sum {
         let mut wakers: Vec<_> =
             self.wakers.into_iter().map(|((by, lock), wakes)| wakes.close(by, lock)).collect();
         wakers.sort_by_key(|woken| Reverse(woken.time));
-        let Self { time, entry, count, longest, longest_at, .. } = self;
-        let certainty = cause.entry().certainty;
+        let Self { time, entry, inferred, count, longest, longest_at, .. } = self;
+        let at_most = if matters(inferred, time) { Certainty::Inferred } else { Certainty::Known };
+        let certainty = cause.entry().certainty.max(at_most);
         Part {
             cause,
             time,
@@ -399,8 +386,9 @@ impl Sum {
             quota: None,
             count,
             longest,
-            longest_at,
+            longest_at: longest_at.unwrap_or(Time::MIN),
             certainty,
+            may_be_stolen: false,
             inside,
             beside,
             senders,

@@ -1,9 +1,9 @@
 //! The causes that can take a thread's time.
 
 use crate::missing::{Missing, Unrecorded};
-use crate::number;
 use serde::{Serialize, Serializer};
 use sordino_event::{Cpu, Tid};
+use sordino_intervals::number;
 use sordino_timeline::kernel::{FaultReason, Function, Interrupt, softirq_name};
 use sordino_timeline::{FiberId, Priority, System, TaskState};
 use std::sync::Arc;
@@ -92,8 +92,8 @@ pub enum Cause {
         /// The kinds of events.
         missing: Arc<[Missing]>,
     },
-    /// The thread had the CPU in a loop that always does the same, for longer than normal, and no event says why: the hardware, a
-    /// hypervisor, or something that was not traced.
+    /// The thread had the CPU in a loop that always does the same, for longer than normal, and no event says why: the
+    /// hardware, a hypervisor, or something that was not traced.
     Unexplained,
     /// The thread's own system call, while it ran.
     Syscall {
@@ -150,8 +150,8 @@ pub enum Cause {
         /// The system call it was in.
         syscall: Option<Arc<str>>,
     },
-    /// The thread could have run, but a limit kept it from its CPU. The scheduler shows it: it gave the CPU to the idle thread, or to a
-    /// thread of a lower class, while this thread stood in that CPU's queue.
+    /// The thread could have run, but a limit kept it from its CPU. The scheduler shows it: it gave the CPU to the idle
+    /// thread, or to a thread of a lower class, while this thread stood in that CPU's queue.
     Throttled {
         /// The limit that was reached.
         limit: Limit,
@@ -172,8 +172,8 @@ pub enum Cause {
     LateTimer {
         /// True for the time that the timer's slack allows.
         in_slack: bool,
-        /// The thread that had the CPU on which the timer's interrupt came; thread 0 if the CPU was idle, `None` if that is
-        /// not recorded, or in the slack.
+        /// The thread that had the CPU on which the timer's interrupt came; thread 0 if the CPU was idle, `None` if
+        /// that is not recorded, or in the slack.
         behind: Option<Thread>,
     },
     /// The fiber could continue, but its thread executed something else.
@@ -203,7 +203,8 @@ pub enum Cause {
 pub enum Limit {
     /// The control group's: `cpu.max`, or `cpu.cfs_quota_us`.
     ControlGroup,
-    /// All real-time threads': the fair server's part, `sched_rt_runtime_us`, or the control group's `cpu.rt_runtime_us`.
+    /// All real-time threads': the fair server's part, `sched_rt_runtime_us`, or the control group's
+    /// `cpu.rt_runtime_us`.
     RealTime,
     /// The thread's own, of `SCHED_DEADLINE`.
     Deadline,
@@ -253,8 +254,8 @@ pub enum Waker {
 pub enum Lock {
     /// A lock for certain, which the waker held: `FUTEX_LOCK_PI` and `FUTEX_UNLOCK_PI`.
     Held,
-    /// A lock as a rule, which the waker then held. The kernel can't tell it from a condition variable, a semaphore or a
-    /// barrier: `FUTEX_WAIT` and `FUTEX_WAKE`.
+    /// A lock as a rule, which the waker then held. The kernel can't tell it from a condition variable, a semaphore or
+    /// a barrier: `FUTEX_WAIT` and `FUTEX_WAKE`.
     Inferred,
 }
 
@@ -271,8 +272,8 @@ fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::E
 }
 
 impl Limit {
-    /// Returns the limit that keeps `own` from its CPU, in whose queue it stands while the scheduler gives the CPU to `next`; `None` if that
-    /// may be the order of the classes.
+    /// Returns the limit that keeps `own` from its CPU, in whose queue it stands while the scheduler gives the CPU to
+    /// `next`; `None` if that may be the order of the classes.
     pub(crate) fn shown_by(own: &Thread, next: &Thread) -> Option<Self> {
         let own = own.priority?;
         if !next.is_idle() {

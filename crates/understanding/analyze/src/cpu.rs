@@ -58,6 +58,8 @@ pub(crate) struct Run {
     pub(crate) serial: Serial,
     /// True if it is certainly in a system call: it has entered one since it got the CPU.
     pub(crate) in_call: bool,
+    /// True if no switch to it is recorded.
+    pub(crate) is_inferred: bool,
 }
 
 /// An interrupt that is being handled.

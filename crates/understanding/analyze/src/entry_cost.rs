@@ -141,7 +141,8 @@ impl Ascending {
 }
 
 /// The bounds of what interrupts may take beyond the measured cost, as a multiple and as a divisor of it: in storms the
-/// whole was 0.7 to 2.6 times the measured cost. A hypervisor has more or less to do, and the code finds its caches used.
+/// whole was 0.7 to 2.6 times the measured cost. A hypervisor has more or less to do, and the code finds its caches
+/// used.
 const MORE_MAX: i64 = 2;
 const LESS_MAX: i64 = 2;
 
@@ -157,8 +158,8 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
-    /// Returns the time by which the charge is too low, or too high if it is negative: own code that always takes about the
-    /// same time did so here, too. Code that took more than a quarter longer has done more.
+    /// Returns the time by which the charge is too low, or too high if it is negative: own code that always takes about
+    /// the same time did so here, too. Code that took more than a quarter longer has done more.
     pub(crate) fn error(self) -> Nanos {
         const DEVIATIONS: i64 = 3;
         let Self { longer, usual: (usual, varies), charge } = self;

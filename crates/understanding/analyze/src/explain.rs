@@ -2,28 +2,27 @@
 
 mod story;
 
+use crate::Quotas;
 use crate::account::OwnTime;
 use crate::cause::Thread;
-use crate::ends::EndFields;
 use crate::entry_cost::EntryCosts;
 use crate::fibers::Followed;
+use crate::findings::Stage;
 use crate::findings::{Contradicted, Explanation, Findings, Main, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::missing::{Missing, Unrecorded, missing};
 use crate::ranking::Ranking;
-use crate::route::Stage;
-use crate::survey::Subject;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::UsualSample;
-use crate::{Interval, IntervalRule, Quotas, Survey};
 use foldhash::HashMap;
 use sordino_event::{ClassId, Cpu, Loss, Nanos, Tid, Time};
+use sordino_intervals::{EndFields, Interval, IntervalOwner, IntervalRule, Survey};
 use sordino_timeline::{Arch, Consumer, Contradiction, Item, Kernel, Moment, Recorded, System};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use story::{Role, Story, by_subject, default_limit};
+use story::{Role, Story, by_owner, default_limit};
 
 /// The maximum number of records about time that the hypervisor took: those of a day, at ten a second.
 const STOLEN_MAX: usize = 864_000;
@@ -47,7 +46,7 @@ impl Default for ExplainOptions {
     }
 }
 
-/// The second pass over the trace that a [`Finder`](crate::Finder) has read: it finds the causes.
+/// The second pass over the trace that a [`Finder`](sordino_intervals::Finder) has read: it finds the causes.
 #[derive(Debug)]
 pub struct Explainer {
     survey: Survey,
@@ -87,18 +86,18 @@ impl Explainer {
     /// Creates the second pass for the intervals of `survey` in a trace that has the events `recorded`.
     pub fn new(survey: Survey, recorded: Recorded, options: ExplainOptions) -> Self {
         let limit = options.limit.unwrap_or_else(|| default_limit(&survey));
-        let by_subject = by_subject(&survey, limit, options);
-        let mut ends = EndFields::new(survey.names.0.clone(), survey.names.1.clone());
-        for looked in by_subject.values() {
+        let by_owner = by_owner(&survey, limit, options);
+        let mut ends = survey.end_fields();
+        for looked in by_owner.values() {
             let on_their_own = looked.iter().filter(|(_, role)| role.on_its_own);
             on_their_own.for_each(|((interval, _), _)| ends.keep(interval));
         }
         let (mut tids, mut fibers) = (Vec::new(), Vec::new());
         // In their order, threads come before fibers.
-        for (index, subject) in by_subject.keys().enumerate() {
-            match subject {
-                Subject::Thread(tid) => tids.push(*tid),
-                Subject::Fiber(fiber) => fibers.push((*fiber, index)),
+        for (index, owner) in by_owner.keys().enumerate() {
+            match owner {
+                IntervalOwner::Thread(tid) => tids.push(*tid),
+                IntervalOwner::Fiber(fiber) => fibers.push((*fiber, index)),
             }
         }
         let own = match Unrecorded::of(recorded) {
@@ -114,7 +113,7 @@ impl Explainer {
             nameless: tids.iter().copied().zip(0..).collect(),
             threads: tids.len(),
             fibers: Followed::new(fibers),
-            stories: by_subject.into_iter().map(Story::new).collect(),
+            stories: by_owner.into_iter().map(Story::new).collect(),
             losses: Losses::default(),
             stolen: Vec::new(),
             entry_costs: EntryCosts::new(matches!(own, OwnTime::Constant(_))),
@@ -159,6 +158,7 @@ impl Explainer {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
             usual.judge(explained, is_constant);
             for part in &mut explained.parts {
+                part.may_be_stolen = !is_constant && part.cause.is_own_code() && !explained.stolen.is_empty();
                 part.quota = self.quotas.of(&part.cause, explained.interval.pid, &explained.thread);
             }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);
@@ -296,7 +296,7 @@ impl Explainer {
             let explanation = Explanation { fiber: story.fiber.clone(), ..explanation };
             ready.append(&mut self.entry_costs.take(explanation, role));
         }
-        if matches!(story.subject, Subject::Fiber(_)) && story.open.is_empty() && story.ahead.is_empty() {
+        if matches!(story.owner, IntervalOwner::Fiber(_)) && story.open.is_empty() && story.ahead.is_empty() {
             self.fibers.forget(thread);
         }
         ready.into_iter().for_each(|(explanation, role)| self.count(explanation, role));

@@ -1,15 +1,13 @@
 //! The findings of an analysis, as data.
 
 use crate::cause::{Cause, FiberName, Lock, Thread, Waker};
-use crate::ends::EventFields;
 use crate::files::File;
 use crate::missing::Missing;
 use crate::quota::Quota;
-use crate::route::Stage;
 use crate::table::Certainty;
-use crate::{Broken, Choice, Interval, Statistics, Unpaired, number};
 use serde::Serialize;
 use sordino_event::{Cpu, LossCause, Nanos, Pid, Time};
+use sordino_intervals::{Broken, Choice, EventFields, Interval, Statistics, Unpaired, number};
 use std::sync::Arc;
 
 /// The version of the serialized form of [`Findings`] and [`Explanation`].
@@ -22,7 +20,7 @@ pub struct Findings {
     pub schema: &'static str,
     /// The version of the schema, [`SCHEMA_VERSION`].
     pub version: u32,
-    /// The rule that selects the intervals, in the text form of [`IntervalRule`](crate::IntervalRule).
+    /// The rule that selects the intervals, in the text form of [`IntervalRule`](sordino_intervals::IntervalRule).
     pub rule: String,
     /// The reason for this rule, if the user named none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +137,8 @@ pub struct Part {
     pub longest_at: Time,
     /// The certainty of the cause.
     pub certainty: Certainty,
+    /// True for own code where a hypervisor took time from the thread's CPUs [about then](Explanation::stolen).
+    pub may_be_stolen: bool,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
     /// The quota that is used up, if a control group's limit kept the thread from its CPU, or may be while the thread
@@ -414,4 +414,17 @@ pub struct MissingSwitches {
     pub cpu: u32,
     /// The least possible number of missing switches.
     pub count: u64,
+}
+
+/// A stage of a request: from one event with its key to the next one. It belongs to the thread of the event that ends
+/// it, which took over the request if the event before is of another thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stage {
+    /// The event that begins it.
+    pub from: Arc<str>,
+    /// The event that ends it.
+    pub to: Arc<str>,
+    /// The explanation of its time by its own thread.
+    #[serde(flatten)]
+    pub explanation: Explanation,
 }

@@ -1,6 +1,6 @@
-//! Analysis of a timeline: it finds the intervals that took long, and their causes.
+//! Analysis of a timeline: it finds the causes of intervals that took long.
 //!
-//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`] pairs events by a [`IntervalRule`] and
+//! There are two passes over the same super-trace, both in bounded memory. A [`Finder`](sordino_intervals::Finder)
 //! keeps the longest intervals. An [`Explainer`] follows the kernel's events and divides the time of each kept interval
 //! by [`Cause`]. The time of a cause is net: where an interrupt comes while another thread has preempted the explained
 //! one, its time belongs to the interrupt. The parts of an interval add up to its length.
@@ -18,11 +18,10 @@
 //! An interval is explained by the cause that took longer than usual, not by the one that took most. Usual times come
 //! from a sample of all intervals.
 //!
-//! A [`Census`] serves a user who names no rule: it counts the events of a trace and chooses a loop or a pair.
-//!
 //! ```
-//! use sordino_analyze::{Explainer, Finder, ExplainOptions, IntervalRule};
+//! use sordino_analyze::{Explainer, ExplainOptions};
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
+//! use sordino_intervals::{Finder, IntervalRule};
 //! use sordino_timeline::{Consumer, SuperTrace};
 //!
 //! let mut classes = Classes::default();
@@ -57,24 +56,17 @@
 
 mod account;
 mod cause;
-mod choice;
 mod cpu;
-mod ends;
 mod entry_cost;
 mod explain;
 mod fibers;
 mod files;
-mod find;
 mod findings;
 mod lost;
 mod missing;
-mod number;
 mod quota;
 mod ranking;
-mod route;
-mod rule;
 mod signals;
-mod survey;
 mod table;
 mod thread;
 mod thread_history;
@@ -84,20 +76,13 @@ mod usual;
 mod words;
 
 pub use cause::{After, Cause, FiberName, Limit, Lock, Thread, Waker};
-pub use choice::{Census, Choice, Other, Why};
-pub use ends::{EventFields, FieldValue};
 pub use explain::{ExplainOptions, Explainer};
 pub use files::{Device, File};
-pub use find::{Finder, FoundInterval, IsWanted};
 pub use findings::{
     Behind, Contradicted, Explanation, Findings, Inside, Inversion, Inverted, Link, LossSum, Main, Migration,
-    MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stolen, Woken,
+    MissingSwitches, Part, Ranked, ReadFile, SCHEMA_VERSION, Sender, Stage, Stolen, Woken,
 };
 pub use missing::{Missing, Unrecorded};
-pub use quota::{Quota, Quotas};
-pub use route::Stage;
-pub use rule::{Error, IntervalRule, Key, Point};
-pub use sordino_lengths::{LengthBucket, LengthDistribution, Statistics, Stretch};
-pub use survey::{Broken, Interval, Survey, SurveyBuilder, Unpaired};
+pub use quota::{GroupQuotas, Quota, Quotas};
 pub use table::{CauseEntry, Certainty, TABLE};
 pub use words::{Cases, Phrase, Phrases, Word};

@@ -1,8 +1,8 @@
 //! The losses of records in a trace.
 
-use crate::Interval;
 use crate::findings::LossSum;
 use sordino_event::{Cpu, Loss, LossCause, Pid, Time};
+use sordino_intervals::Interval;
 use std::collections::BTreeMap;
 
 /// The losses of a trace: their sums, and one by one those that may still concern an interval.
@@ -18,8 +18,7 @@ pub(crate) struct Losses {
 struct Sums(BTreeMap<(Option<Cpu>, Option<Pid>, LossCause), LossSum>);
 
 impl Losses {
-    /// Adds `loss`. No interval that is queried later begins before the time that `earliest`
-    /// returns.
+    /// Adds `loss`. No interval that is queried later begins before the time that `earliest` returns.
     pub(crate) fn add(&mut self, loss: &Loss, earliest: impl FnOnce() -> Time) {
         self.total.add(loss);
         self.recent.push(loss.clone());

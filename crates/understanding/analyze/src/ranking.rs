@@ -3,9 +3,9 @@
 use crate::cause::Cause;
 use crate::entry_cost::{Charged, share};
 use crate::findings::{Explanation, Ranked};
-use crate::survey::Subject;
 use crate::usual::{Interruption, Usual};
 use sordino_event::Nanos;
+use sordino_intervals::IntervalOwner;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Ranking {
     /// The intervals that were added, each by its thread or fiber; in a constant loop, without its interruption.
-    intervals: Vec<(Subject, Interruption)>,
+    intervals: Vec<(IntervalOwner, Interruption)>,
     /// The sum of each cause, and its times in the intervals.
     by_cause: BTreeMap<Cause, (Ranked, Vec<Spent>)>,
 }
@@ -32,7 +32,7 @@ impl Ranking {
         let interval = self.intervals.len();
         let interruption =
             if is_constant { Interruption::default() } else { Interruption::of(&explanation.parts) };
-        self.intervals.push((explanation.interval.subject(), interruption));
+        self.intervals.push((explanation.interval.owner(), interruption));
         let mut of_interval: BTreeMap<Cause, (Ranked, Nanos)> = BTreeMap::new();
         for part in explanation.parts.iter().filter(|part| !(is_constant && part.cause == Cause::Own)) {
             let one = Ranked {
@@ -74,21 +74,21 @@ impl Ranking {
         self.intervals.len() as u64
     }
 
-    /// Returns the causes, the one with the largest excess over its usual time first, or the one with the longest
-    /// time where usual times are not known.
+    /// Returns the causes, the one with the largest excess over its usual time first, or the one with the longest time
+    /// where usual times are not known.
     pub(crate) fn finish(self, usual: &Usual) -> Vec<Ranked> {
-        let with_error = |(subject, interruption): &(Subject, Interruption)| {
-            let charged = usual.charged(*subject, *interruption);
-            (*subject, charged.map_or(Nanos::ZERO, Charged::error), interruption.entry)
+        let with_error = |(owner, interruption): &(IntervalOwner, Interruption)| {
+            let charged = usual.charged(*owner, *interruption);
+            (*owner, charged.map_or(Nanos::ZERO, Charged::error), interruption.entry)
         };
         let intervals: Vec<_> = self.intervals.iter().map(with_error).collect();
         let all = self.by_cause.into_values().filter(|(ranked, _)| ranked.time > Nanos::ZERO);
         let excess = |(mut ranked, times): (Ranked, Vec<Spent>)| {
             for Spent { interval, time, entry } in times {
-                let (subject, error, all) = intervals[interval];
+                let (owner, error, all) = intervals[interval];
                 let more = share(error, if ranked.cause.is_own_code() { Nanos(-all.0) } else { entry }, all);
                 ranked.time += more;
-                ranked.excess += usual.excess(subject, &ranked.cause, time + more);
+                ranked.excess += usual.excess(owner, &ranked.cause, time + more);
             }
             ranked
         };

@@ -93,12 +93,15 @@ pub static TABLE: &[CauseEntry] = &{
             otherwise {
                 row: ["own code"],
                 sentence: ["its own code took " Took],
+                if |part| part.may_be_stolen => ["its own code, or a hypervisor, took " Took],
             }
         },
         entry! { "own_or_unrecorded", Known, [Switches];
             otherwise {
                 row: ["own code, or not recorded: " Unrecorded],
                 sentence: ["its own code, or what is not recorded (add " Unrecorded "), took " Took],
+                if |part| part.may_be_stolen =>
+                    ["its own code, a hypervisor, or what is not recorded (add " Unrecorded "), took " Took],
             }
         },
         entry! { "unexplained", Inferred, [Switches];
@@ -213,10 +216,12 @@ pub static TABLE: &[CauseEntry] = &{
                         " is used up (cpu.max)" Beside InOtherWaits Longer],
             }
             case Throttled { limit: Limit::RealTime, .. } => {
-                row: ["throttled" Within ": real-time threads have used up their share (fair server, "
-                    "sched_rt_runtime_us)"],
+                row: ["throttled" Within ": real-time threads have used up their share"],
                 sentence: ["throttled " Time Within ": real-time threads have used up their share (fair server, "
-                    "sched_rt_runtime_us)" Beside InOtherWaits Longer],
+                    "sched_rt_runtime_us, or their control group's)" Beside InOtherWaits Longer],
+                if |part| part.quota.as_ref().is_some_and(|quota| quota.group.is_some()) =>
+                    ["throttled " Time Within ": the real-time quota of " Quota " of its control group " Group
+                        " is used up (cpu.rt_runtime_us)" Beside InOtherWaits Longer],
                 if |part| part.quota.is_some() =>
                     ["throttled " Time Within ": real-time threads have used up their share (fair server, "
                         "or sched_rt_runtime_us: " Quota ")" Beside InOtherWaits Longer],

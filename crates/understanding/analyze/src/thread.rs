@@ -26,8 +26,7 @@ pub(crate) struct Explained {
     pub(crate) handlers: Vec<Handler>,
     /// The page fault that it may still be in.
     pub(crate) fault: Option<Fault>,
-    /// The file whose page it has requested since it entered the kernel, with the thread that reads
-    /// it.
+    /// The file whose page it has requested since it entered the kernel, with the thread that reads it.
     pub(crate) file: Option<Awaited>,
     /// The file of which it has requested a page since then.
     pub(crate) asked: Option<File>,
@@ -90,6 +89,8 @@ pub(crate) struct Activity {
     pub(crate) messages: Option<Arc<[Message]>>,
     /// The file whose pages the thread waits for.
     pub(crate) file: Option<Awaited>,
+    /// True if it follows from a switch that was not recorded.
+    pub(crate) is_inferred: bool,
     pub(crate) serial: Serial,
 }
 
@@ -183,6 +184,7 @@ impl Explained {
         let serial = run.map_or(self.changed.1, |run| run.serial);
         Activity {
             inside: run.and_then(|run| run.work.clone()),
+            is_inferred: run.is_some_and(|run| run.is_inferred),
             inverted: behind.clone().filter(|other| own.outranks(other)),
             ..Activity::of(Cause::Waiting { after, behind, syscall: self.call() }, serial)
         }
@@ -239,6 +241,15 @@ fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
 impl Activity {
     /// Creates an activity that has a cause and nothing else.
     pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
-        Self { cause, inside: None, inverted: None, beside: None, messages: None, file: None, serial }
+        Self {
+            cause,
+            inside: None,
+            inverted: None,
+            beside: None,
+            messages: None,
+            file: None,
+            is_inferred: false,
+            serial,
+        }
     }
 }

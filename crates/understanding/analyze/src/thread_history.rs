@@ -173,8 +173,8 @@ impl ThreadHistory {
         found
     }
 
-    /// Returns the time from `from` on, at most `to`, until which all turns of a CPU are recorded. From the idle thread,
-    /// the next one may come without a record.
+    /// Returns the time from `from` on, at most `to`, until which all turns of a CPU are recorded. From the idle
+    /// thread, the next one may come without a record.
     fn certain_until(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Time {
         let (mut at, mut was_idle) = (from, false);
         for (until, thread) in self.turns(cpu, from, to) {

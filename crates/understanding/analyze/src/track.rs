@@ -246,7 +246,7 @@ impl Tracker {
         }
         self.past.turn(cpu, now, Some(thread.clone()));
         let work = self.works.get(&next).cloned();
-        let run = Run { thread, work, in_call: false, since: now, serial: self.serial };
+        let run = Run { thread, work, in_call: false, is_inferred: false, since: now, serial: self.serial };
         let softirqs = self.softirqs.remove(&next).unwrap_or_default();
         let left = self.cpus.entry(cpu).or_default().switch(run, softirqs);
         if !left.is_empty() && prev != Tid(0) {

@@ -4,12 +4,11 @@
 //! every interval. A long interval is therefore explained by the part that exceeds its usual time most. Each thread has
 //! usual times of its own.
 
-use crate::Interval;
 use crate::cause::Cause;
 use crate::entry_cost::{Charged, correct};
 use crate::findings::{Explanation, Main, Part};
-use crate::survey::Subject;
 use sordino_event::Nanos;
+use sordino_intervals::{Interval, IntervalOwner};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::mem::Discriminant;
@@ -39,7 +38,7 @@ fn kind(cause: &Cause) -> CauseKind {
 #[derive(Debug, Default)]
 pub(crate) struct UsualSample {
     all: IntervalTimes,
-    by_subject: HashMap<Subject, IntervalTimes>,
+    by_owner: HashMap<IntervalOwner, IntervalTimes>,
 }
 
 /// The times of some intervals.
@@ -62,7 +61,7 @@ pub(crate) struct Interruption {
 #[derive(Debug)]
 pub(crate) struct Usual {
     all: Option<Medians>,
-    by_subject: HashMap<Subject, Medians>,
+    by_owner: HashMap<IntervalOwner, Medians>,
 }
 
 #[derive(Debug)]
@@ -80,14 +79,13 @@ struct Medians {
 impl UsualSample {
     pub(crate) fn add(&mut self, explanation: &Explanation) {
         self.all.add(explanation);
-        self.by_subject.entry(explanation.interval.subject()).or_default().add(explanation);
+        self.by_owner.entry(explanation.interval.owner()).or_default().add(explanation);
     }
 
     pub(crate) fn finish(self) -> Usual {
-        let by_subject = self.by_subject.into_iter();
-        let by_subject =
-            by_subject.filter_map(|(subject, times)| Some((subject, times.medians()?))).collect();
-        Usual { all: self.all.medians(), by_subject }
+        let by_owner = self.by_owner.into_iter();
+        let by_owner = by_owner.filter_map(|(owner, times)| Some((owner, times.medians()?))).collect();
+        Usual { all: self.all.medians(), by_owner }
     }
 }
 
@@ -152,32 +150,33 @@ fn median(mut times: Vec<Nanos>, count: usize) -> Nanos {
 
 impl Usual {
     /// Returns the medians of a thread, or of all threads if it has too few intervals.
-    fn medians(&self, subject: Subject) -> Option<&Medians> {
-        self.by_subject.get(&subject).or(self.all.as_ref())
+    fn medians(&self, owner: IntervalOwner) -> Option<&Medians> {
+        self.by_owner.get(&owner).or(self.all.as_ref())
     }
 
     /// Returns the time of a cause in an interval of this thread beyond the usual one.
-    pub(crate) fn excess(&self, subject: Subject, cause: &Cause, time: Nanos) -> Nanos {
-        let Some(medians) = self.medians(subject) else { return Nanos::ZERO };
+    pub(crate) fn excess(&self, owner: IntervalOwner, cause: &Cause, time: Nanos) -> Nanos {
+        let Some(medians) = self.medians(owner) else { return Nanos::ZERO };
         (time - medians.of(cause)).max(Nanos::ZERO)
     }
 
-    /// Returns the own code of an interval and what its interrupts were charged with; `None` if there are too few intervals.
-    pub(crate) fn charged(&self, subject: Subject, interruption: Interruption) -> Option<Charged> {
-        let Medians { own, entry, .. } = self.medians(subject)?;
+    /// Returns the own code of an interval and what its interrupts were charged with; `None` if there are too few
+    /// intervals.
+    pub(crate) fn charged(&self, owner: IntervalOwner, interruption: Interruption) -> Option<Charged> {
+        let Medians { own, entry, .. } = self.medians(owner)?;
         let longer = interruption.own - own.0;
         Some(Charged { longer, usual: *own, charge: (interruption.entry - *entry).max(Nanos::ZERO) })
     }
 
     /// Sets the usual time of each part, and the part that explains the interval: in a constant loop, not its own code.
     pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
-        let subject = explanation.interval.subject();
-        let charged = self.charged(subject, Interruption::of(&explanation.parts)).filter(|_| !is_constant);
+        let owner = explanation.interval.owner();
+        let charged = self.charged(owner, Interruption::of(&explanation.parts)).filter(|_| !is_constant);
         let error = charged.map_or(Nanos::ZERO, Charged::error);
         correct(&mut explanation.parts, error);
         // What interrupts may have taken does not make own code the cause.
         let doubtful = charged.map_or(Nanos::ZERO, |charged| charged.doubtful() - error.max(Nanos::ZERO));
-        let medians = self.medians(subject);
+        let medians = self.medians(owner);
         // The usual time of a cause is divided among its parts, the longest first; a rest goes to the first one.
         let mut left: HashMap<Cause, (usize, Nanos)> = HashMap::new();
         for (index, part) in explanation.parts.iter_mut().enumerate() {
@@ -237,7 +236,7 @@ struct OfKind {
 }
 
 /// Returns true if a time is at least a twentieth of another one.
-fn matters(time: Nanos, whole: Nanos) -> bool {
+pub(crate) fn matters(time: Nanos, whole: Nanos) -> bool {
     time > Nanos::ZERO && time.0.saturating_mul(20) >= whole.0
 }
 

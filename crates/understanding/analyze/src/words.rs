@@ -46,8 +46,8 @@ pub enum Word {
     Plural,
     /// The quota that is used up: `20.0 ms in each 50.0 ms`.
     Quota,
-    /// The quota that may be used up while the thread waits, if it has one: `, or throttled: its control group /dist has
-    /// 20.0 ms in each 50.0 ms (cpu.max)`.
+    /// The quota that may be used up while the thread waits, if it has one:
+    /// `, or throttled: its control group /dist has 20.0 ms in each 50.0 ms (cpu.max)`.
     OrThrottled,
     /// The control group that has the quota.
     Group,

@@ -16,8 +16,7 @@ fn behind(explanation: &Explanation, thread: Task) -> i64 {
     time_of(explanation, is_behind)
 }
 
-/// Returns the links of the chain that ended the thread's sleep: the thread, the time that it ran, and all of
-/// its time.
+/// Returns the links of the chain that ended the thread's sleep: the thread, the time that it ran, and all of its time.
 fn chain(explanation: &Explanation) -> Vec<(i32, i64, i64)> {
     let wakers = explanation.parts.iter().flat_map(|part| &part.wakers);
     let of = |link: &Link| {

@@ -206,9 +206,9 @@ fn a_measurement_with_many_softirqs_counts_for_nothing() {
     assert!(longest(&script, "a:b").iter().all(|(_, _, entry, _)| *entry == 0));
 }
 
-/// Explains an interval of this length with ten interrupts of 10 ns, each charged with 15, among intervals of 1000 ns of
-/// own code. Returns the times of own code and of the interrupts, the estimated part of that, the longest interrupt, and
-/// the cause that explains the interval.
+/// Explains an interval of this length with ten interrupts of 10 ns, each charged with 15, among intervals of 1000 ns
+/// of own code. Returns the times of own code and of the interrupts, the estimated part of that, the longest interrupt,
+/// and the cause that explains the interval.
 fn among_interrupts(length: i64) -> ([i64; 4], &'static str) {
     let mut script = recorder();
     let mut now = measured(&mut script, 9, |_, _| {});

@@ -4,6 +4,7 @@ mod support;
 
 use sordino_analyze::*;
 use sordino_event::{Nanos, Pid, Tid};
+use sordino_intervals::*;
 use sordino_timeline::Priority;
 use support::{
     HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, WAITING, explain,
@@ -429,6 +430,33 @@ fn a_kworker_that_runs_while_npt_is_inside_write_is_an_inversion() {
     assert_eq!(inversions(&explanation), ["in write kworker/1:2 860", "runnable kworker/1:2 100"]);
     let inside = &explanation.parts[1].inside;
     assert_eq!((&*inside[0].function, inside[0].time), ("0xffff80000000abcd", Nanos(50)));
+}
+
+/// The worker completes the thread's own read from a disk (`pread64`).
+#[test]
+fn a_kworker_that_runs_while_npt_reads_a_file_is_no_inversion() {
+    let mut script = loops("npt:loop");
+    script.at(1020).cpu(1).syscall(17);
+    script.at(1040).switch(NPT, WAITING, KWORKER);
+    script.at(1999).waking(NPT, 1);
+    script.at(2000).switch(KWORKER, SLEEPING, NPT);
+    script.at(2040).syscall_exit(17);
+    end(&mut script, 2060);
+    assert!(inversions(&longest(&script)).is_empty());
+}
+
+#[test]
+fn an_inversion_matters_from_a_twentieth_of_the_excess_on() {
+    for (time, expected) in [(94, 0), (95, 1)] {
+        let mut script = loops("npt:loop");
+        script.at(1040).cpu(1).switch(NPT, RUNNABLE, HOG);
+        script.at(2940).switch(HOG, SLEEPING, Task(6, "lower", NPT.2 + 1));
+        script.at(2940 + time).switch(Task(6, "lower", NPT.2 + 1), RUNNABLE, NPT);
+        end(&mut script, 3100);
+        let explanation = longest(&script);
+        assert_eq!(explanation.main.as_ref().unwrap().excess, Some(Nanos(1900)));
+        assert_eq!(inversions(&explanation).len(), expected, "{time}");
+    }
 }
 
 #[test]
@@ -864,9 +892,26 @@ fn what_the_hypervisor_took_about_that_time_of_its_cpu_is_told() {
         let fields = [("cpu", V::U(cpu)), ("time_ns", V::U(300)), ("window_ns", V::U(window))];
         script.at(time).kernel("sordino_steal", &fields);
     }
-    let stolen = longest(&script).stolen;
+    let Explanation { stolen, parts, .. } = longest(&script);
+    assert!(
+        !parts.iter().any(|part| part.may_be_stolen),
+        "npt's time beyond the usual is unexplained: {parts:?}"
+    );
     let (from, to) = (sordino_event::Time(8500), sordino_event::Time(9500));
     assert_eq!(stolen, [Stolen { cpu: 1, time: Nanos(300), from, to }]);
+}
+
+#[test]
+fn own_code_may_have_been_a_hypervisors_where_that_took_time() {
+    for (cpu, may_be) in [(0, false), (1, true)] {
+        let mut script = loops("motor:period");
+        script.at(9000).cpu(1).user("motor:period", NPT, &[]);
+        let fields = [("cpu", V::U(cpu)), ("time_ns", V::U(300)), ("window_ns", V::U(1000))];
+        script.at(9500).kernel("sordino_steal", &fields);
+        let (explanation, _) = explain_longest(&script, "motor:period");
+        let [own] = &explanation.parts[..] else { panic!("{explanation:?}") };
+        assert_eq!((own.cause.entry().kind, own.may_be_stolen), ("own", may_be));
+    }
 }
 
 #[test]

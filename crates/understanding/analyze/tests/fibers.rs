@@ -6,6 +6,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_analyze::*;
 use sordino_event::Nanos;
+use sordino_intervals::*;
 use sordino_timeline::Consumer;
 use std::collections::BTreeMap;
 use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, Thread as Task, V, explain, explain_longest};

@@ -20,8 +20,8 @@ fn bring(script: &mut Script, thread: Task, index: u64) {
     script.by(thread).kernel("mm_filemap_add_to_page_cache", &fields);
 }
 
-/// Creates loops of npt on CPU 1, in the last of which it faults at 1040 and sleeps from 1060 to 2000, with
-/// additional events before and in the fault.
+/// Creates loops of npt on CPU 1, in the last of which it faults at 1040 and sleeps from 1060 to 2000, with additional
+/// events before and in the fault.
 fn faults(before: impl FnOnce(&mut Script), in_fault: impl FnOnce(&mut Script)) -> Explanation {
     let mut script = loops("a:b");
     before(&mut script);
@@ -108,8 +108,8 @@ fn who_brought_another_page_is_not_its_reader() {
     assert_eq!(files(&other_page), [("254:2".to_owned(), 7, None, 940)]);
 }
 
-/// Returns the files of a call on CPU 1 that npt enters at 1010, where it does what `events` adds and sleeps from
-/// 1020 to 2000.
+/// Returns the files of a call on CPU 1 that npt enters at 1010, where it does what `events` adds and sleeps from 1020
+/// to 2000.
 fn in_call(call: i64, events: impl FnOnce(&mut Script)) -> Vec<(String, u64, Option<i32>, i64)> {
     let mut script = loops("a:b");
     script.at(1010).cpu(1).by(NPT).syscall(call);

@@ -5,7 +5,8 @@ mod allocations;
 mod support;
 
 use allocations::peak_of;
-use sordino_analyze::{ExplainOptions, Explainer, Finder};
+use sordino_analyze::{ExplainOptions, Explainer};
+use sordino_intervals::Finder;
 use sordino_timeline::Consumer;
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, V};
 

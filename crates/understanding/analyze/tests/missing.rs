@@ -3,7 +3,29 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, explain_longest, loops};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, V, explain_longest, loops};
+
+/// Returns the certainty of the longest wait in the longest loop.
+fn certainty(script: &Script) -> Certainty {
+    let (explanation, _) = explain_longest(script, "npt:loop");
+    let is_wait = |part: &&Part| matches!(part.cause, Cause::Waiting { .. });
+    explanation.parts.iter().find(is_wait).unwrap().certainty
+}
+
+#[test]
+fn a_wait_is_known_by_its_switches_and_inferred_where_one_is_missing() {
+    let mut script = asleep();
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    hog(&mut script, 1600);
+    assert_eq!(certainty(&script), Certainty::Inferred);
+
+    let mut script = asleep();
+    script.at(1500).cpu(1).by(IDLE).switch(IDLE, RUNNABLE, HOG);
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    script.at(3000).cpu(1).by(HOG).switch(HOG, RUNNABLE, NPT);
+    script.at(3050).user("npt:loop", NPT, &[]);
+    assert_eq!(certainty(&script), Certainty::Known);
+}
 
 /// Creates loops of 100 ns on CPU 1 up to 1000, where one begins whose thread sleeps from 1040 on: by its last record,
 /// the CPU idles.
@@ -41,6 +63,34 @@ fn a_thread_that_was_seen_on_the_cpu_is_who_had_it() {
     let mut script = asleep();
     script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
     hog(&mut script, 1600);
+    assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], one_missing()));
+}
+
+/// The recorder's own records are about the machine, and no evidence of an idle CPU.
+#[test]
+fn a_sleep_is_known_by_its_own_switch_where_one_of_others_is_missing() {
+    let mut script = loops("npt:loop");
+    script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, HOG);
+    script.at(1600).by(KWORKER).irq(5, "eth0");
+    script.at(1600).irq_exit(5);
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    script.at(2000).cpu(1).by(KWORKER).switch(KWORKER, RUNNABLE, NPT);
+    script.at(2050).user("npt:loop", NPT, &[]);
+    let (explanation, findings) = explain_longest(&script, "npt:loop");
+    assert_eq!(findings.missing_switches, one_missing());
+    let sleep = &explanation.parts[0];
+    assert_eq!((sleep.cause.entry().kind, sleep.certainty), ("blocked", Certainty::Known));
+}
+
+#[test]
+fn a_record_about_the_machine_shows_no_thread_on_a_cpu() {
+    let mut script = asleep();
+    script.at(1600).cpu(1).by(HOG).irq(5, "eth0");
+    script.at(1600).irq_exit(5);
+    script.at(2000).cpu(0).by(IDLE).waking(NPT, 1);
+    script.at(2500).no_cpu().by(IDLE).kernel("sordino_steal", &[("cpu", V::U(0))]);
+    script.at(3000).cpu(1).by(HOG).switch(HOG, RUNNABLE, NPT);
+    script.at(3050).user("npt:loop", NPT, &[]);
     assert_eq!(waits(&script), (vec![("123".to_owned(), 1000)], one_missing()));
 }
 

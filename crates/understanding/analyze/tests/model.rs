@@ -5,6 +5,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_analyze::*;
 use sordino_event::Nanos;
+use sordino_intervals::Interval;
 use support::machine::{Machine, explained};
 use support::{HOG, IDLE, KWORKER, NPT, Script, Thread as Task, V, explain};
 

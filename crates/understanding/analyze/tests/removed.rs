@@ -4,10 +4,10 @@
 mod support;
 
 use proptest::prelude::*;
-use sordino_analyze::ExplainOptions;
+use sordino_analyze::{ExplainOptions, Findings};
 use std::ops::Range;
 use support::machine::{Machine, explained};
-use support::{NPT, Record, explain};
+use support::{NPT, Record, Thread, explain};
 
 /// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ fn is_return(record: &Record) -> bool {
     record.name == "sys_enter" && record.first == Some(SIGRETURN)
 }
 
-/// Returns the time from which on the handlers are known again after event `number`, a signal or a handler's end that is
-/// removed: after a signal, the time at which the thread leaves its last handler. Without its end, a handler goes on.
+/// Returns the time from which on the handlers are known again after event `number`, a signal or a handler's end that
+/// is removed: after a signal, the time at which the thread leaves its last handler. One without an end goes on.
 fn handlers_known(all: &[Row], number: usize) -> Option<i64> {
     let depth = |rows: &[Row]| {
         let of =
@@ -133,7 +133,12 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
     let lost = (0..all.len()).filter(|number| all[*number].1);
     let uncertain = together(lost.map(|number| uncertain(&all, number)).collect());
     let findings = explain(&left, "mark:begin@id..mark:end@id", ExplainOptions::default());
-    let said = explained(&findings);
+    judge(&machine, &findings, uncertain, &all)
+}
+
+/// Compares the explanation with the truth: in the uncertain time alone it may be wrong.
+fn judge(machine: &Machine, findings: &Findings, uncertain: i64, all: &[Row]) -> Result<(), TestCaseError> {
+    let said = explained(findings);
     for (cause, time) in &said {
         // A limit that kept it from the CPU is a stronger statement than that another thread, or none, had the CPU.
         let stronger = cause.split_once(" in ").filter(|_| cause.starts_with("behind"));
@@ -152,6 +157,66 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
     Ok(())
 }
 
+/// Returns the machine after these actions, at the end of the interval, with the events of its trace.
+fn ended(actions: &[(usize, u8, u8, i64)]) -> (Machine, Vec<Row>) {
+    let mut machine = Machine::run(actions);
+    machine.resume();
+    machine.end();
+    let mut all: Vec<Row> = Vec::new();
+    machine.script.without(NPT, |record| {
+        all.push((record, false));
+        false
+    });
+    (machine, all)
+}
+
+/// Explains the machine's actions from a trace in which some switches of a CPU have changed places with the next ones.
+fn check_swapped(actions: &[(usize, u8, u8, i64)], swapped: &[bool]) -> Result<(), TestCaseError> {
+    const FIRST: usize = 3;
+    let (machine, mut all) = ended(actions);
+    let (trace, pairs) = machine.script.swapped(|number| number >= FIRST && swapped[number % swapped.len()]);
+    for (one, other) in &pairs {
+        (all[*one].1, all[*other].1) = (true, true);
+    }
+    let uncertain = |&(one, other): &(usize, usize)| {
+        // A sleep that comes after its wake-up goes on as if there were none.
+        let touched =
+            (one..=other).filter(|&n| n == one || n == other || kind(&all[n].0.name) == Kind::WakeUp);
+        let touched: Vec<_> = touched.map(|number| uncertain(&all, number)).collect();
+        let from = touched.iter().map(|time| time.start).min();
+        let to = touched.iter().map(|time| time.end).max();
+        from.unwrap_or(0)..to.unwrap_or(0)
+    };
+    let uncertain = together(pairs.iter().map(uncertain).collect());
+    let findings = explain(&trace, "mark:begin@id..mark:end@id", ExplainOptions::default());
+    judge(&machine, &findings, uncertain, &all)
+}
+
+/// A thread and a CPU that no other record knows.
+const GHOST: (Thread, u32) = (Thread(999, "ghost", 120), 7);
+
+/// Explains the machine's actions from a trace in which a thread that does not exist wakes the explained one now and
+/// then.
+fn check_ghosts(actions: &[(usize, u8, u8, i64)], wakes: &[bool]) -> Result<(), TestCaseError> {
+    let (machine, mut all) = ended(actions);
+    // At the same time the ghost would come last.
+    let last = |number: usize| all.get(number + 1).is_none_or(|(next, _)| next.time > all[number].0.time);
+    let behind: Vec<usize> =
+        (4..all.len()).filter(|number| wakes[number % wakes.len()] && last(*number)).collect();
+    let mut trace = machine.script.clone();
+    for number in behind.into_iter().rev() {
+        let record = &all[number].0;
+        let Some(cpu) = record.cpu else { continue };
+        trace.at(record.time).cpu(GHOST.1).by(GHOST.0).waking(NPT, cpu.into());
+        let ghost = Record { name: "sched_waking".into(), names_thread: true, first: None, ..record.clone() };
+        all.insert(number + 1, (ghost, true));
+    }
+    let ghosts = (0..all.len()).filter(|number| all[*number].1);
+    let uncertain = ghosts.map(|number| uncertain(&all, number)).collect();
+    let findings = explain(&trace, "mark:begin@id..mark:end@id", ExplainOptions::default());
+    judge(&machine, &findings, together(uncertain), &all)
+}
+
 fn some_actions() -> impl Strategy<Value = Vec<(usize, u8, u8, i64)>> {
     proptest::collection::vec((0usize..2, 0u8..14, 0u8..8, 0i64..5), 0..80)
 }
@@ -166,6 +231,16 @@ proptest! {
     #[test]
     fn missing_switches(actions in some_actions(), removed in few()) {
         check(&actions, &removed, &[Kind::Switch])?;
+    }
+
+    #[test]
+    fn switches_in_the_wrong_order(actions in some_actions(), swapped in few()) {
+        check_swapped(&actions, &swapped)?;
+    }
+
+    #[test]
+    fn wakers_that_do_not_exist(actions in some_actions(), wakes in few()) {
+        check_ghosts(&actions, &wakes)?;
     }
 
     #[test]

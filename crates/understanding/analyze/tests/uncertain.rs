@@ -68,8 +68,8 @@ fn a_choice_proves_nothing_of_a_thread_that_may_stand_in_another_queue() {
     assert_eq!(pushed(&mut unrecorded, false)[0], "preempted idle 3900 1");
 }
 
-/// If a switch is missing, the thread may have had the CPU and slept: also outside of a visible system call (a stop,
-/// a fault on the way back).
+/// If a switch is missing, the thread may have had the CPU and slept: also outside of a visible system call (a stop, a
+/// fault on the way back).
 #[test]
 fn a_thread_that_may_have_slept_unseen_is_not_throttled() {
     let mut missing = loops("a:b");

@@ -1,5 +1,5 @@
-//! Tests of usual times: an interval is explained by the part that took longer than usual, and not by the
-//! one that takes most of each.
+//! Tests of usual times: an interval is explained by the part that took longer than usual, and not by the one that
+//! takes most of each.
 
 mod support;
 

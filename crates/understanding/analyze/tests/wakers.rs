@@ -8,8 +8,8 @@ use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Tas
 /// The kernel's state of a thread that a signal has stopped.
 const STOPPED: i64 = 4;
 
-/// Creates loops of npt on CPU 1, the last of which begins at 1000; npt sleeps from 1040 on, and has its CPU again at
-/// 2000.
+/// Creates loops of npt on CPU 1, the last of which begins at 1000; npt sleeps from 1040 on, and has its CPU again
+/// at 2000.
 fn asleep(meanwhile: impl FnOnce(&mut Script)) -> Script {
     let mut script = loops("a:b");
     script.at(1040).cpu(1).by(NPT).switch(NPT, SLEEPING, IDLE);
@@ -26,7 +26,8 @@ fn woken(script: &Script) -> Woken {
     wakers.next().unwrap()
 }
 
-/// A timer wakes a thread that is about to sleep and has not left its CPU. The switch that gave it the CPU is not recorded.
+/// A timer wakes a thread that is about to sleep and has not left its CPU. The switch that gave it the CPU is not
+/// recorded.
 #[test]
 fn a_waker_that_was_woken_while_it_had_its_cpu_ran_on() {
     let script = asleep(|script| {

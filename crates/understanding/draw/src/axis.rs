@@ -70,8 +70,8 @@ pub(crate) fn y_marks(y: &Axis, (left, right): (f64, f64), name: impl Fn(f64) ->
     }
 }
 
-/// Returns the words for a mark of an axis of time, in nanoseconds. They have all its digits, as a span of time in words
-/// need not: `100.25 s`.
+/// Returns the words for a mark of an axis of time, in nanoseconds. They have all its digits, as a span of time in
+/// words need not: `100.25 s`.
 pub(crate) fn time_mark(mark: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     let unit = units.into_iter().find(|(unit, _)| mark.abs() >= *unit);

@@ -1,7 +1,7 @@
 //! Distributions of lengths: a strip for each thread, interrupt or CPU, with its numbers beside it.
 
 use crate::axis::{Axis, time_mark};
-use crate::markup::{escape, shortened, time};
+use crate::markup::{escape, shortened};
 use sordino_event::Nanos;
 use sordino_event::text::count;
 use std::fmt::Write;
@@ -237,7 +237,8 @@ impl Place {
         for bar in bars(sample, x) {
             let height = self.height(bar.count);
             let top = if *is_above { ground - height } else { *ground };
-            let (from, to) = (time(Nanos(bar.lengths.0 as i64)), time(Nanos(bar.lengths.1 as i64)));
+            let (from, to) = bar.lengths;
+            let [from, to] = [from, to].map(|length| Nanos(length as i64).to_string());
             let lengths = if from == to { from } else { format!("{from} to {to}") };
             let _ = writeln!(
                 svg,
@@ -256,7 +257,8 @@ impl Place {
             "<line class=\"median\" x1=\"{median:.1}\" x2=\"{median:.1}\" y1=\"{ground:.1}\" y2=\"{far:.1}\"/>\
              <circle class=\"longest\" cx=\"{longest:.1}\" cy=\"{y:.1}\" r=\"3.2\"/>"
         );
-        let numbers = [sample.count.to_string(), time(sample.median), time(sample.p99), time(sample.longest)];
+        let [median, p99, longest] = [sample.median, sample.p99, sample.longest].map(|time| time.to_string());
+        let numbers = [sample.count.to_string(), median, p99, longest];
         for ((right, _), number) in COLUMNS.iter().zip(numbers) {
             self.number(*right, &number, svg);
         }

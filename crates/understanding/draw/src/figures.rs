@@ -1,7 +1,7 @@
 //! Figures of several measurements: a line for each, over the figures' names.
 
 use crate::axis::{Axis, time_mark, y_marks};
-use crate::markup::{escape, time};
+use crate::markup::escape;
 use sordino_event::Nanos;
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ fn draw(index: usize, line: &FigureLine, (x, y): (&Axis, &Axis), svg: &mut Strin
     let name = escape(&line.name);
     let _ = writeln!(svg, "<path class=\"line c{class}\" d=\"M{}\"/>", path.join("L"));
     for (x, y, value) in points {
-        let value = time(Nanos(value.round() as i64));
+        let value = Nanos::rounded(value);
         let _ = writeln!(
             svg,
             "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"><title>{name}: {value}</title></circle>"

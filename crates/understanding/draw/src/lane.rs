@@ -1,6 +1,6 @@
 //! The stretches of each lane: their colours and words.
 
-use crate::markup::{named, time};
+use crate::markup::named;
 use crate::thin::Stretch;
 use sordino_analyze::Thread;
 use sordino_event::{Tid, Time};
@@ -51,13 +51,13 @@ pub(crate) fn described(thread: &Thread) -> String {
 
 /// Returns the words for one who points at a span: the activity, its length, and its begin from `origin` on.
 fn title<T>(span: &LaneSpan<T>, activity: &str, origin: Time) -> String {
-    format!("{activity}: {} from {}", time(span.to - span.from), since(span.from, origin))
+    format!("{activity}: {} from {}", span.to - span.from, since(span.from, origin))
 }
 
 /// Returns a time relative to the origin: `+1.23 ms`.
 pub(crate) fn since(at: Time, origin: Time) -> String {
     let sign = if at < origin { "" } else { "+" };
-    format!("{sign}{}", time(at - origin))
+    format!("{sign}{}", at - origin)
 }
 
 /// Returns the stretches of the threads on a CPU.

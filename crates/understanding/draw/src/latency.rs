@@ -1,7 +1,7 @@
 //! The latency plot known from OSADL: the number of samples by time, on a logarithmic axis, with one line for each CPU.
 
 use crate::axis::{Axis, time_mark};
-use crate::markup::{escape, time};
+use crate::markup::escape;
 use crate::plot::{BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, counts, grid, opened, samples};
 use sordino_event::Nanos;
 use std::fmt::Write;
@@ -63,7 +63,7 @@ pub fn latency(title: &str, lines: &[LatencyLine], limit_ns: Option<f64>) -> Str
 }
 
 fn nanos(ns: f64) -> String {
-    time(Nanos(ns.round() as i64))
+    Nanos::rounded(ns).to_string()
 }
 
 /// Draws steps from bin to bin, down to the ground between bins that are apart.

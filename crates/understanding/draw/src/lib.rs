@@ -1,12 +1,12 @@
 //! Pictures: lanes and distributions as SVG, and a page with findings.
 //!
-//! [`timeline()`] draws the CPUs, threads and fibers around an interval, [`histogram`] and [`course`] the lengths of all
-//! intervals, [`latency()`] those of measurements, [`distributions()`] those of the rows of a table, [`figures()`] a few
-//! figures of several measurements. [`page()`] writes a self-contained HTML page of the findings. Nothing is loaded from
-//! elsewhere, and no text of a trace becomes markup.
+//! [`timeline()`] draws the CPUs, threads and fibers around an interval, [`histogram`] and [`course`] the lengths of
+//! all intervals, [`latency()`] those of measurements, [`distributions()`] those of the rows of a table, [`figures()`]
+//! a few figures of several measurements. [`page()`] writes a self-contained HTML page of the findings. Nothing is
+//! loaded from elsewhere, and no text of a trace becomes markup.
 //!
-//! A picture is an SVG element; [`standalone`] makes it a file, [`flat`] one for a renderer that knows neither variables
-//! nor dark pages.
+//! A picture is an SVG element; [`standalone`] makes it a file, [`flat`] one for a renderer that knows neither
+//! variables nor dark pages.
 //!
 //! ```
 //! use sordino_draw::{Frame, timeline};

@@ -2,14 +2,7 @@
 
 pub(crate) use sordino_event::text::escape_markup as escape;
 
-use sordino_event::Nanos;
 use sordino_event::text::count;
-use sordino_report::{TIE, span};
-
-/// Returns a span of time in words: `12.3 us`.
-pub(crate) fn time(time: Nanos) -> String {
-    span(time).replace(TIE, " ")
-}
 
 /// Returns the text, cut to a number of letters.
 pub(crate) fn shortened(text: &str, most: usize) -> String {

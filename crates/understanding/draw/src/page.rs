@@ -1,13 +1,14 @@
 //! The page: findings with pictures, in one file.
 
 use crate::key::html_key;
-use crate::markup::{escape, fitting, time};
+use crate::markup::{escape, fitting};
 use crate::plot::{MOST_LOSSES, course, histogram};
 use crate::style::{Fillings, PAGE, PICTURES};
 use crate::timeline::{Frame, timeline};
-use sordino_analyze::{Explanation, Findings, LengthDistribution};
+use sordino_analyze::{Explanation, Findings};
 use sordino_event::Time;
 use sordino_event::text::count;
+use sordino_intervals::LengthDistribution;
 use sordino_lanes::Lanes;
 use sordino_report::{FindingsText, headline};
 use std::fmt::Write;
@@ -60,7 +61,7 @@ pub struct Peak<'a> {
 impl Peak<'_> {
     /// Returns the title of the peak's picture: its rank, length and cause.
     pub fn title(&self) -> String {
-        let length = time(self.explanation.length);
+        let length = self.explanation.length;
         format!("#{}: {length}: {}", self.rank, headline(self.explanation))
     }
 
@@ -131,7 +132,7 @@ fn answer(page: &ReportPage<'_>, html: &mut String) {
         let _ = writeln!(
             html,
             "<p class=\"answer\">The longest took <b>{}</b>: {}</p>",
-            escape(&time(longest.length)),
+            longest.length,
             escape(&headline(longest))
         );
     }
@@ -141,7 +142,7 @@ fn answer(page: &ReportPage<'_>, html: &mut String) {
             html,
             "<p class=\"alarm\">Records are lost ({}, the first at {}): see what is missing below.</p>",
             count(page.findings.lost.len(), "loss"),
-            escape(&time(loss.from - page.begin))
+            loss.from - page.begin
         );
     }
 }
@@ -155,7 +156,7 @@ fn lengths(page: &ReportPage<'_>, html: &mut String) {
         number if number > MOST_LOSSES => format!("; hatched: the first {MOST_LOSSES} of {number} losses"),
         _ => "; hatched: records are lost".to_owned(),
     };
-    let of_each = time(page.distribution.stretch);
+    let of_each = page.distribution.stretch;
     let from_begin =
         format!("from the begin of the recording on; a dot is the longest of {of_each}{hatched}");
     let pictures = [

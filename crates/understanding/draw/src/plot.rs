@@ -2,11 +2,11 @@
 
 use crate::axis::{Axis, time_mark, y_marks};
 use crate::lane::since;
-use crate::markup::{escape, time};
+use crate::markup::escape;
 use crate::style::Fillings;
-use sordino_analyze::LengthDistribution;
 use sordino_event::Time;
 use sordino_event::text::count;
+use sordino_intervals::LengthDistribution;
 use std::fmt::Write;
 
 pub(crate) const WIDTH: f64 = 1100.0;
@@ -35,8 +35,8 @@ pub fn histogram(distribution: &LengthDistribution, title: &str) -> String {
             (to - from - 1.0).max(1.0),
             HEIGHT - BOTTOM - top,
             count(bucket.count, "interval"),
-            time(bucket.from),
-            time(bucket.to)
+            bucket.from,
+            bucket.to
         );
     }
     svg + "</svg>\n"
@@ -75,7 +75,7 @@ pub fn course(distribution: &LengthDistribution, origin: Time, lost: &[(Time, Ti
             "<rect class=\"lost\" x=\"{left:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{}\"><title>records are lost for {} from {} on</title></rect>",
             (right - left).max(1.0),
             HEIGHT - BOTTOM - TOP,
-            time(*to - *from),
+            *to - *from,
             since(*from, origin)
         );
     }
@@ -87,7 +87,7 @@ pub fn course(distribution: &LengthDistribution, origin: Time, lost: &[(Time, Ti
             y.at(stretch.longest.0 as f64),
             count(stretch.count, "interval"),
             since(stretch.from, origin),
-            time(stretch.longest)
+            stretch.longest
         );
     }
     svg + "</svg>\n"

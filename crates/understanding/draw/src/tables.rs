@@ -1,7 +1,6 @@
 //! The tables of queries and comparisons as charts.
 
 use crate::distributions::{DistributionChart, DistributionStrip, LengthSample};
-use crate::markup::time;
 use sordino_event::text::{count, printable};
 use sordino_query::{
     Apart, ComparedRow, Difference, DurationStatistics, Durations, StatisticsTable, TableComparison,
@@ -21,7 +20,7 @@ pub fn statistics_chart(table: &StatisticsTable, top: usize) -> DistributionChar
     };
     let spans = count(table.all.as_ref().map_or(0, |all| all.count), table.unit);
     DistributionChart {
-        title: format!("{} per {}: {spans} in {}", table.measure, table.keys.join(", "), time(table.wall)),
+        title: format!("{} per {}: {spans} in {}", table.measure, table.keys.join(", "), table.wall),
         strips: rows.map(strip).collect(),
         notes: notes(table.rows.len(), top, [("the recording", table.lost, table.apart, table.crowded)]),
     }

@@ -5,7 +5,7 @@ mod rows;
 use crate::axis::{Axis, time_mark};
 use crate::key::write_key;
 use crate::lane::{fiber_name, name, since};
-use crate::markup::{escape, lines, named, shortened, time};
+use crate::markup::{escape, lines, named, shortened};
 use crate::style::Fillings;
 use crate::thin::{SEVERAL, Stretch};
 use rows::{BAR, Bar, Row, rows, thin_rows};
@@ -50,8 +50,8 @@ pub struct Frame<'a> {
 }
 
 /// Returns the lanes as an SVG element. Each stretch has its words in a `title`, and its times, in nanoseconds from the
-/// begin of the window, in `data-f` and `data-t`. Where there are more stretches than the
-/// frame allows, the shortest are joined.
+/// begin of the window, in `data-f` and `data-t`. Where there are more stretches than the frame allows, the shortest
+/// are joined.
 pub fn timeline(lanes: &Lanes, frame: &Frame<'_>) -> String {
     let title = if frame.is_alone { lines(frame.title, TITLE_LETTERS) } else { Vec::new() };
     let top = TOP + title.len() as f64 * TITLE;
@@ -240,7 +240,7 @@ impl Picture<'_> {
                 self.top,
                 (to - from).max(1.0),
                 self.bottom - self.top,
-                time(hole.to - hole.from)
+                hole.to - hole.from
             );
         }
     }

@@ -3,15 +3,17 @@
 #[path = "../../timeline/tests/support/mod.rs"]
 mod support;
 
-use sordino_analyze::{ExplainOptions, Explainer, Interval, SurveyBuilder};
+use sordino_analyze::{ExplainOptions, Explainer};
 use sordino_draw::{ReportPage, page};
 use sordino_event::{Pid, Tid, Time};
+use sordino_intervals::{Interval, SurveyBuilder};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_report::{FindingsFormat, FindingsText, TimeFormat};
 use sordino_timeline::{Consumer, Vocabulary};
 use support::{IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
 
-/// Intervals on a page, the CPUs and the threads of the machine, and the rounds of its work, each of so many nanoseconds.
+/// Intervals on a page, the CPUs and the threads of the machine, and the rounds of its work, each of so many
+/// nanoseconds.
 const INTERVALS: i64 = 20;
 const CPUS: u32 = 40;
 const THREADS: i32 = 60;

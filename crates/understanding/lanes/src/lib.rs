@@ -1,7 +1,7 @@
 //! Lanes: the activities of CPUs, threads and fibers around an interval, as data for a picture.
 //!
-//! A [`Painter`] is one pass over a super-trace. It collects the [`Lanes`] of some [`Window`]s, in memory bounded by the
-//! number of windows and of living threads and fibers.
+//! A [`Painter`] is one pass over a super-trace. It collects the [`Lanes`] of some [`Window`]s, in memory bounded by
+//! the number of windows and of living threads and fibers.
 #![forbid(unsafe_code)]
 
 mod fibers;
@@ -10,8 +10,9 @@ mod sheet;
 
 pub use painter::Painter;
 
-use sordino_analyze::{Interval, Thread};
+use sordino_analyze::Thread;
 use sordino_event::{Domain, Nanos, Tid, Time};
+use sordino_intervals::Interval;
 use sordino_timeline::{FiberId, TaskState};
 use std::sync::Arc;
 
@@ -53,7 +54,8 @@ pub struct Lanes {
     pub cpus: Vec<CpuLane>,
     /// The number of CPUs that have events in the window and no lane.
     pub hidden_cpus: usize,
-    /// The lane of the window's thread, then those of its wakers, then those of other threads by their time on its CPUs.
+    /// The lane of the window's thread, then those of its wakers, then those of other threads by their time on its
+    /// CPUs.
     pub threads: Vec<ThreadLane>,
     /// The number of threads that ran in the window and have no lane.
     pub hidden_threads: usize,

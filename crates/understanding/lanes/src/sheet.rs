@@ -267,7 +267,8 @@ impl Sheet {
     }
 }
 
-/// Returns the lanes of CPUs by number, those of the window's thread and the busiest, and the number of those without one.
+/// Returns the lanes of CPUs by number, those of the window's thread and the busiest, and the number of those without
+/// one.
 fn cpu_lanes(cpus: BTreeMap<Cpu, CpuLane>, own: &HashSet<u32>) -> (Vec<CpuLane>, usize) {
     let mut lanes: Vec<CpuLane> = cpus.into_values().collect();
     lanes.sort_by_cached_key(|lane| (!own.contains(&lane.cpu), Reverse(lane.busy()), lane.cpu));

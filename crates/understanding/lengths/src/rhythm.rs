@@ -35,8 +35,8 @@ impl Rhythm {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Returns true if intervals of about the same length are the most frequent and take most of the time. A loop
-    /// with a few long intervals is regular. Bursts are not: their pauses are few and take most of the time.
+    /// Returns true if intervals of about the same length are the most frequent and take most of the time. A loop with
+    /// a few long intervals is regular. Bursts are not: their pauses are few and take most of the time.
     pub fn is_regular(&self) -> bool {
         let by_count = median(self.counts.iter().map(|count| u64::from(*count)));
         let by_time = median(self.times.iter().copied());

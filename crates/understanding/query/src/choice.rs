@@ -16,8 +16,8 @@ use crate::measure::{Measure, PathOf};
 use crate::path::{Paths, PathsOf};
 use crate::reactivity::Reactions;
 use crate::schedule::{Schedule, Wanted};
-use sordino_analyze::{Finder, IntervalRule};
 use sordino_event::{Classes, functions};
+use sordino_intervals::{Finder, IntervalRule};
 use sordino_timeline::is_added;
 
 /// Returns the finder of a measure's spans, for rows by these keys.
@@ -40,7 +40,7 @@ pub(crate) fn finder(
         Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
         Measure::Syscalls => Box::new(Calls::default()),
         Measure::Calls => {
-            let missing = || sordino_analyze::Error::Event { event: functions::ENTRY.to_owned() };
+            let missing = || sordino_intervals::Error::Event { event: functions::ENTRY.to_owned() };
             Box::new(FunctionCalls::new(classes).ok_or_else(missing)?)
         }
         Measure::Irqs => Box::new(Interrupts::new(false)),
@@ -63,7 +63,7 @@ pub(crate) fn finder(
             Box::new(FiberWaits::default())
         }
         Measure::Jobs(event) => {
-            let missing = || sordino_analyze::Error::Event { event: event.clone() };
+            let missing = || sordino_intervals::Error::Event { event: event.clone() };
             Box::new(Followed::new(Jobs::new(event, classes).ok_or_else(missing)?))
         }
         Measure::Duration(rule) => Box::new(of_rule(rule.clone())?),
@@ -78,6 +78,6 @@ fn needs_fibers(classes: &Classes) -> Result<(), Error> {
     let event = "sordino_fiber:switch";
     match classes.iter().any(|(_, class)| class.name == event) {
         true => Ok(()),
-        false => Err(sordino_analyze::Error::Event { event: event.to_owned() }.into()),
+        false => Err(sordino_intervals::Error::Event { event: event.to_owned() }.into()),
     }
 }

@@ -6,7 +6,7 @@
 pub enum Error {
     /// The trace lacks an event or a field of the rule.
     #[error(transparent)]
-    Rule(#[from] sordino_analyze::Error),
+    Rule(#[from] sordino_intervals::Error),
     /// No event of the trace has this field.
     #[error("the recording has no event with a field '{0}'")]
     Field(String),

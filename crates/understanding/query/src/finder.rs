@@ -1,8 +1,8 @@
 //! The interface of what finds the spans of a measure, and the finders of points and of rules.
 
 use crate::span::{Found, Span};
-use sordino_analyze::{Finder, FoundInterval};
 use sordino_event::{Loss, Time};
+use sordino_intervals::{Finder, FoundInterval};
 use sordino_timeline::{Host, Item, Moment};
 use std::fmt::Debug;
 

@@ -1,4 +1,5 @@
-//! Calls of functions, from entry to exit. A call stack belongs to the fiber that its thread executes, if it executes one.
+//! Calls of functions, from entry to exit. A call stack belongs to the fiber that its thread executes, if it executes
+//! one.
 
 mod stack;
 
@@ -14,8 +15,8 @@ use stack::{Owner, Program};
 /// The names of the parts of a call.
 pub(crate) const PARTS: [&str; 4] = ["own", "in calls", "other fibers", "unknown"];
 
-/// The calls that have not returned. Memory is that of the calls of threads and fibers that are alive, as far as the trace
-/// has their ends.
+/// The calls that have not returned. Memory is that of the calls of threads and fibers that are alive, as far as the
+/// trace has their ends.
 #[derive(Debug)]
 pub(crate) struct FunctionCalls {
     /// Indexed by class: true for entries, and the indexes of the fields.
@@ -37,7 +38,8 @@ impl FunctionCalls {
         has_entries.then(|| Self { events, programs: HashMap::new() })
     }
 
-    /// Returns the program of an event's thread, and the owner of the call stack on which the thread is, if that is known.
+    /// Returns the program of an event's thread, and the owner of the call stack on which the thread is, if that is
+    /// known.
     fn owner(moment: &Moment<'_>) -> Option<(Pid, Owner)> {
         let owner = match moment.fiber {
             Mounted::Fiber(fiber) => Owner::Fiber(fiber.number),

@@ -1,8 +1,8 @@
 //! Statistics of a timeline: one measure over the whole trace, by thread, CPU, interrupt or anything else.
 //!
-//! A [`Query`] is one pass over a super-trace. It cuts the trace into [`Span`]s, such as the stretches for which threads
-//! had a CPU, and adds each to the row of its [`Per`] in a [`StatisticsTable`]. Memory is bounded: a row keeps a
-//! [`Durations`], not its spans, and the number of rows is limited.
+//! A [`Query`] is one pass over a super-trace. It cuts the trace into [`Span`]s, such as the stretches for which
+//! threads had a CPU, and adds each to the row of its [`Per`] in a [`StatisticsTable`]. Memory is bounded: a row keeps
+//! a [`Durations`], not its spans, and the number of rows is limited.
 //!
 //! [`Spans`] passes the spans on one by one, for a trace that is still being recorded.
 //!

@@ -88,8 +88,8 @@ impl Mappings {
         Some((pid, FileMapping { addresses, offset: number(3)?, path: text(4)?.into(), build_id }))
     }
 
-    /// Returns the last mapping of a process that begins before an address: of the parts of a file, variables lie behind
-    /// the code.
+    /// Returns the last mapping of a process that begins before an address: of the parts of a file, variables lie
+    /// behind the code.
     pub fn before(&self, pid: Pid, address: u64) -> Option<&FileMapping> {
         self.processes.get(&pid)?.range(..=address).next_back().map(|(_, mapping)| mapping)
     }

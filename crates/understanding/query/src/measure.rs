@@ -3,7 +3,7 @@
 use crate::jitter::Periods;
 use crate::key::Per;
 use crate::{function_calls, locks, reactivity};
-use sordino_analyze::{IntervalRule, Key};
+use sordino_intervals::{IntervalRule, Key};
 use sordino_timeline::Recorded;
 
 /// The spans of time, or the events, that a query finds.
@@ -131,15 +131,15 @@ impl Measure {
         vec![one]
     }
 
-    /// Returns true if a span may begin on one host and end on another: the events of an interval have the same value in a
-    /// field, wherever they happen. Events have no length, and lie between no hosts.
+    /// Returns true if a span may begin on one host and end on another: the events of an interval have the same value
+    /// in a field, wherever they happen. Events have no length, and lie between no hosts.
     pub fn is_between_hosts(&self) -> bool {
         let is_field = |key: &Key| matches!(key, Key::Field(_));
         matches!(self, Self::Duration(rule) if is_field(&rule.begin.key) && is_field(&rule.end.key))
     }
 
-    /// Returns true if spans depend on fields of events by which the super-trace does not know threads, CPUs, interrupts
-    /// and system calls anyway.
+    /// Returns true if spans depend on fields of events by which the super-trace does not know threads, CPUs,
+    /// interrupts and system calls anyway.
     pub(crate) fn reads_fields(&self) -> bool {
         !matches!(
             self,

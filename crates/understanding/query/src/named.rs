@@ -1,33 +1,39 @@
 //! Measures by the names that users give them.
 
 use crate::{Measure, PathOf, Periods};
-use sordino_analyze::{IntervalRule, Key, Point};
+use sordino_intervals::{IntervalRule, Key, Point};
 
 /// The names of the measures, each with its description.
 pub const MEASURES: [(&str, &str); 20] = [
     ("count", "Events, and their rate"),
     ("rate", "Same as count"),
-    ("active", "Time for which threads have a CPU, and its share of the recording's"),
-    ("slices", "Stretches for which threads have a CPU"),
+    ("active", "CPU time of threads, and its share of the recording's time"),
+    ("slices", "Time slices, from when a thread gets a CPU until it leaves it"),
     ("latency", "Waits from a wake-up until the thread has a CPU"),
     ("preemption", "Waits from a preemption until the thread has a CPU again"),
     ("sleep", "Sleeps until a wake-up"),
     ("duration", "Intervals from --begin to --end"),
     ("period", "Intervals from each --event to the next one in the same thread"),
     ("jitter", "Deviations from the period of --event, missing events, and the most late ones in a row"),
-    ("jobs", "Jobs from --event, or the wake-up that it is, until the thread sleeps"),
+    ("jobs", "Jobs of threads, from --event, or from the wake-up that --event is, until the thread sleeps"),
     ("syscalls", "System calls, from entry to exit"),
-    ("calls", "Calls of functions, from entry to exit, and their own time"),
+    ("calls", "Calls of functions, from entry to exit, and their time without the calls in them"),
     ("irqs", "Handlers of interrupts, from entry to exit"),
     ("softirqs", "Handlers of softirqs, from entry to exit"),
-    ("locks", "Waits for futexes, by the thread that ended each"),
+    ("locks", "Sleeps in futex calls (locks), by the thread that ended each"),
     ("reactivity", "Reactions to interrupts, until the first event of the thread that handles each"),
     (
         "path",
-        "Links of critical paths: what threads did and waited for, through the threads that woke them; of intervals with --event, or --begin and --end",
+        "Links of critical paths: the work and the waits that a thread's time depended on, its own and that of the threads that woke it; of intervals with --event, or --begin and --end",
     ),
-    ("fiber-path", "The same of fibers, through the fibers and threads that woke them"),
-    ("fiber-waits", "Waits of fibers, from when they can continue until a thread executes them"),
+    (
+        "fiber-path",
+        "Links of critical paths of fibers (user-level threads), through the fibers and threads that woke them",
+    ),
+    (
+        "fiber-waits",
+        "Waits of fibers (user-level threads), from when they are ready until a thread executes them",
+    ),
 ];
 
 /// The names of the events that measures need.

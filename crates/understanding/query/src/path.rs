@@ -1,8 +1,9 @@
 //! Critical paths: what threads and fibers did and waited for, through those that woke them.
 //!
 //! A thread's sleep is the time of the thread that ended it: while that one ran or waited for a CPU, it was that; while
-//! it slept, it was the time of its own waker; and so on. A sleep that an interrupt ended is that interrupt's. A fiber's
-//! time is that of the thread that executes it, and while it is blocked, that of the fiber or the thread that wakes it.
+//! it slept, it was the time of its own waker; and so on. A sleep that an interrupt ended is that interrupt's. A
+//! fiber's time is that of the thread that executes it, and while it is blocked, that of the fiber or the thread that
+//! wakes it.
 
 use crate::contexts::Contexts;
 use crate::finder::{OfRule, SpanFinder};

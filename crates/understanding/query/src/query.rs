@@ -11,8 +11,8 @@ use crate::span::{Found, Span};
 use crate::sums::Sums;
 use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use foldhash::HashMap;
-use sordino_analyze::{Interval, Survey, SurveyBuilder};
 use sordino_event::{ClassId, Classes, Pid, Tid, Time};
+use sordino_intervals::{Interval, Survey, SurveyBuilder};
 use sordino_timeline::{Consumer, FiberEvent, Host, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
 use std::fmt;
@@ -121,8 +121,8 @@ impl Query {
         Self { only: Some(wanted), ..self }
     }
 
-    /// Sets the names of the hosts, by their numbers. Each of several is measured by itself, unless spans may lie between
-    /// hosts; rows for ids, numbers and addresses then have the host as a key, too.
+    /// Sets the names of the hosts, by their numbers. Each of several is measured by itself, unless spans may lie
+    /// between hosts; rows for ids, numbers and addresses then have the host as a key, too.
     ///
     /// # Errors
     /// As for [`new`](Self::new), with the same classes.

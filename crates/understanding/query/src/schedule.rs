@@ -1,8 +1,8 @@
 //! The states of all threads: running, waiting for a CPU, asleep.
 //!
-//! A thread's state is known from its first switch on. A loss of the kernel's records makes it unknown where a record of
-//! it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have run
-//! and slept again.
+//! A thread's state is known from its first switch on. A loss of the kernel's records makes it unknown where a record
+//! of it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have
+//! run and slept again.
 
 use crate::finder::SpanFinder;
 use crate::span::{Found, Span, SpanState};
@@ -75,8 +75,8 @@ impl Schedule {
         }
     }
 
-    /// Applies a switch that was not recorded. The run that it ends and the run that it begins are not wholly known, nor
-    /// is a wait or a sleep that it ends.
+    /// Applies a switch that was not recorded. The run that it ends and the run that it begins are not wholly known,
+    /// nor is a wait or a sleep that it ends.
     fn correct(&mut self, switch: &UnrecordedSwitch, now: Time, found: &mut Vec<Found>) {
         let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
         let own = believed.map(|believed| (cpu, believed, seen));

@@ -27,8 +27,8 @@ pub struct Span {
     pub address: Option<u64>,
     /// The regularity of a periodic event that ends the stretch.
     pub regularity: Option<Regularity>,
-    /// The parts of the time, which add up to it, as [`Measure::parts`](crate::Measure::parts) names them; empty if
-    /// the measure has none.
+    /// The parts of the time, which add up to it, as [`Measure::parts`](crate::Measure::parts) names them; empty if the
+    /// measure has none.
     pub parts: Vec<Nanos>,
 }
 

@@ -16,8 +16,8 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Finds the waits of threads from a wake-up until they have a CPU, as [`Measure::Latency`](crate::Measure::Latency)
-    /// does.
+    /// Finds the waits of threads from a wake-up until they have a CPU, as
+    /// [`Measure::Latency`](crate::Measure::Latency) does.
     pub fn latencies() -> Self {
         Self::new(Schedule::new(Wanted::Latencies))
     }

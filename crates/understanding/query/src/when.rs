@@ -55,7 +55,8 @@ fn span(text: &str) -> Result<Nanos, String> {
     nanos.map(Nanos).ok_or_else(|| format!("'{text}' is no time; write it as 200us, 1.5s or 2min"))
 }
 
-/// Returns the time of such seconds since 1970 as `sordino events --time seconds` prints; no recording is older than 1 Gs.
+/// Returns the time of such seconds since 1970 as `sordino events --time seconds` prints; no recording is older than 1
+/// Gs.
 fn epoch(text: &str) -> Option<Time> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -198,8 +198,8 @@ fn the_calls_of_a_fiber_end_with_it_also_on_a_thread_that_ends() {
     assert_eq!(rows(&table), Rows::from([(300, (1, 3, [3, 0, 0, 0]))]));
 }
 
-/// A step of a random program, a nanosecond long: a thread enters or leaves a function, switches to a fiber, or ends its
-/// fiber or itself; another thread or fiber has the number from then on.
+/// A step of a random program, a nanosecond long: a thread enters or leaves a function, switches to a fiber, or ends
+/// its fiber or itself; another thread or fiber has the number from then on.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(u64),

@@ -4,7 +4,7 @@ mod machine;
 
 use machine::{CPUS, Does, History, Record, THREADS, TICK, actions, actions_and_loss, measured, simulate};
 use proptest::prelude::*;
-use sordino_analyze::IntervalRule;
+use sordino_intervals::IntervalRule;
 use sordino_query::{Measure, PathOf, StatisticsTable};
 use std::collections::BTreeMap;
 

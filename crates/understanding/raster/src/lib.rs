@@ -1,8 +1,8 @@
 //! Pictures as pixels: an SVG file becomes a PNG file.
 //!
 //! The renderer is resvg, without its part for text: a machine that records has no fonts, and the search for them would
-//! be the greater part of the renderer. `text` draws each text in the outlines of a font that is part of the
-//! program ([DejaVu Sans](https://dejavu-fonts.github.io), Latin, Greek and Cyrillic); a letter that it lacks is a box.
+//! be the greater part of the renderer. `text` draws each text in the outlines of a font that is part of the program
+//! ([DejaVu Sans](https://dejavu-fonts.github.io), Latin, Greek and Cyrillic); a letter that it lacks is a box.
 //!
 //! | module | contents |
 //! |---|---|
@@ -42,8 +42,8 @@ pub enum RasterError {
     Encoding(String),
 }
 
-/// Returns an SVG file as a PNG file, two pixels for each of its units; at most 16,000 on a side. The text of an element
-/// `text` has its `font-size` (12 unless given), and the colour of its class.
+/// Returns an SVG file as a PNG file, two pixels for each of its units; at most 16,000 on a side. The text of an
+/// element `text` has its `font-size` (12 unless given), and the colour of its class.
 ///
 /// # Errors
 /// The file is no SVG, or is too large.

@@ -12,8 +12,9 @@ mod words;
 use crate::TimeFormat;
 use crate::page::{Page, Style, TIE, name};
 use crate::span::span;
-use sordino_analyze::{Findings, Unpaired};
+use sordino_analyze::Findings;
 use sordino_event::text::count;
+use sordino_intervals::Unpaired;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -27,8 +28,7 @@ pub struct FindingsFormat {
     pub time: TimeFormat,
     /// True if headlines, inversions and losses are coloured.
     pub color: bool,
-    /// The maximum number of columns of a line, from 60 to 120; values outside are replaced by the nearest
-    /// bound.
+    /// The maximum number of columns of a line, from 60 to 120; values outside are replaced by the nearest bound.
     pub width: usize,
 }
 
@@ -81,8 +81,8 @@ impl FindingsText {
     }
 }
 
-/// Writes findings for a person: the lengths of the intervals, the causes of each of the longest and of all
-/// together, and the gaps of the trace.
+/// Writes findings for a person: the lengths of the intervals, the causes of each of the longest and of all together,
+/// and the gaps of the trace.
 ///
 /// # Errors
 /// The error of `out`.

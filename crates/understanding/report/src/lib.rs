@@ -1,15 +1,15 @@
 //! Listings and findings as text and JSON.
 //!
-//! [`Listing`] writes the events of a trace one a line, with losses in their place. [`write_findings`] writes
-//! the findings of an analysis for a person, [`write_findings_json`] for a program; [`write_statistics`] does the
-//! same with a query's table. [`fit`], [`columns`] and
-//! [`table`] lay out any text for a terminal.
+//! [`Listing`] writes the events of a trace one a line, with losses in their place. [`write_findings`] writes the
+//! findings of an analysis for a person, [`write_findings_json`] for a program; [`write_statistics`] does the same with
+//! a query's table. [`fit`], [`columns`] and [`table`] lay out any text for a terminal.
 //!
-//! All output goes to an [`io::Write`](std::io::Write) of the caller. No content of a trace can break a line or
-//! control a terminal: control characters are escaped, invalid UTF-8 is replaced.
+//! All output goes to an [`io::Write`](std::io::Write) of the caller. No content of a trace can break a line or control
+//! a terminal: control characters are escaped, invalid UTF-8 is replaced.
 //!
 //! ```
-//! use sordino_analyze::{Explainer, Finder, ExplainOptions, IntervalRule};
+//! use sordino_analyze::{Explainer, ExplainOptions};
+//! use sordino_intervals::{Finder, IntervalRule};
 //! use sordino_event::{Class, Classes, Domain, Event, Step, Tid, Time};
 //! use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
 //! use sordino_timeline::{Consumer, SuperTrace};

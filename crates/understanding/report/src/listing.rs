@@ -101,8 +101,8 @@ impl Listing {
     }
 
     /// Has the listing write the host of each event if there are several, and mark the events whose place the clocks do
-    /// not prove: those that are nearer to an earlier event of another clock than the two clocks are certain. `hosts` are
-    /// the names by the hosts' numbers.
+    /// not prove: those that are nearer to an earlier event of another clock than the two clocks are certain. `hosts`
+    /// are the names by the hosts' numbers.
     #[must_use]
     pub fn of_several(mut self, hosts: &[String], clocks: MergedClocks) -> Self {
         let origins = Origins::new(hosts, clocks);

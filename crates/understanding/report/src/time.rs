@@ -100,8 +100,8 @@ fn clock(second: i64, out: &mut Vec<u8>) {
     padded(second % 60, &mut [0; 2], out);
 }
 
-/// Writes the date in the Gregorian calendar. It is computed in 400-year cycles that begin on the 1st of
-/// March, so that the leap day is the last of a year.
+/// Writes the date in the Gregorian calendar. It is computed in 400-year cycles that begin on the 1st of March, so that
+/// the leap day is the last of a year.
 fn date(second: i64, out: &mut Vec<u8>) {
     const CYCLE: i64 = 146_097;
     // The days from 0000-03-01 to 1970-01-01.

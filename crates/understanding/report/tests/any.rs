@@ -5,6 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use sordino_analyze::*;
 use sordino_event::{Cpu, LossCause, Nanos, Pid, Tid, Time};
+use sordino_intervals::*;
 use sordino_report::{FindingsFormat, TimeFormat, write_findings, write_findings_json};
 use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};
@@ -126,6 +127,7 @@ fn part() -> impl Strategy<Value = Part> {
     (cause(), [span(), span(), span()], count(), time(), vec(inside, 0..8), beside, vec(woken, 0..8))
         .prop_map(|(cause, [time, usual, longest], count, longest_at, inside, beside, wakers)| Part {
             certainty: cause.entry().certainty,
+            may_be_stolen: false,
             longest_at,
             cause,
             time,

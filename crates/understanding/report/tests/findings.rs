@@ -124,8 +124,8 @@ fn an_ordinary_thread_that_preempts_a_real_time_one() {
     assert_golden!("fair_server", explain(&script, "npt:loop", one()), NARROW);
 }
 
-/// The measurement of cyclictest: a timer's interrupt wakes the thread, which waits for its CPU. Then a busy
-/// thread that is throttled.
+/// The measurement of cyclictest: a timer's interrupt wakes the thread, which waits for its CPU. Then a busy thread
+/// that is throttled.
 #[test]
 fn a_wake_up_from_a_timer_and_a_throttled_thread() {
     let mut script = loops(Script::new());
@@ -186,8 +186,7 @@ fn what_is_too_much_to_show_is_added_up() {
         text.contains("#1  2.05 ms: preempted 90.0 us by worker/200 (RT 96), and 1.71 ms by 19 others\n"),
         "{text}"
     );
-    // In the first table, 14 of the 20 preemptions have a line. In the second one 19 have, and the last one
-    // does, too.
+    // In the first table, 14 of the 20 preemptions have a line. In the second one 19 have, and the last one does, too.
     assert!(text.contains("     540 us   26.3%                  6 more causes\n"), "{text}");
     assert_eq!((text.matches("worker/219").count(), text.matches("more causes").count()), (1, 1), "{text}");
 }

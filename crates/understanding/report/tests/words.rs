@@ -2,6 +2,7 @@
 
 use sordino_analyze::*;
 use sordino_event::{Cpu, LossCause, Nanos, Pid, Tid, Time};
+use sordino_intervals::*;
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings};
 use sordino_timeline::kernel::FaultReason;
 use sordino_timeline::{Priority, TaskState};
@@ -86,6 +87,7 @@ fn all_causes() -> Vec<Cause> {
 fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
     let part = |cause: Cause| Part {
         certainty: cause.entry().certainty,
+        may_be_stolen: false,
         cause,
         time: Nanos(1000),
         usual: Nanos(0),
@@ -202,11 +204,18 @@ fn every_cause_has_a_headline_and_a_row() {
     }
     let of_group = Cause::Throttled { limit: Limit::ControlGroup, syscall: None };
     let preempted = waiting(After::Preemption, Some(thread(5, "hog", 4)), None);
-    for cause in [of_group, preempted] {
+    let of_real_time = Cause::Throttled { limit: Limit::RealTime, syscall: None };
+    for cause in [of_group, of_real_time, preempted] {
         let mut limited = taking(4_900_000, vec![cause], main(0));
         let (runtime, period) = (Nanos(20_000_000), Nanos(50_000_000));
         limited.parts[0].quota = Some(Quota { group: Some("/dist".into()), runtime, period });
         all += &headline(&limited);
+        all += "\n";
+    }
+    for cause in [Cause::Own, Cause::OwnOrUnrecorded { missing: [Missing::Irqs].into() }] {
+        let mut stolen = taking(4_900_000, vec![cause], main(0));
+        stolen.parts[0].may_be_stolen = true;
+        all += &headline(&stolen);
         all += "\n";
     }
     let mut own = all_causes();

@@ -1,11 +1,11 @@
 //! Merging of many streams into one ordered super-trace.
 //!
 //! [`Merge`] puts the events of any number of [`Source`]s in the order of time. [`SuperTrace`] does the same and
-//! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add
-//! up to), so that every [`Moment`] has its CPU and thread. It follows the programs' events about fibers as well
-//! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events. Each of several [`Hosts`] has
-//! its own [`System`], and of several [`MergedClocks`] only events that are further apart than these are uncertain have a
-//! [`ProvenOrder`].
+//! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add up to),
+//! so that every [`Moment`] has its CPU and thread. It follows the programs' events about fibers as well
+//! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events. Each of
+//! several [`Hosts`] has its own [`System`], and of several [`MergedClocks`] only events that are further apart than
+//! these are uncertain have a [`ProvenOrder`].
 //!
 //! What is derived from the items is a [`Consumer`]; several share a pass.
 //!

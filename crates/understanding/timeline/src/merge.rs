@@ -43,10 +43,9 @@ pub struct SourceError<E> {
 
 /// Merges sources by time; holds one event of each.
 ///
-/// The order is total and does not depend on chance: by time; at one time losses first, then the kernel's events
-/// before those of programs, then by CPU (an unknown one first), then by the source's index. Events that lie
-/// within some 50 ns on different CPUs get *an* order, which is no evidence for their true one: the clock
-/// readings are not fenced.
+/// The order is total and does not depend on chance: by time; at one time losses first, then the kernel's events before
+/// those of programs, then by CPU (an unknown one first), then by the source's index. Events that lie within some 50 ns
+/// on different CPUs get *an* order, which is no evidence for their true one: the clock readings are not fenced.
 #[derive(Debug)]
 pub struct Merge<S> {
     lanes: Vec<Lane<S>>,

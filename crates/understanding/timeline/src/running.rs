@@ -34,8 +34,8 @@ pub struct UnrecordedSwitch {
     pub believed: Option<Tid>,
     /// The time of the last evidence from this CPU, at which the believed thread still had it.
     pub seen: Time,
-    /// The time since which `tid` certainly has the CPU. After an idle thread that is the time of the last evidence,
-    /// as nothing but that thread's own start is missing.
+    /// The time since which `tid` certainly has the CPU. After an idle thread that is the time of the last evidence, as
+    /// nothing but that thread's own start is missing.
     pub since: Time,
     /// The other CPUs that `tid` was believed to have, each with the time of the last evidence from there.
     pub left: Vec<(Cpu, Time)>,

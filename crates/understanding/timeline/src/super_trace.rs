@@ -10,8 +10,8 @@ use crate::{
 use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Tid};
 use std::sync::Arc;
 
-/// The merged trace (the papers' super-trace). While it merges, it follows the kernel's schedule, so that each
-/// event has its CPU and thread.
+/// The merged trace (the papers' super-trace). While it merges, it follows the kernel's schedule, so that each event
+/// has its CPU and thread.
 #[derive(Debug)]
 pub struct SuperTrace<S> {
     merge: Merge<S>,
@@ -43,8 +43,8 @@ pub struct Moment<'a> {
     pub kernel: Option<Kernel<'a>>,
     /// The CPU of the event: its own field, or else derived from the kernel's schedule.
     pub cpu: Option<Cpu>,
-    /// The thread of the event: its own field, or else derived from the kernel's schedule. A `sched_switch`
-    /// belongs to the thread that leaves.
+    /// The thread of the event: its own field, or else derived from the kernel's schedule. A `sched_switch` belongs to
+    /// the thread that leaves. A record about the machine, as the recorder adds them, has none.
     pub tid: Option<Tid>,
     /// The fiber that the thread has, whether the event is a program's or the kernel's. A switch between fibers belongs
     /// to the one that leaves. [`Mounted::Outside`] in a trace without events about fibers.
@@ -92,8 +92,8 @@ impl<S: Source> SuperTrace<S> {
         self.system(host).introduce(pid, name.into());
     }
 
-    /// Sets the futex by which the program that runs as `pid` of the host wakes sordino's recorder: its address in
-    /// the program.
+    /// Sets the futex by which the program that runs as `pid` of the host wakes sordino's recorder: its address in the
+    /// program.
     pub fn introduce_wake_up(&mut self, host: Host, pid: Pid, futex: u64) {
         self.system(host).introduce_wake_up(pid, futex);
     }
@@ -159,12 +159,14 @@ fn moment<'a>(
     if let Some((tid, comm)) = event.tid.zip(vocabulary.comm(event)) {
         system.name(tid, comm);
     }
-    let cpu = event.cpu.or_else(|| system.cpu(event.tid?));
+    // Each idle thread has a CPU of its own: a record of one without its CPU is about the machine.
+    let made_by = event.tid.filter(|tid| event.cpu.is_some() || *tid != Tid(0));
+    let cpu = event.cpu.or_else(|| system.cpu(made_by?));
     let leaving = match kernel {
         Some(Kernel::Switch { prev, .. }) => Some(prev.tid),
         _ => None,
     };
-    let own = || event.tid.or_else(|| vocabulary.perf_tid(event));
+    let own = || made_by.or_else(|| vocabulary.perf_tid(event));
     let tid = leaving.or_else(own).or_else(|| system.running(cpu?));
     let fiber = if vocabulary.has_fibers() {
         system.follow_fibers(event, kernel.as_ref(), vocabulary.fiber(event), tid)

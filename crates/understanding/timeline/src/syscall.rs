@@ -106,8 +106,8 @@ impl Futex {
     }
 }
 
-/// Returns true if a thread makes this system call to sleep until something happens, so that other threads are expected
-/// to run.
+/// Returns true if a thread makes this system call to sleep until something happens, or to read what a disk may have to
+/// bring, so that other threads are expected to run, workers of the kernel among them.
 pub fn is_made_to_wait(syscall: &str) -> bool {
     const CALLS: &[&str] = &[
         "accept",
@@ -132,8 +132,6 @@ pub fn is_made_to_wait(syscall: &str) -> bool {
         "poll",
         "ppoll",
         "pselect6",
-        "read",
-        "readv",
         "recvfrom",
         "recvmmsg",
         "recvmsg",
@@ -149,7 +147,7 @@ pub fn is_made_to_wait(syscall: &str) -> bool {
         "wait4",
         "waitid",
     ];
-    CALLS.binary_search(&syscall).is_ok()
+    CALLS.binary_search(&syscall).is_ok() || is_reading(syscall)
 }
 
 /// Returns true for calls that wait for a file's pages to read them.

@@ -99,8 +99,8 @@ impl System {
     }
 
     /// Returns the thread's priority in the kernel's numbering, whatever the tracer's is. If the trace does not
-    /// [state](crate::SuperTrace::number_priorities) the tracer's, the idle thread's priority shows it; before that thread has run, the
-    /// result may be 100 too low.
+    /// [state](crate::SuperTrace::number_priorities) the tracer's, the idle thread's priority shows it; before that
+    /// thread has run, the result may be 100 too low.
     pub fn priority(&self, tid: Tid) -> Option<Priority> {
         let thread = self.threads.get(&tid)?;
         let offset = self.stated.or(self.guessed).map_or(0, PriorityNumbering::offset);

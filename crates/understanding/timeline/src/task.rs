@@ -20,7 +20,8 @@ impl Priority {
         self.0 < 0
     }
 
-    /// Returns the first priority of the next lower scheduling class: `SCHED_DEADLINE`, then `SCHED_FIFO` and `SCHED_RR`, then all others.
+    /// Returns the first priority of the next lower scheduling class: `SCHED_DEADLINE`, then `SCHED_FIFO` and
+    /// `SCHED_RR`, then all others.
     pub fn class_end(self) -> Self {
         match self {
             own if own.is_deadline() => Self(0),

@@ -270,7 +270,8 @@ impl Vocabulary {
         event.text((*self.comms.get(event.class.index())?)?)
     }
 
-    /// Returns the thread in whose time the kernel's event happened, where perf's trace has it among the event's fields.
+    /// Returns the thread in whose time the kernel's event happened, where perf's trace has it among the event's
+    /// fields.
     pub(crate) fn perf_tid(&self, event: &Event) -> Option<Tid> {
         let tid = event.integer((*self.perf_tids.get(event.class.index())?)?)?;
         i32::try_from(tid).ok().map(Tid)

@@ -161,8 +161,7 @@ proptest! {
         let serials: Vec<u64> = times.clone().map(|(_, serial)| serial.parse().unwrap()).collect();
         let sorted: Vec<i64> = times.map(|(time, _)| time.parse().unwrap()).collect();
         prop_assert!(sorted.is_sorted());
-        // Within a source its own order precedes the tie-break: the expected order selects the least head
-        // each time.
+        // Within a source its own order precedes the tie-break: the expected order selects the least head each time.
         let mut expected = Vec::new();
         let mut left = all;
         while !left.is_empty() {

@@ -52,6 +52,14 @@ fn the_schedule_tells_the_thread_of_kernel_events_and_the_cpu_of_user_events() {
 }
 
 #[test]
+fn a_record_about_the_machine_belongs_to_no_thread_and_no_cpu() {
+    let mut script = Script::new();
+    script.at(1).cpu(1).switch(NPT, SLEEPING, IDLE);
+    script.at(2).no_cpu().by(IDLE).kernel("sordino_steal", &[("cpu", V::U(0))]);
+    assert_eq!(lines(&script)[1..], ["2 ? ? ? ?"]);
+}
+
+#[test]
 fn where_kernel_records_are_missing_the_schedule_is_unknown() {
     let mut script = Script::new();
     script.at(1).cpu(1).switch(IDLE, 0, NPT);
@@ -314,7 +322,8 @@ fn a_programs_event_is_never_taken_for_the_kernels() {
     assert_eq!(Vocabulary::new(&classes).read(&event), None);
 }
 
-/// The priorities of two threads, numbered 20 and 39, in a trace that states `numbering`; first the idle thread has run, or it has not.
+/// The priorities of two threads, numbered 20 and 39, in a trace that states `numbering`; first the idle thread has
+/// run, or it has not.
 fn priorities(numbering: Option<PriorityNumbering>, idle: Option<i32>) -> Vec<i32> {
     let ordinary = [Thread(10, "npt", 20), Thread(11, "hog", 39)];
     let mut script = Script::of_programs();

@@ -2,9 +2,9 @@
 //!
 //! A [`Tally`] takes the items of the super-trace as they come, and is told where a stretch of it ends, a second later
 //! each time. [`Figures`] are everything that is shown of it at one moment: events by name, wake-up latencies by thread
-//! with their worst and its cause, the latencies of the last ten stretches as a histogram, CPUs, interrupts, losses, the
-//! cost of the tracer. A [`WatchView`] is what the user chose: the order, the thread, the page. [`draw()`] writes both into a
-//! buffer.
+//! with their worst and its cause, the latencies of the last ten stretches as a histogram, CPUs, interrupts, losses,
+//! the cost of the tracer. A [`WatchView`] is what the user chose: the order, the thread, the page. [`draw()`] writes
+//! both into a buffer.
 //!
 //! Nothing here does I/O or reads a clock.
 #![forbid(unsafe_code)]

@@ -3,9 +3,10 @@
 use crate::Failure;
 use crate::commands::explain::{explain, format};
 use crate::recording::Recording;
-use sordino_analyze::{ExplainOptions, IntervalRule, Key, Point, Thread};
+use sordino_analyze::{ExplainOptions, Thread};
 use sordino_check::Explained;
 use sordino_event::Nanos;
+use sordino_intervals::{IntervalRule, IsWanted, Key, Point};
 use sordino_report::{FindingsFormat, headline, write_findings};
 use std::path::Path;
 
@@ -23,7 +24,8 @@ pub(super) fn longest(trace: &Path) -> Result<Option<(Nanos, Explained)>, Failur
     let rule = IntervalRule { begin: point("sched_waking", "tid"), end: point("sched_switch", "next_tid") };
     let mut recording = Recording::open(Some(trace))?;
     let wanted = ExplainOptions { longest: 1, ..ExplainOptions::default() };
-    let findings = explain(&mut recording, rule, wanted, Some(Box::new(|_, thread| is_measuring(thread))))?;
+    let is_wanted: IsWanted = Box::new(|moment, tid| is_measuring(&Thread::of(moment.system, tid)));
+    let findings = explain(&mut recording, rule, wanted, Some(is_wanted))?;
     let Some(longest) = findings.intervals.first() else { return Ok(None) };
     let format = FindingsFormat { color: false, width: 100, ..format(&recording) };
     let mut details = Vec::new();

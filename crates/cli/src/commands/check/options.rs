@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Reads the machine's settings, then measures: time that the hardware takes (hwlat), interruptions of a busy thread
 /// (npt) and their sources (osnoise), wake-up latency under load (cyclictest, timerlat), untraced and traced, and
 /// whether the scheduler keeps priorities. Each step is PASS, WARN, FAIL, INFO where no limit was given, or NOT
-/// MEASURED, with the reason and the next step. Programs that are missing are named with their package.
+/// MEASURED, with the reason and the remedy. Programs that are missing are named with their package.
 ///
 /// A minute each is a smoke test; measure a machine that you rely on for a day. Exit status: 1 if a step failed, or was
 /// required and not measured.
@@ -33,35 +33,41 @@ pub(crate) struct Options {
     /// Duration of each measurement, such as 60s or 12h
     #[arg(short = 'd', long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     pub(super) duration: Duration,
-    /// Measure these CPUs, such as 1-3 [default: the shielded ones, or else all that this process may run on]
+    /// Measure these CPUs, such as 1-3 [default: those of 'sordino shield', or else all that this process may run on]
     #[arg(short = 'a', long, value_name = "LIST")]
     pub(super) cpus: Option<CpuList>,
-    /// Load on all other CPUs during the measurements; 'compile' builds a kernel, 'all' runs every load
+    /// Load on all other CPUs during the measurements
     #[arg(long, value_enum, default_value = "hackbench")]
     pub(super) load: LoadName,
     /// Kernel sources for --load compile, a directory or an archive [default: the newest linux-source-* of Debian in
     /// /usr/src]
     #[arg(long, value_name = "PATH")]
     pub(super) source: Option<PathBuf>,
-    /// Fail if a thread wakes later than this (steps wake-up, wake-up-traced, timerlat)
+    /// Fail if a thread wakes later than this, such as 100us, in the steps wake-up, wake-up-traced, timerlat (see
+    /// --only) [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_wakeup: Option<Duration>,
-    /// Fail if a thread is interrupted for longer than this (steps hardware, npt, osnoise)
+    /// Fail if a thread is interrupted for longer than this, such as 20us, in the steps hardware, npt, osnoise (see
+    /// --only) [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     max_gap: Option<Duration>,
-    /// Read limits from a TOML file: for each step a table [STEP] with max = "100us" or a percentile, "p99.99" =
-    /// "50us"; require = ["STEP"] for steps that must be measured
+    /// Read limits from a TOML file: for each step (see --only) a table [STEP] with max = "100us" or a percentile,
+    /// "p99.99" = "50us"; require = ["STEP"] for steps that must be measured
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// Exit with status 1 if this step can't be measured; names as for --only; may be repeated
+    /// Exit with status 1 if this step (see --only), such as wake-up, can't be measured; may be repeated
     #[arg(long, value_name = "STEP", value_parser = step_name)]
     require: Vec<String>,
-    /// Make only these steps: system, hardware, npt, osnoise, wake-up, wake-up-traced, timerlat, preemption,
-    /// priority-inheritance, load
+    /// Run only these steps: system, hardware, npt, osnoise, wake-up, wake-up-traced, timerlat, preemption,
+    /// priority-inheritance, load [default: all]
+    ///
+    /// They check the settings (system), time that hardware takes, interruptions of a busy thread (npt, osnoise),
+    /// wake-up latencies (wake-up, the same while sordino traces, timerlat), that a thread preempts one of lower
+    /// priority, that a mutex lends priority to its holder, and that the load ran.
     #[arg(long, value_name = "STEP,...", value_delimiter = ',', value_parser = step_name)]
     pub(super) only: Vec<String>,
-    /// Measure the machine as it is: leave throttling of real-time threads and deep sleep of CPUs enabled, which are
-    /// disabled otherwise while measuring
+    /// Leave the machine's settings as they are; otherwise throttling of real-time threads and deep idle states of CPUs
+    /// are disabled during the measurements
     #[arg(long)]
     pub(super) default_system: bool,
     /// Directory for report.html, report.json and junit.xml, new or empty [default: write no files]
@@ -77,10 +83,15 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum LoadName {
+    /// No load on other CPUs
     None,
+    /// Groups of threads that send messages to each other
     Hackbench,
+    /// Repeated builds of a kernel
     Compile,
+    /// Stressors of the program stress-ng
     StressNg,
+    /// All of these loads at once
     All,
 }
 

@@ -72,7 +72,7 @@ pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
     let length = options.duration.unwrap_or(DEFAULT_LENGTH);
     let all = highest_rates(&mut stage, length, |what| progress.doing(what), || stop.is_requested());
     progress.clear();
-    let about = format!("each rate kept for {length:?}; {}", stage.describe());
+    let about = format!("each rate kept for {}; {}", sordino_quantity::typed(length), stage.describe());
     let text =
         if options.json { rates_json(&about, &all).to_string() + "\n" } else { rates_text(&about, &all) };
     answer(&text, options.json)?;

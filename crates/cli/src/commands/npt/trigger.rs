@@ -9,8 +9,8 @@ use crate::failure::{NO, UNUSABLE};
 use crate::recording::Recording;
 use crate::terminal::{print, show};
 use clap::{Args, FromArgMatches};
-use sordino_analyze::{ExplainOptions as Wanted, IntervalRule};
-use sordino_event::Nanos;
+use sordino_analyze::ExplainOptions as Wanted;
+use sordino_intervals::IntervalRule;
 use sordino_npt::{LoopPart, Sink};
 use sordino_report::{write_findings, write_findings_json};
 use sordino_sched::is_root;
@@ -34,15 +34,14 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
         return Ok(status);
     }
     let mut recording = Recording::open(Some(&output))?;
-    let limit = Nanos(i64::try_from(gap.as_nanos()).unwrap_or(i64::MAX));
-    let wanted = Wanted { longest: 1, limit: Some(limit), ..Wanted::default() };
+    let wanted = Wanted { longest: 1, limit: Some(gap.into()), ..Wanted::default() };
     let findings = explain(&mut recording, IntervalRule::between("npt:loop"), wanted, None)?;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
         print(&text)?;
     } else if findings.ranked == 0 {
-        show(&format!("no gap of {gap:?}\n"))?;
+        show(&format!("no gap of {}\n", sordino_quantity::typed(gap)))?;
     } else {
         text.extend_from_slice(b"\nThe gap that ended it\n");
         write_findings(&findings, format(&recording), &mut text)?;

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// Write the events that a flight recorder has in memory, while it continues
 ///
-/// The newest events of all rings and of the kernel's buffers become a complete recording, which 'sordino explain',
-/// 'sordino events' and babeltrace2 read.
+/// A flight recorder is a session that was started with --overwrite. The newest events of all programs and of the
+/// kernel's buffers become a complete recording, which 'sordino explain', 'sordino events' and babeltrace2 read.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sordino snapshot box\n  sordino snapshot box --last 100ms --why 'a click at 12:03'"
@@ -31,8 +31,8 @@ use std::time::Duration;
 pub(crate) struct SnapshotOptions {
     /// Name of the session
     name: String,
-    /// Limit the snapshot to the events of this time before it, such as 100ms, in whole sub-buffers [default: that of
-    /// --last at 'sordino start']
+    /// Limit the snapshot to the events of this time before it, such as 100ms; memory is copied in whole parts
+    /// (sub-buffers), so it may have older events, too [default: that of --last at 'sordino start']
     #[arg(long, value_name = "TIME", value_parser = duration)]
     last: Option<Duration>,
     /// Reason for the snapshot, which its summary and 'sordino status' show
@@ -43,10 +43,10 @@ pub(crate) struct SnapshotOptions {
     json: bool,
 }
 
-/// Complete the current chunk of a session, and continue in the next one
+/// Complete the recording that a session writes (its current chunk), and continue in a new one
 ///
-/// The completed chunk is a recording of its own, which 'sordino explain', 'sordino events' and babeltrace2 read. The
-/// session must not be a flight recorder (--overwrite): use 'sordino snapshot' for one.
+/// The completed chunk is a recording of its own, which 'sordino explain', 'sordino events' and babeltrace2 read. A
+/// flight recorder (--overwrite) has no chunks: use 'sordino snapshot' for one.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino rotate motor")]
 pub(crate) struct RotateOptions {
@@ -65,38 +65,40 @@ pub(crate) struct RotateOptions {
 pub(crate) struct EventsOptions {
     /// Name of the session
     name: String,
-    /// Tracepoints: rules as for --user of 'sordino record'; to disable, only names and globs. Takes effect at the
-    /// programs' next hits; nothing is restarted
+    /// Tracepoints, such as 'motor:*': names or globs; 'enable' also takes rules as for --user of 'sordino record'.
+    /// Takes effect at once; nothing is restarted
     #[arg(required = true)]
     events: Vec<String>,
 }
 
-/// Have a session also record these running processes
+/// Record further processes in a running session
 ///
-/// For a session that records certain processes only (--pid, or a command); any other session finds programs by itself.
+/// For a session that was started with --pid or a COMMAND and records these processes only; any other session finds
+/// programs by itself.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino attach motor 4711")]
 pub(crate) struct AttachOptions {
     /// Name of the session
     name: String,
-    /// Ids of the processes
+    /// Ids of the processes, separated by spaces
     #[arg(required = true, value_parser = pid)]
     pids: Vec<i32>,
 }
 
 /// End a session
 ///
-/// Completes its recordings; a flight recorder takes a last snapshot first. 'sordino start NAME' starts the session
-/// again.
+/// Completes its recordings; a flight recorder (--overwrite) takes a last snapshot first. 'sordino start NAME' starts
+/// the session again.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino stop motor")]
 pub(crate) struct StopOptions {
     /// Name of the session
     name: String,
-    /// Take no last snapshot of a flight recorder
+    /// Take no last snapshot if the session is a flight recorder (--overwrite)
     #[arg(long)]
     no_snapshot: bool,
-    /// Print the paths of the session's recordings, a count of missing data and unmatched rules as JSON
+    /// Print the paths of the session's recordings, a count of missing data, and the rules that matched no tracepoint,
+    /// as JSON
     #[arg(long)]
     json: bool,
 }
@@ -109,7 +111,7 @@ pub(crate) struct StopOptions {
 pub(crate) struct DestroyOptions {
     /// Name of the session
     name: String,
-    /// Take no last snapshot of a flight recorder
+    /// Take no last snapshot if the session is a flight recorder (--overwrite)
     #[arg(long)]
     no_snapshot: bool,
 }

@@ -48,8 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Leaves the shell's session, its terminal and its output. Returns standard output as it was, the pipe to `sordino
-/// start`.
+/// Leaves the shell's session, its terminal and its output. Returns standard output as it was, the pipe to
+/// `sordino start`.
 fn go_to_the_background(place: &SessionPlace) -> Result<File, Failure> {
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;
     // A command that it starts has its output there, too, and none of the shell's files.

@@ -23,10 +23,13 @@ use std::time::Duration;
 /// later, with the options of 'sordino record', until 'sordino stop NAME' or until COMMAND ends. Several sessions may
 /// record the same programs, each with its own events.
 ///
-/// With --overwrite, a session is a flight recorder: it keeps the newest events in memory and writes them as a snapshot
-/// when 'sordino snapshot NAME', a program (sordino_snapshot), or SIGUSR1 or SIGUSR2 to the recorder requests one, when
-/// an event meets a condition (--trigger), or when a program ends (--on-exit). Otherwise it writes to disk
-/// continuously, in chunks that are complete recordings; SIGUSR1 and SIGUSR2 then begin the next chunk.
+/// With --overwrite, a session is a flight recorder: it keeps the newest events in memory and writes them to disk as a
+/// snapshot when 'sordino snapshot NAME', a program (sordino_snapshot()), or SIGUSR1 or SIGUSR2 to the recorder
+/// requests one, when an event meets a condition (--trigger), or when a program ends (--on-exit). Otherwise it writes
+/// to disk continuously, in chunks that are complete recordings; SIGUSR1 and SIGUSR2 then begin the next chunk.
+///
+/// A program writes its events to rings in memory, one for each CPU. A ring consists of sub-buffers; the recorder
+/// writes each one to disk when it is full.
 ///
 /// Without any option, a session that was stopped, or whose recorder was killed, is started again with its previous
 /// options.
@@ -54,42 +57,43 @@ pub(crate) struct Options {
     /// (sd_notify) when recording begins, and logs to standard error
     #[arg(long)]
     pub(super) foreground: bool,
-    /// Begin the next chunk when the current one has this size
+    /// Begin a new chunk, a recording of its own, when the current one has this size, such as 1G [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "overwrite")]
     rotate_size: Option<u64>,
-    /// Begin the next chunk at this interval, such as 1h
+    /// Begin a new chunk, a complete recording of its own, at this interval, such as 1h [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "overwrite")]
     rotate_every: Option<Duration>,
-    /// Keep at most this many chunks or snapshots; the oldest are removed [default: keep all]
+    /// Number of chunks or snapshots to keep; older ones are removed [default: keep all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
-    /// Keep at most this size of chunks or snapshots together; the oldest are removed, but never the newest [default:
-    /// keep all]
+    /// Total size of the chunks or snapshots to keep, such as 10G; older ones are removed, but never the newest
+    /// [default: keep all]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Limit each snapshot to the events of this time before it, such as 1s, in whole sub-buffers [default: all events
-    /// in memory]
+    /// Limit each snapshot to the events of this time before it, such as 1s; sub-buffers (see --subbuf-size) are copied
+    /// as a whole, so it may have older events, too [default: all events in memory]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "overwrite")]
     last: Option<Duration>,
-    /// Take a snapshot when an event matches these rules, such as 'motor:period if late > 50us'; rules as for --user
+    /// Take a snapshot when an event matches these rules, such as 'motor:period if late > 50us', written as for --user
     #[arg(long, value_name = "RULES", requires = "overwrite")]
     trigger: Vec<String>,
     /// Take a snapshot when a recorded program ends in this way; may be repeated
     #[arg(long, value_name = "HOW", requires = "overwrite")]
     on_exit: Vec<OnExit>,
-    /// Minimum time between two snapshots requested by programs: by --trigger, --on-exit or sordino_snapshot
+    /// Minimum time between two snapshots requested by programs: by --trigger, --on-exit or sordino_snapshot()
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", requires = "overwrite")]
     hold_off: Duration,
-    /// Most snapshots that programs may request, by --trigger, --on-exit or sordino_snapshot; further requests are
-    /// ignored [default: no limit]
+    /// Maximum number of snapshots requested by programs, by --trigger, --on-exit or sordino_snapshot(); further
+    /// requests are ignored [default: no limit]
     #[arg(long, value_name = "N", requires = "overwrite")]
     max_snapshots: Option<u64>,
-    /// Keep only the N worst snapshots that --trigger requested: those with the greatest value of a field, or with the
-    /// least if the trigger compares by '<'. Other snapshots are kept
+    /// Keep only the N worst snapshots that --trigger requested: those with the greatest value of the field of --by, or
+    /// with the least if the trigger compares by '<'. Other snapshots are kept
     #[arg(long, value_name = "N", requires = "trigger", conflicts_with_all = ["keep", "max_size"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     worst: Option<u64>,
-    /// Field by which --worst ranks snapshots [default: the field that the triggers compare]
+    /// Field of the triggering event by which --worst ranks snapshots, such as late [default: the field that the
+    /// triggers compare]
     #[arg(long, value_name = "FIELD", requires = "worst")]
     by: Option<String>,
 }

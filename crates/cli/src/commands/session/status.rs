@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 /// Show the state of sessions
 ///
-/// For each: whether it records, its programs and rings, losses, the cost of its recorder, its recordings.
+/// For each: whether it records, its programs and the memory of their events, losses, the cost of its recorder, its
+/// recordings.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sordino status\n  sordino status motor --json")]
 pub(crate) struct Options {

@@ -49,8 +49,8 @@ fn packet_context_register(name: &str, _: &Integer, top: bool) -> Register {
     }
 }
 
-/// Returns the register of a member of an event's header. LTTng's headers have the id and the time a second time
-/// in a variant: the last one counts.
+/// Returns the register of a member of an event's header. LTTng's headers have the id and the time a second time in a
+/// variant: the last one counts.
 fn event_header_register(name: &str, integer: &Integer, _: bool) -> Register {
     match name {
         "id" => Register::Id,
@@ -258,8 +258,8 @@ fn loss_place(stream: &metadata::Stream) -> LossPlace {
     }
 }
 
-/// Returns true if a member of an event's header is sordino's count of lost records: 16 bits, in a structure of
-/// their own.
+/// Returns true if a member of an event's header is sordino's count of lost records: 16 bits, in a structure of their
+/// own.
 fn is_lost(member: &Member) -> bool {
     match members(&member.ty) {
         [only] if member.name == "lost" => only.ty.integer().is_some_and(|integer| integer.bits == 16),
@@ -273,8 +273,8 @@ fn discarded_bits(packet_context: Option<&Type>) -> u32 {
     member.and_then(|member| member.ty.integer()).map_or(64, |integer| integer.bits)
 }
 
-/// Returns true if tracers generated the field `length` for `sequence`: `_NAME_length`, with more underscores
-/// where another field has that name.
+/// Returns true if tracers generated the field `length` for `sequence`: `_NAME_length`, with more underscores where
+/// another field has that name.
 fn is_length_of(length: &Member, sequence: &Member) -> bool {
     let Kind::Sequence(_, path) = &sequence.ty.kind else { return false };
     let stem = length.name.trim_start_matches('_').strip_suffix("_length");

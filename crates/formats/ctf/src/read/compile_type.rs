@@ -7,8 +7,8 @@ use crate::Problem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The maximum number of parts of a trace with its types expanded: a type can contain another one twice, which
-/// contains another one twice ...
+/// The maximum number of parts of a trace with its types expanded: a type can contain another one twice, which contains
+/// another one twice ...
 const MAX_PARTS: usize = 1 << 21;
 
 /// The number of bytes of a name that count as a part.
@@ -60,8 +60,7 @@ pub(super) struct Compiler {
     frames: Vec<Names>,
 }
 
-/// A function that selects the register for an integer of a hidden scope, by name, type, and true if it is
-/// top-level.
+/// A function that selects the register for an integer of a hidden scope, by name, type, and true if it is top-level.
 pub(super) type ChooseRegister = fn(&str, &Integer, bool) -> Register;
 
 impl Compiler {
@@ -294,8 +293,8 @@ impl Compiler {
         Ok((int.slot, ty))
     }
 
-    /// Returns the field at `path`, relative to the structures around the current place, innermost first, or else
-    /// to its scope's root.
+    /// Returns the field at `path`, relative to the structures around the current place, innermost first, or else to
+    /// its scope's root.
     fn find(&self, path: &Path) -> Option<&Target> {
         let words: Vec<_> = path.words.iter().map(String::as_str).collect();
         self.frames.iter().rev().find_map(|frame| descend(frame, &words)).or_else(|| {

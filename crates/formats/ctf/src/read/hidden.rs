@@ -38,8 +38,8 @@ impl Hidden {
         Self { ops, loads: None }
     }
 
-    /// Finds out if the operations, among `all` of the stream, are simple. Until all are compiled, a later field may turn
-    /// out to need the value of one.
+    /// Finds out if the operations, among `all` of the stream, are simple. Until all are compiled, a later field may
+    /// turn out to need the value of one.
     pub(super) fn simplify(&mut self, all: &[Op]) {
         self.loads = all.get(self.ops.clone()).and_then(Loads::of);
     }

@@ -52,8 +52,7 @@ pub(super) struct Parser<'a> {
     /// The next token and its offset.
     pub(super) token: Token<'a>,
     pub(super) offset: usize,
-    /// The types that can be named here, innermost scope last. The name of a structure starts with "struct ", and
-    /// so on.
+    /// The types that can be named here, innermost scope last. The name of a structure starts with "struct ".
     scopes: Vec<HashMap<String, Arc<Type>>>,
     depth: u32,
 }

@@ -1,5 +1,4 @@
-//! Compiled types of a trace: flat lists of operations that a [`Machine`](super::machine::Machine) runs over a
-//! packet.
+//! Compiled types of a trace: flat lists of operations that a [`Machine`](super::machine::Machine) runs over a packet.
 
 use super::hidden::Hidden;
 use super::types::Enumeration;
@@ -46,8 +45,7 @@ pub(super) struct EventProgram {
     pub(super) fixed: Option<u64>,
 }
 
-/// The operations of a context. It lies before the payload, but its values follow the payload's: it is run
-/// over twice.
+/// The operations of a context. It lies before the payload, but its values follow the payload's: it is run over twice.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) hidden: Hidden,

@@ -59,14 +59,13 @@ impl Trace {
     /// its event classes.
     ///
     /// # Errors
-    /// If a file can't be read, or if the metadata is invalid. Corrupt packets are no error; their streams report
-    /// them.
+    /// If a file can't be read, or if the metadata is invalid. Corrupt packets are no error; their streams report them.
     pub fn open(dir: impl AsRef<Path>, classes: &mut Classes) -> Result<Self, Error> {
         Self::open_with(dir, classes, |_, _| {})
     }
 
-    /// Does the same with clocks that `adjust` relates to those of other traces, given the trace's environment. All times
-    /// of the trace are by the adjusted clocks.
+    /// Does the same with clocks that `adjust` relates to those of other traces, given the trace's environment. All
+    /// times of the trace are by the adjusted clocks.
     ///
     /// # Errors
     /// As for [`open`](Self::open).

@@ -1,5 +1,5 @@
-//! The types that metadata declares, as they were written: byte orders may still be "the trace's", clocks, lengths
-//! and tags are still names.
+//! The types that metadata declares, as they were written: byte orders may still be "the trace's", clocks, lengths and
+//! tags are still names.
 
 use super::lex::{At, Result};
 use crate::Problem;
@@ -99,8 +99,8 @@ pub(super) struct Range {
 }
 
 impl Type {
-    /// Creates a type. The alignment is `explicit` where that is larger than the parts need. `offset` is the place
-    /// for errors.
+    /// Creates a type. The alignment is `explicit` where that is larger than the parts need. `offset` is the place for
+    /// errors.
     pub(super) fn new(kind: Kind, explicit: u64, offset: usize) -> Result<Arc<Self>> {
         let parts: Vec<&Self> = match &kind {
             Kind::Structure(members) => members.iter().map(|member| &*member.ty).collect(),

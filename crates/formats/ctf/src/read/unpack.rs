@@ -5,8 +5,8 @@ use crate::Problem;
 
 const MAGIC: u32 = 0x75d1_1d57;
 
-/// The size of the header of a metadata packet: magic, UUID, checksum, content and packet size in bits, then
-/// one byte each of compression, encryption and checksum scheme and of the format's major and minor version.
+/// The size of the header of a metadata packet: magic, UUID, checksum, content and packet size in bits, then one byte
+/// each of compression, encryption and checksum scheme and of the format's major and minor version.
 const HEADER: usize = 37;
 
 /// Returns the text in a metadata file. An error has the offset of the packet and its problem.

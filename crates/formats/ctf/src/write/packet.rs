@@ -1,7 +1,7 @@
 //! The header of a packet.
 
 use crate::{PACKET_MAGIC, Uuid};
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 
 /// The offset of a packet's first event in bytes: right behind header and context. The content of a packet without
 /// events ends here.
@@ -21,10 +21,10 @@ pub struct PacketHeader {
     pub uuid: Uuid,
     /// The number of the stream class, [`StreamClass::id`](super::StreamClass::id).
     pub stream_id: u32,
-    /// The time of the first event, in ticks.
-    pub begin: u64,
-    /// The time of the last event, in ticks; not before `begin`, not after the next packet's `begin`.
-    pub end: u64,
+    /// The timestamp of the first event.
+    pub begin: Ticks,
+    /// The timestamp of the last event; not before `begin`, not after the next packet's `begin`.
+    pub end: Ticks,
     /// The size from the packet's start to right behind the last event; [`FIRST_EVENT`] if there is none.
     pub content_bytes: u64,
     /// The size up to the next packet's start.
@@ -52,8 +52,8 @@ impl PacketHeader {
         put(&self.uuid.0);
         put(&self.stream_id.to_ne_bytes());
         for number in [
-            self.begin,
-            self.end,
+            self.begin.0,
+            self.end.0,
             self.content_bytes.wrapping_mul(8),
             self.packet_bytes.wrapping_mul(8),
             self.discarded,
@@ -77,8 +77,8 @@ impl PacketHeader {
         let header = Self {
             uuid: Uuid(*bytes[4..].first_chunk()?),
             stream_id: half(20)?,
-            begin: word(24)?,
-            end: word(32)?,
+            begin: Ticks(word(24)?),
+            end: Ticks(word(32)?),
             content_bytes: content_bits / 8,
             packet_bytes: packet_bits / 8,
             discarded: word(56)?,
@@ -100,8 +100,8 @@ mod tests {
         PacketHeader {
             uuid: Uuid([0xaa; 16]),
             stream_id: 1,
-            begin: 2,
-            end: 3,
+            begin: Ticks(2),
+            end: Ticks(3),
             content_bytes: 96,
             packet_bytes: 4096,
             discarded: 6,
@@ -138,7 +138,7 @@ mod tests {
         for bad in [
             PacketHeader { content_bytes: 79, ..header() },
             PacketHeader { content_bytes: 4097, ..header() },
-            PacketHeader { begin: 4, ..header() },
+            PacketHeader { begin: Ticks(4), ..header() },
         ] {
             assert_eq!(PacketHeader::decode(&bad.encode()), None, "{bad:?}");
         }

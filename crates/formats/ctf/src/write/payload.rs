@@ -42,8 +42,7 @@ impl<'a> From<&'a str> for Argument<'a> {
 /// Appends the payload of an event of `schema` to `out`.
 ///
 /// # Errors
-/// If there are more or fewer `values` than fields, or if a field cannot have its value; `out` is unchanged
-/// then.
+/// If there are more or fewer `values` than fields, or if a field cannot have its value; `out` is unchanged then.
 pub fn encode(schema: &Schema, values: &[Argument<'_>], out: &mut Vec<u8>) -> Result<(), Error> {
     if values.len() != schema.fields.len() {
         let (expected, given) = (schema.fields.len(), values.len());

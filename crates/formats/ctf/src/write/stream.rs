@@ -3,7 +3,7 @@
 use super::StreamClass;
 use super::packet::{FIRST_EVENT, PacketHeader};
 use crate::{Error, Uuid};
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use std::io;
 
 /// The padding of packets, so that they can be written past the page cache.
@@ -60,7 +60,7 @@ impl<W: io::Write> StreamWriter<W> {
     /// can't be written.
     pub fn append(
         &mut self,
-        ticks: u64,
+        ticks: Ticks,
         header: [u8; 4],
         context: &[u8],
         payload: &[u8],
@@ -78,7 +78,7 @@ impl<W: io::Write> StreamWriter<W> {
         }
         (self.header.end, self.started) = (ticks, true);
         self.packet.resize(self.packet.len().next_multiple_of(EVENT_ALIGN), 0);
-        self.packet.extend(ticks.to_ne_bytes());
+        self.packet.extend(ticks.0.to_ne_bytes());
         self.packet.extend(header);
         self.packet.extend_from_slice(context);
         self.packet.extend_from_slice(payload);
@@ -101,7 +101,7 @@ impl<W: io::Write> StreamWriter<W> {
     ///
     /// # Errors
     /// If the packet can't be written.
-    pub fn begin(&mut self, ticks: u64) -> Result<(), Error> {
+    pub fn begin(&mut self, ticks: Ticks) -> Result<(), Error> {
         if self.started {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl<W: io::Write> StreamWriter<W> {
     ///
     /// # Errors
     /// If `ticks` is before the last event, or if a packet can't be written.
-    pub fn gap(&mut self, ticks: u64, count: u64) -> Result<(), Error> {
+    pub fn gap(&mut self, ticks: Ticks, count: u64) -> Result<(), Error> {
         self.check_time(ticks)?;
         self.begin(ticks)?;
         self.flush()?;
@@ -130,7 +130,7 @@ impl<W: io::Write> StreamWriter<W> {
     ///
     /// # Errors
     /// If `ticks` is before the last event, or if a packet can't be written.
-    pub fn skip(&mut self, ticks: u64) -> Result<(), Error> {
+    pub fn skip(&mut self, ticks: Ticks) -> Result<(), Error> {
         self.check_time(ticks)?;
         self.begin(ticks)?;
         self.flush()?;
@@ -161,9 +161,9 @@ impl<W: io::Write> StreamWriter<W> {
         self.packet.len() == FIRST_EVENT
     }
 
-    fn check_time(&self, ticks: u64) -> Result<(), Error> {
+    fn check_time(&self, ticks: Ticks) -> Result<(), Error> {
         match self.header.end {
-            last if self.started && ticks < last => Err(Error::TimeWentBack { ticks, last }),
+            last if self.started && ticks < last => Err(Error::TimeWentBack { ticks: ticks.0, last: last.0 }),
             _ => Ok(()),
         }
     }
@@ -207,11 +207,14 @@ mod tests {
     #[test]
     fn events_lie_at_multiples_of_8_and_content_ends_behind_the_last() {
         let mut writer = writer();
-        writer.append(5, kernel_header(0x201, 3, 4), &[5; 4], &[6]).unwrap();
-        writer.append(6, kernel_header(1, 0, 0), &[7; 4], &[]).unwrap();
+        writer.append(Ticks(5), kernel_header(0x201, 3, 4), &[5; 4], &[6]).unwrap();
+        writer.append(Ticks(6), kernel_header(1, 0, 0), &[7; 4], &[]).unwrap();
         let bytes = writer.finish().unwrap();
         let header = &headers(&bytes)[0];
-        assert_eq!((header.begin, header.end, header.content_bytes, header.packet_bytes), (5, 6, 120, 4096));
+        assert_eq!(
+            (header.begin.0, header.end.0, header.content_bytes, header.packet_bytes),
+            (5, 6, 120, 4096)
+        );
         assert_eq!(bytes[80..88], 5_u64.to_ne_bytes());
         assert_eq!(bytes[88..90], 0x201_u16.to_ne_bytes());
         assert_eq!(bytes[90..97], [3, 4, 5, 5, 5, 5, 6]);
@@ -223,24 +226,26 @@ mod tests {
     fn a_full_packet_is_closed_and_the_next_one_continues() {
         let mut writer = writer();
         for ticks in 0..3 {
-            writer.append(ticks, [0; 4], &[0; 4], &[0; 1992]).unwrap();
+            writer.append(Ticks(ticks), [0; 4], &[0; 4], &[0; 1992]).unwrap();
         }
         let headers = headers(&writer.finish().unwrap());
-        let summary: Vec<_> =
-            headers.iter().map(|h| (h.sequence, h.begin, h.end, h.content_bytes, h.packet_bytes)).collect();
+        let summary: Vec<_> = headers
+            .iter()
+            .map(|h| (h.sequence, h.begin.0, h.end.0, h.content_bytes, h.packet_bytes))
+            .collect();
         assert_eq!(summary, [(0, 0, 1, 4096, 4096), (1, 2, 2, 2088, 4096)]);
     }
 
     #[test]
     fn a_gap_lies_between_the_events_around_it() {
         let mut writer = writer();
-        writer.gap(3, 1).unwrap();
-        writer.append(5, [0; 4], &[], &[]).unwrap();
-        writer.gap(8, 10).unwrap();
-        writer.append(8, [0; 4], &[], &[]).unwrap();
+        writer.gap(Ticks(3), 1).unwrap();
+        writer.append(Ticks(5), [0; 4], &[], &[]).unwrap();
+        writer.gap(Ticks(8), 10).unwrap();
+        writer.append(Ticks(8), [0; 4], &[], &[]).unwrap();
         let headers = headers(&writer.finish().unwrap());
         let summary: Vec<_> =
-            headers.iter().map(|h| (h.begin, h.end, h.discarded, h.content_bytes)).collect();
+            headers.iter().map(|h| (h.begin.0, h.end.0, h.discarded, h.content_bytes)).collect();
         let expected = [(3, 3, 0, 80), (3, 3, 1, 80), (5, 5, 1, 92), (5, 8, 11, 80), (8, 8, 11, 92)];
         assert_eq!(summary, expected);
     }
@@ -249,13 +254,13 @@ mod tests {
     fn packets_that_are_missing_are_told_by_their_numbers_and_an_empty_stream_tells_them_too() {
         for has_event in [false, true] {
             let mut writer = writer();
-            writer.begin(3).unwrap();
+            writer.begin(Ticks(3)).unwrap();
             if has_event {
-                writer.append(4, [0; 4], &[], &[]).unwrap();
+                writer.append(Ticks(4), [0; 4], &[], &[]).unwrap();
             }
-            writer.skip(9).unwrap();
+            writer.skip(Ticks(9)).unwrap();
             let headers = headers(&writer.finish().unwrap());
-            let summary: Vec<_> = headers.iter().map(|h| (h.sequence, h.begin, h.end)).collect();
+            let summary: Vec<_> = headers.iter().map(|h| (h.sequence, h.begin.0, h.end.0)).collect();
             let expected: &[_] =
                 if has_event { &[(0, 3, 3), (1, 4, 4), (3, 9, 9)] } else { &[(0, 3, 3), (2, 9, 9)] };
             assert_eq!(summary, expected);
@@ -267,12 +272,12 @@ mod tests {
         assert!(StreamWriter::new(Vec::new(), Uuid([0; 16]), StreamClass::Kernel, None, 4000).is_err());
         assert!(StreamWriter::new(Vec::new(), Uuid([0; 16]), StreamClass::Kernel, None, 0).is_err());
         let mut writer = writer();
-        writer.append(5, [0; 4], &[], &[0; 4004]).unwrap();
-        let too_large = writer.append(6, [0; 4], &[], &[0; 4005]).unwrap_err();
+        writer.append(Ticks(5), [0; 4], &[], &[0; 4004]).unwrap();
+        let too_large = writer.append(Ticks(6), [0; 4], &[], &[0; 4005]).unwrap_err();
         assert_eq!(too_large.to_string(), "an event of 4017 bytes does not fit a packet of 4096");
-        let back = writer.append(4, [0; 4], &[], &[]).unwrap_err();
+        let back = writer.append(Ticks(4), [0; 4], &[], &[]).unwrap_err();
         assert_eq!(back.to_string(), "tick 4 after tick 5 in one stream");
-        assert!(writer.gap(4, 1).is_err());
+        assert!(writer.gap(Ticks(4), 1).is_err());
         assert_eq!(headers(&writer.finish().unwrap()).len(), 1);
     }
 
@@ -291,9 +296,9 @@ mod tests {
         }
         let mut writer =
             StreamWriter::new(Full::default(), Uuid([0; 16]), StreamClass::StateDump, None, 4096).unwrap();
-        writer.append(1, [0; 4], &[], &[]).unwrap();
+        writer.append(Ticks(1), [0; 4], &[], &[]).unwrap();
         assert!(writer.flush().is_err());
-        writer.append(2, [0; 4], &[], &[]).unwrap();
+        writer.append(Ticks(2), [0; 4], &[], &[]).unwrap();
         assert_eq!(writer.finish().unwrap().0, 2);
     }
 }

@@ -1,5 +1,4 @@
-//! Common parts of the tests that compare with babeltrace2: both sides are converted to one canonical text per
-//! event.
+//! Common parts of the tests that compare with babeltrace2: both sides are converted to one canonical text per event.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -312,9 +311,8 @@ pub(crate) fn assert_same(ours: &[(Time, String)], theirs: &[(Time, String)]) {
     assert_eq!(ours.len(), theirs.len(), "number of events");
 }
 
-/// Compares two texts, in which an empty text of ours may be any text of theirs. babeltrace2 2.0.4 reuses its
-/// string fields without emptying them, so where the file holds an empty string it can show the field's content
-/// from before.
+/// Compares two texts, in which an empty text of ours may be any text of theirs. babeltrace2 2.0.4 reuses its string
+/// fields without emptying them, so where the file holds an empty string it can show the field's content from before.
 fn same_but_for_stale_text(ours: &str, theirs: &str) -> bool {
     let mut rest = Line(theirs);
     ours.split("\"\"").enumerate().all(|(index, piece)| {

@@ -3,7 +3,7 @@
 use sordino_ctf::read::Trace;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{Classes, Cpu, Event, Field, Level, Loss, LossCause, Schema, Step, Time};
+use sordino_event::{Classes, Cpu, Event, Field, Level, Loss, LossCause, Schema, Step, Ticks, Time};
 
 pub(crate) const UUID: Uuid = Uuid([0xab; 16]);
 
@@ -36,8 +36,8 @@ impl IndexedPacket<'_> {
         PacketHeader {
             uuid: UUID,
             stream_id: StreamClass::Cpu.id(),
-            begin: self.span.0,
-            end: self.span.1,
+            begin: Ticks(self.span.0),
+            end: Ticks(self.span.1),
             content_bytes: content_bytes as u64,
             packet_bytes: 4096,
             discarded: self.lost.0,

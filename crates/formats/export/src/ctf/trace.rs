@@ -5,7 +5,7 @@ use super::{CtfVersion, json, tsdl};
 use crate::Files;
 use sordino_ctf::write::{StreamClass, StreamWriter};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{Classes, Cpu};
+use sordino_event::{Classes, Cpu, Ticks};
 use sordino_timeline::Moment;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ impl Trace {
         stream.place_losses(ticks);
         let Encoded { context, payload } = &encoded;
         stream.writer.make_room(context.len() + payload.len());
-        let appended = stream.writer.append(ticks, number.to_ne_bytes(), context, payload);
+        let appended = stream.writer.append(Ticks(ticks), number.to_ne_bytes(), context, payload);
         appended.expect("it has room, its time does not go back, and writing to a vector does not fail");
         let written = std::mem::take(stream.writer.output());
         self.encoded = encoded;
@@ -101,11 +101,11 @@ impl Stream {
         let mut last = 0;
         for ((from, to), count) in self.losses.drain(..) {
             last = to.max(last).min(ticks);
-            let begun = self.writer.begin(from);
+            let begun = self.writer.begin(Ticks(from));
             let written = begun.and_then(|()| match count {
                 // Readers take a greater difference of two counts for one that went back.
-                Some(count) => self.writer.gap(last, count.min(u64::MAX / 2)),
-                None => self.writer.skip(last),
+                Some(count) => self.writer.gap(Ticks(last), count.min(u64::MAX / 2)),
+                None => self.writer.skip(Ticks(last)),
             });
             // Times do not go back, and writing to a vector does not fail.
             debug_assert!(written.is_ok(), "{written:?}");

@@ -6,7 +6,7 @@ use crate::addresses::{Symbols, mapped_files};
 use crate::clocks::{PairedOffset, RelatedClocks};
 use crate::gaps::{Coverage, gaps};
 use crate::{Error, several};
-use sordino_analyze::Quota;
+use sordino_analyze::{GroupQuotas, Quota};
 use sordino_collect::{Directory, State, Summary};
 use sordino_ctf::read::{self, Stream};
 use sordino_ctf::{Environment, Setting};
@@ -30,8 +30,8 @@ impl OpenRecording {
     }
 
     /// Opens the recordings that were named, in this order, as one, or the newest in the current directory if none was.
-    /// Events are put in order by the first recording's clock; `paired` are the offsets of the others, by index, as far as
-    /// pairs of events give them.
+    /// Events are put in order by the first recording's clock; `paired` are the offsets of the others, by index, as far
+    /// as pairs of events give them.
     ///
     /// # Errors
     /// As for [`open`](Self::open); a directory that is named twice or lies inside another one; too many recordings.
@@ -163,7 +163,8 @@ impl OpenRecording {
         self.priorities = self.priorities.or(priorities(environment));
     }
 
-    /// Adds a problem if a part of the recording is not finished, and so lacks kernel events, or if files of it are missing.
+    /// Adds a problem if a part of the recording is not finished, and so lacks kernel events, or if files of it are
+    /// missing.
     fn look_at_summary(&mut self, part: &Path) {
         let Ok(directory) = Directory::open(part) else { return };
         let path = part.display();
@@ -189,8 +190,8 @@ fn microseconds(trace: &read::Trace, name: &str) -> Option<Nanos> {
     Some(Nanos(trace.environment().integer(name)?.saturating_mul(1000)))
 }
 
-/// Returns the numbering of priorities in a trace of the kernel: the one that its environment states, or that of a known
-/// tracer which states none.
+/// Returns the numbering of priorities in a trace of the kernel: the one that its environment states, or that of a
+/// known tracer which states none.
 fn priorities(environment: &Environment) -> Option<PriorityNumbering> {
     let of_kernel = environment.text("domain") == Some("kernel");
     match environment.get(PriorityNumbering::ENTRY).filter(|_| of_kernel) {
@@ -209,13 +210,16 @@ fn program(trace: &read::Trace, host: Host) -> Option<Program> {
     let environment = trace.environment();
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
     let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
-    let time = |name| microseconds(trace, name);
-    let quota = || {
-        let group = Some(environment.text("cpu_quota_group")?.into());
-        Some(Quota { group, runtime: time("cpu_quota_us")?, period: time("cpu_period_us")? })
+    let time = |name: &str| microseconds(trace, name);
+    let quota = |of: &str| {
+        let group = Some(environment.text(&format!("{of}_quota_group"))?.into());
+        let [runtime, period] = ["quota", "period"].map(|name| time(&format!("{of}_{name}_us")));
+        Some(Quota { group, runtime: runtime?, period: period? })
     };
+    let has_real_time = environment.text("rt_quota_group").is_some();
+    let quotas = GroupQuotas { ordinary: quota("cpu"), real_time: has_real_time.then(|| quota("rt")) };
     let name = environment.text("procname")?.to_owned();
-    Some(Program { host, pid: Pid(pid), name, wake_up, quota: quota(), files: mapped_files(environment) })
+    Some(Program { host, pid: Pid(pid), name, wake_up, quotas, files: mapped_files(environment) })
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Limits {
-    /// Parses a file: `require = ["npt"]`, and for each step a table with `max` or percentiles, such as `"p99.99" =
-    /// "50us"`.
+    /// Parses a file: `require = ["npt"]`, and for each step a table with `max` or percentiles, such as
+    /// `"p99.99" = "50us"`.
     ///
     /// ```
     /// use sordino_check::Limits;

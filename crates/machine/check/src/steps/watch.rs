@@ -1,6 +1,7 @@
 //! A check's progress, and its interruption.
 
 use crate::Explained;
+use crate::limits::time;
 use sordino_event::Nanos;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -61,8 +62,7 @@ impl<'a> Watch<'a> {
 
     pub(crate) fn tick(&mut self) {
         let (seconds, of) = (self.since.elapsed().as_secs(), self.planned.as_secs());
-        let maximum =
-            self.maximum_ns.map(|ns| format!(", longest so far {:.1} us", ns / 1e3)).unwrap_or_default();
+        let maximum = self.maximum_ns.map(|ns| format!(", longest so far {}", time(ns))).unwrap_or_default();
         self.observer.doing(format!("{}: {seconds} of {of} s{maximum}; Ctrl-C ends it", self.what));
     }
 

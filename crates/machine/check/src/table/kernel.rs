@@ -2,6 +2,7 @@
 
 use super::{Line, good};
 use crate::{MachineInfo, Sources, Verdict};
+use sordino_proc::machine::memory_in;
 
 pub(super) fn lines(
     sources: &Sources,
@@ -109,14 +110,8 @@ fn facilities(tracers: Result<&[String], &String>) -> Line {
 
 /// Reads the machine's description.
 pub fn machine_info(sources: &Sources, cpus: &str) -> MachineInfo {
-    let cpuinfo = sources.text("proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let mut values =
-            cpuinfo.lines().filter_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name));
-        values.next().map(|(_, value)| value.trim().to_owned())
-    };
-    let memory = sources.text("proc/meminfo").unwrap_or_default();
-    let memory_kib = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+    let cpuinfo = sources.cpuinfo();
+    let memory = sources.text("proc/meminfo").and_then(|meminfo| memory_in(&meminfo, "MemTotal"));
     let dmi: Vec<String> = ["sys_vendor", "product_name", "bios_version", "bios_date"]
         .iter()
         .filter_map(|name| sources.text(&format!("sys/class/dmi/id/{name}")))
@@ -127,9 +122,9 @@ pub fn machine_info(sources: &Sources, cpus: &str) -> MachineInfo {
         system.lines().find_map(|line| Some(line.strip_prefix("PRETTY_NAME=")?.trim_matches('"').to_owned()));
     MachineInfo {
         host: sources.text("proc/sys/kernel/hostname").unwrap_or_default(),
-        processor: field("model name").unwrap_or_else(|| "unknown".to_owned()),
+        processor: cpuinfo.field("model name").unwrap_or("unknown").to_owned(),
         cpus: cpus.to_owned(),
-        memory_mib: memory_kib.unwrap_or(0) / 1024,
+        memory_mib: memory.unwrap_or(0) >> 20,
         hardware: (!dmi.is_empty()).then(|| dmi.join(", ")),
         kernel: short(&sources.text("proc/version").unwrap_or_default()),
         command_line: sources.text("proc/cmdline").unwrap_or_default(),

@@ -2,10 +2,11 @@
 
 use super::{Line, good};
 use crate::{Sources, Verdict};
+use sordino_proc::machine::CpuInfo;
 use sordino_sched::CpuList;
 
 pub(super) fn lines(sources: &Sources, cpus: &CpuList) -> Vec<Line> {
-    let cpuinfo = sources.text("proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = sources.cpuinfo();
     vec![
         clock_source(sources),
         counter(&cpuinfo),
@@ -33,22 +34,17 @@ fn clock_source(sources: &Sources) -> Line {
     }
 }
 
-/// Splits the line `flags` of `/proc/cpuinfo` into words.
-fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
-    let line =
-        cpuinfo.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == "flags"))?;
-    Some(line.1.split_whitespace().collect())
-}
-
-fn counter(cpuinfo: &str) -> Line {
+fn counter(cpuinfo: &CpuInfo) -> Line {
     let (name, why) = (
         "cycle counter",
         "one that is not constant and non-stop is no clock: times drift with frequency and sleep",
     );
-    let Some(flags) = flags(cpuinfo) else { return Line::unknown(name, "/proc/cpuinfo has no flags", why) };
+    let Some(is_known) = cpuinfo.has_flag("tsc_known_freq") else {
+        return Line::unknown(name, "/proc/cpuinfo has no flags", why);
+    };
     let (has, lacks): (Vec<&str>, Vec<&str>) =
-        ["constant_tsc", "nonstop_tsc"].into_iter().partition(|flag| flags.contains(flag));
-    let known = if flags.contains(&"tsc_known_freq") { ", tsc_known_freq" } else { "" };
+        ["constant_tsc", "nonstop_tsc"].into_iter().partition(|flag| cpuinfo.has_flag(flag) == Some(true));
+    let known = if is_known { ", tsc_known_freq" } else { "" };
     match lacks.is_empty() {
         true => Line::new(name, format!("{}{known}", has.join(", ")), Verdict::Pass, why),
         false => Line::new(name, format!("not {}", lacks.join(", ")), Verdict::Warn, why),
@@ -105,14 +101,14 @@ fn sleep(sources: &Sources, cpus: &CpuList) -> Line {
 }
 
 /// Returns the hypervisor's name if the machine is a guest.
-pub(super) fn hypervisor(sources: &Sources, cpuinfo: &str) -> Option<String> {
-    let is_guest = flags(cpuinfo).is_some_and(|flags| flags.contains(&"hypervisor"));
+pub(super) fn hypervisor(sources: &Sources, cpuinfo: &CpuInfo) -> Option<String> {
+    let is_guest = cpuinfo.has_flag("hypervisor") == Some(true);
     let kind = sources.text("sys/hypervisor/type");
     (is_guest || kind.is_some())
         .then(|| kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| "unknown".to_owned()))
 }
 
-fn under_hypervisor(sources: &Sources, cpuinfo: &str) -> Line {
+fn under_hypervisor(sources: &Sources, cpuinfo: &CpuInfo) -> Line {
     let (name, why) =
         ("hypervisor", "a host takes the CPU when it likes, and nothing in the guest can tell or prevent it");
     match hypervisor(sources, cpuinfo) {

@@ -220,10 +220,7 @@ fn about(report: &Report, page: &mut String) {
         ("kernel", machine.kernel.clone()),
         ("command line", machine.command_line.clone()),
         ("command", settings.command.clone()),
-        (
-            "measured",
-            format!("CPU {}, {} s each, load {}", settings.cpus, settings.duration_s, settings.load),
-        ),
+        ("measured", format!("CPU {}, {} each, load {}", settings.cpus, settings.duration(), settings.load)),
         ("limits", if settings.limits.is_empty() { none() } else { settings.limits.join("; ") }),
         ("required", if settings.required.is_empty() { none() } else { settings.required.join(", ") }),
         ("held while measuring", if held.is_empty() { none() } else { held.join("; ") }),

@@ -150,11 +150,11 @@ mod tests {
         let figures = "  CPU 1                   2000      1 ns   1.00 us   1.98 us         -   2.00 us\n";
         assert!(text.contains(figures), "{text}");
         let mut of_a_day = String::new();
-        let cells = ["4320000000000", "1 ns", "-", "-", "-", "999.99 ms"].map(str::to_owned);
+        let cells = ["4320000000000", "1 ns", "-", "-", "-", "86400 s"].map(str::to_owned);
         row(&mut of_a_day, "CPU 1", cells);
         assert_eq!(of_a_day.len(), 81, "{of_a_day}");
         assert!(
-            text.contains("interrupted by: the hypervisor for 30 ms, 9 irq 0, 8 irq 1, 7 irq 2, 6 irq 3, 2 other sources"),
+            text.contains("interrupted by: the hypervisor for 30.0 ms, 9 irq 0, 8 irq 1, 7 irq 2, 6 irq 3, 2 other sources"),
             "{text}"
         );
     }

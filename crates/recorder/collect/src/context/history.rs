@@ -1,11 +1,11 @@
 //! The observed attributes of threads, in order of observation.
 
+use sordino_event::Ticks;
 use sordino_inspect::context::{Attribute, Observation, ThreadIds};
-use sordino_ring::number::Ticks;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Identifies an attribute of a thread; a later [`Attribute`] of the same key replaces the earlier one. The number is its
-/// kind, the string an annotation's name.
+/// Identifies an attribute of a thread; a later [`Attribute`] of the same key replaces the earlier one. The number is
+/// its kind, the string an annotation's name.
 type Key = (ThreadIds, u8, String);
 
 /// All retained observations, and those that are current.

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use sordino_ctf::Uuid;
+use sordino_event::Ticks;
 use sordino_tracefs::{EventConversion, Format};
 use std::thread::JoinHandle;
 
@@ -13,7 +14,7 @@ pub(crate) struct KernelTrace {
     /// True if kernel functions are to be named: the running kernel is the recorded one, and the recording is kept.
     pub(super) names: bool,
     /// The timestamp of the records that are written once, such as the state dump.
-    pub(super) begin_ticks: u64,
+    pub(super) begin_ticks: Ticks,
     /// True if records missing before a CPU's first event were overwritten, not lost.
     pub(super) overwrite: bool,
     /// The thread that takes the state dump; it returns notes on missing parts.

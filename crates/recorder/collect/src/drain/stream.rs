@@ -2,9 +2,8 @@
 
 use crate::output::{Output, UnwrittenData};
 use sordino_dirfd::lacks_descriptors;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::Geometry;
-use sordino_ring::number::Ticks;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
 use std::time::{Duration, Instant};
@@ -428,6 +427,7 @@ pub fn unwritable(output: &Output, failure: &io::Error) -> String {
 mod tests {
     use super::*;
     use sordino_ring::number::Seqno;
+    use sordino_ring::position::Head;
 
     #[test]
     fn a_write_holds_no_more_than_a_quarter_of_a_small_ring() {
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn what_a_session_does_about_a_full_disk_it_does_in_every_chunk() {
-        let corrupt = Some(Corrupt { head: 1, seqno: Seqno(2) });
+        let corrupt = Some(Corrupt { head: Head(1), seqno: Seqno(2) });
         let failure = Some(io::ErrorKind::StorageFull.into());
         let problem = Some("full".to_owned());
         let mut state = StreamState { corrupt, failure, problem, ..StreamState::new(true) };

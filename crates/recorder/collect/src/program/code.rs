@@ -34,8 +34,8 @@ impl Traced {
         self.trace.has_functions
     }
 
-    /// Returns true if it has declared functions and has mapped other code since the last time, or its functions are not
-    /// known and rules name some: the caller then has to read it. It is looked at every second.
+    /// Returns true if it has declared functions and has mapped other code since the last time, or its functions are
+    /// not known and rules name some: the caller then has to read it. It is looked at every second.
     pub fn has_other_code(&mut self, names_functions: bool) -> bool {
         if !self.has_functions() || self.code.looked_at.elapsed() < EACH {
             return false;

@@ -8,14 +8,14 @@ use crate::unanswered::{Lack, Unanswered};
 use sordino_ctf::write::{StreamClass, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_dirfd::Dir;
-use sordino_event::{Cpu, Pid, functions};
+use sordino_event::{Cpu, Pid, Ticks, functions};
 use sordino_filter::condition::{Condition, Context};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
 use sordino_inspect::dump::ExecutableMapping;
-use sordino_inspect::quota::CpuQuota;
+use sordino_inspect::quota::CpuQuotas;
 use sordino_intake::Declared;
-use sordino_ring::number::{PointId, Ticks};
+use sordino_ring::number::PointId;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct ProgramTrace {
     pub pid: i32,
     /// The name and file of the process.
     pub identity: Identity,
-    pub(super) quota: Option<CpuQuota>,
+    pub(super) quotas: CpuQuotas,
     /// The files that it had mapped when the session attached, if the session may record functions.
     pub(super) files: Arc<[ExecutableMapping]>,
     /// True if it has declared functions; the environment has the files then.
@@ -282,7 +282,7 @@ impl ProgramTrace {
         if let Some(ticks) = self.taken_up {
             environment.set("taken_up", ticks.0.cast_signed());
         }
-        self.quota.iter().for_each(|quota| quota.tell(&mut environment));
+        self.quotas.tell(&mut environment);
         for (number, file) in self.files.iter().filter(|_| self.has_functions).enumerate() {
             environment.set(format!("mapped_file_{number}"), file.to_string().as_str());
         }

@@ -3,11 +3,9 @@
 //! their own.
 
 use rustix::fs::makedev;
-use sordino_proc::file::bytes_at_most;
+use sordino_proc::mounts::{self, Mount};
 use std::collections::HashMap;
-
-/// Maximum size read from a list of mounts, in bytes; a user may have 100,000 mounts in a namespace.
-const MOUNTS_MAX: u64 = 1 << 20;
+use std::io;
 
 /// The server of a device's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +24,9 @@ impl FileSystems {
     /// Returns the server of `device`, of which process `pid` has mapped a file; `None` if it is mounted neither in our
     /// mount namespace nor in the process's, like memory without a path.
     pub(super) fn server(&mut self, device: u64, pid: i32) -> Option<Server> {
-        let known = self.0.get_or_insert_with(|| mounts("self", |kind| !is_program(kind)));
+        let known = self.0.get_or_insert_with(|| servers(mounts::own(), |kind| !is_program(kind)));
         if !known.contains_key(&device) {
-            for (device, server) in mounts(&pid.to_string(), |kind| LOCAL.contains(&kind)) {
+            for (device, server) in servers(mounts::of(pid), |kind| LOCAL.contains(&kind)) {
                 known.entry(device).or_insert(server);
             }
         }
@@ -48,22 +46,19 @@ fn is_program(kind: &str) -> bool {
     kind.starts_with("fuse")
 }
 
-fn mounts(process: &str, is_kernels: fn(&str) -> bool) -> HashMap<u64, Server> {
-    let bytes = bytes_at_most(&format!("/proc/{process}/mountinfo"), MOUNTS_MAX).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).lines().filter_map(|line| mount(line, is_kernels)).collect()
+fn servers(list: io::Result<String>, is_kernels: fn(&str) -> bool) -> HashMap<u64, Server> {
+    mounts::mounts(&list.unwrap_or_default()).map(|mount| server(mount, is_kernels)).collect()
 }
 
-/// Parses a line such as `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw`.
-fn mount(line: &str, is_kernels: fn(&str) -> bool) -> Option<(u64, Server)> {
-    let (head, tail) = line.split_once(" - ")?;
-    let (major, minor) = head.split(' ').nth(2)?.split_once(':')?;
-    let kind = tail.split(' ').next()?;
-    let server = match kind {
+/// Returns the device of a mount, and its server.
+fn server(mount: Mount<'_>, is_kernels: fn(&str) -> bool) -> (u64, Server) {
+    let server = match mount.kind {
         kind if !is_kernels(kind) => Server::Program,
         "btrfs" | "overlay" => Server::KernelElsewhere,
         _ => Server::Kernel,
     };
-    Some((makedev(major.parse().ok()?, minor.parse().ok()?), server))
+    let (major, minor) = mount.device;
+    (makedev(major, minor), server)
 }
 
 #[cfg(test)]
@@ -76,13 +71,13 @@ mod tests {
         let line = |kind| format!("36 35 0:47 / /home/a/mnt rw,nosuid shared:3 - {kind} x rw,user_id=1000");
         let ours = |kind: &str| !is_program(kind);
         let theirs = |kind: &str| LOCAL.contains(&kind);
-        let of = |server| Some((makedev(0, 47), server));
-        assert_eq!(mount(&line("fuse.sshfs"), ours), of(Server::Program));
-        assert_eq!(mount(&line("fuseblk"), theirs), of(Server::Program));
-        assert_eq!(mount(&line("ext4"), theirs), of(Server::Kernel));
-        assert_eq!(mount(&line("overlay"), ours), of(Server::KernelElsewhere));
-        assert_eq!(mount(&line("overlay"), theirs), of(Server::Program));
-        assert_eq!(mount("36 35 0:47 / /", ours), None);
+        let of = |kind, is_kernels| server(Mount::parse(&line(kind)).unwrap(), is_kernels);
+        let at = |server| (makedev(0, 47), server);
+        assert_eq!(of("fuse.sshfs", ours), at(Server::Program));
+        assert_eq!(of("fuseblk", theirs), at(Server::Program));
+        assert_eq!(of("ext4", theirs), at(Server::Kernel));
+        assert_eq!(of("overlay", ours), at(Server::KernelElsewhere));
+        assert_eq!(of("overlay", theirs), at(Server::Program));
         let proc = std::fs::metadata("/proc").unwrap().dev();
         assert_eq!(FileSystems::default().server(proc, 1), Some(Server::Kernel));
         assert_eq!(FileSystems::default().server(u64::MAX, 1), None);

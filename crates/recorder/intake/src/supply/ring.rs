@@ -6,6 +6,9 @@
 //! | in use | [`WINDOW`] ahead of the writers; pages behind them are given back |
 //! | in use so fast that half of that is gone within [`SOON`], or by a program that is alone | all its sub-buffers |
 //! | idle for [`IDLE_AFTER`] | the sub-buffers that [`kept`] returns |
+//!
+//! A program that has written on a shielded CPU gives no pages back while there is memory for more: see
+//! [`Recipient::keeps_pages`].
 
 use super::recipient::Recipient;
 use crate::ledger::Shortage;
@@ -13,6 +16,7 @@ use crate::portion::bytes_alone;
 use sordino_ring::control::{Pager, Use};
 use sordino_ring::layout::Geometry;
 use sordino_ring::position::Head;
+use sordino_sched::CpuList;
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
@@ -101,6 +105,11 @@ impl Ring {
         self.pager.cpu().is_some()
     }
 
+    /// Returns true if it was written on one of these CPUs.
+    pub(super) fn is_used_on(&self, cpus: &CpuList) -> bool {
+        self.has_moved && self.pager.cpu().is_some_and(|cpu| cpus.contains(cpu.0))
+    }
+
     /// Starts the supply; `alone` is, for a program that is alone, the number of its CPUs' rings and the budget of all
     /// rings.
     pub(super) fn begin(&mut self, alone: Option<(usize, u64)>) {
@@ -187,12 +196,18 @@ impl Ring {
     /// Opens at most `missing` sub-buffers, as far as there is memory. Returns true if it did.
     fn open(&mut self, recipient: &mut Recipient, missing: u32, now: Instant) -> bool {
         let geometry = self.pager.geometry();
-        if self.target < geometry.count {
+        let keeps_pages = recipient.keeps_pages && !self.was_short;
+        if self.target < geometry.count && !keeps_pages {
             self.trim(recipient);
         }
         let most = missing.min(self.sub_buffers(STEP));
         let bytes = u64::from(most) << geometry.bits;
-        if let Err(shortage) = recipient.claim.grow(bytes) {
+        let mut grown = recipient.claim.grow(bytes);
+        if grown.is_err() && keeps_pages {
+            self.trim(recipient);
+            grown = recipient.claim.grow(bytes);
+        }
+        if let Err(shortage) = grown {
             // It continues with its present pages, which are reused in a circle.
             self.target = self.target.min(self.sub_buffers(WINDOW));
             self.trim(recipient);
@@ -241,6 +256,13 @@ impl Ring {
             (self.head, self.since, self.has_moved) = (Some(head), now, true);
             self.is_filling |= !is_whole && ahead + 1 < self.target / 2;
         }
+        let memory = recipient.claim.memory();
+        let is_short = memory.used > memory.budget / 4 * 3;
+        if recipient.keeps_pages && !is_short {
+            // Revoked sub-buffers keep their pages, too, and are opened again when writers need them.
+            self.revoked = None;
+            return false;
+        }
         if let Some(at) = self.revoked {
             // Writers that were in progress at the revocation have ended by then.
             if at.elapsed() < SETTLED {
@@ -252,8 +274,7 @@ impl Ring {
             }
             return true;
         }
-        let memory = recipient.claim.memory();
-        let after = if memory.used > memory.budget / 4 * 3 { IDLE_SHORT } else { IDLE_AFTER };
+        let after = if is_short { IDLE_SHORT } else { IDLE_AFTER };
         if now - self.since < after {
             return false;
         }

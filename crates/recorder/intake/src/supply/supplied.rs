@@ -7,6 +7,7 @@ use super::waker::SupplyWaker;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
 use sordino_ring::layout::Geometry;
+use sordino_sched::CpuList;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -28,6 +29,7 @@ struct Rings {
     recipient: Recipient,
     rings: Vec<Ring>,
     hidden: HiddenParts,
+    shielded: CpuList,
     /// The number of rings of all programs.
     all: Arc<AtomicUsize>,
 }
@@ -41,7 +43,8 @@ impl Supplied {
         hidden: &[(u64, u64)],
         all: &Arc<AtomicUsize>,
     ) -> Self {
-        let recipient = Recipient { pid, program: Arc::clone(program), claim: Arc::clone(claim) };
+        let (program, claim) = (Arc::clone(program), Arc::clone(claim));
+        let recipient = Recipient { pid, program, claim, keeps_pages: false };
         let rings: Vec<Ring> = pagers.into_iter().map(Ring::new).collect();
         all.fetch_add(rings.len(), Relaxed);
         Self {
@@ -51,17 +54,21 @@ impl Supplied {
                 recipient,
                 rings,
                 hidden: HiddenParts::of(hidden),
+                shielded: CpuList::default(),
                 all: Arc::clone(all),
             })),
         }
     }
 
-    /// Starts the supply. If the program is the `only` one of its supplier, it gets pages before it needs them, unless
-    /// others of its user registered within a second: programs that start one after another are usually short-lived.
-    pub(super) fn begin(&mut self, only: bool, waker: SupplyWaker) {
+    /// Starts the supply, with these CPUs shielded. If the program is the `only` one of its supplier, it gets pages
+    /// before it needs them, unless others of its user registered within a second: programs that start one after
+    /// another are usually short-lived.
+    pub(super) fn begin(&mut self, only: bool, shielded: CpuList, waker: SupplyWaker) {
         self.waker = Some(waker);
         let rings = self.rings.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(Rings { recipient, rings, .. }) = rings else { return };
+        let Some(of_program) = rings else { return };
+        of_program.shielded = shielded;
+        let Rings { recipient, rings, .. } = of_program;
         let of_cpus = rings.iter().filter(|ring| ring.is_cpus()).count();
         let budget = recipient.claim.memory().budget;
         let is_alone = only && recipient.claim.arrivals() <= 1;
@@ -88,7 +95,9 @@ impl Supplied {
     /// Takes a step for the most urgent ring.
     pub(super) fn step(&self, now: Instant) {
         let mut locked = self.lock();
-        let Some(Rings { recipient, rings, hidden, .. }) = &mut *locked else { return };
+        let Some(of_program) = &mut *locked else { return };
+        of_program.heed_shield();
+        let Rings { recipient, rings, hidden, .. } = of_program;
         if !hidden.is_empty() {
             return hidden.step(recipient);
         }
@@ -109,10 +118,14 @@ impl Supplied {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes pages from idle rings; each keeps as many sub-buffers as `kept` returns.
-    pub(super) fn look_for_idle(&self, now: Instant, kept: impl Fn(Geometry) -> u32) {
+    /// Removes pages from idle rings; each keeps as many sub-buffers as `kept` returns. From now on, these CPUs are
+    /// shielded.
+    pub(super) fn look_for_idle(&self, now: Instant, shielded: &CpuList, kept: impl Fn(Geometry) -> u32) {
         let mut locked = self.lock();
-        let Some(Rings { recipient, rings, hidden, .. }) = &mut *locked else { return };
+        let Some(of_program) = &mut *locked else { return };
+        of_program.shielded.clone_from(shielded);
+        of_program.heed_shield();
+        let Rings { recipient, rings, hidden, .. } = of_program;
         for ring in rings {
             if ring.look_for_idle(recipient, now, &kept) {
                 hidden.forget();
@@ -136,6 +149,13 @@ impl Supplied {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closing.load(Relaxed)
+    }
+}
+
+impl Rings {
+    fn heed_shield(&mut self) {
+        let Self { recipient, rings, shielded, .. } = self;
+        recipient.keeps_pages = rings.iter().any(|ring| ring.is_used_on(shielded));
     }
 }
 

@@ -4,6 +4,7 @@ use super::ring::{RETRY, kept};
 use super::supplied::Supplied;
 use super::waker::SupplyWaker;
 use sordino_inspect::threads;
+use sordino_sched::CpuList;
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,18 +25,22 @@ pub(super) struct Supplier {
     stays: bool,
     /// The number of rings of all suppliers' programs.
     rings: Arc<AtomicUsize>,
+    /// Returns the CPUs that are shielded at present.
+    shielded: fn() -> CpuList,
 }
 
 #[derive(Debug, Default)]
 struct State {
     supplied: Vec<Arc<Supplied>>,
+    /// The CPUs that were shielded at the last tick, or when the first program came.
+    shielded: CpuList,
     thread: Option<Thread>,
     closed: bool,
 }
 
 impl Supplier {
-    pub(super) fn new(rings: Arc<AtomicUsize>, stays: bool) -> Self {
-        Self { state: Mutex::default(), stays, rings }
+    pub(super) fn new(rings: Arc<AtomicUsize>, shielded: fn() -> CpuList, stays: bool) -> Self {
+        Self { state: Mutex::default(), stays, rings, shielded }
     }
 
     /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
@@ -55,7 +60,11 @@ impl Supplier {
     pub(super) fn add(supplier: &Arc<Self>, mut program: Supplied) -> io::Result<Arc<Supplied>> {
         let mut state = supplier.lock();
         let thread = Self::thread(supplier, &mut state)?;
-        program.begin(state.supplied.is_empty(), SupplyWaker::of(thread.clone()));
+        let is_only = state.supplied.is_empty();
+        if is_only {
+            state.shielded = (supplier.shielded)();
+        }
+        program.begin(is_only, state.shielded.clone(), SupplyWaker::of(thread.clone()));
         let program = Arc::new(program);
         state.supplied.push(Arc::clone(&program));
         drop(state);
@@ -102,10 +111,7 @@ impl Supplier {
             let Some(supplied) = self.supplied(is_tick) else { return };
             if is_tick {
                 ticked = now;
-                let rings = self.rings.load(Relaxed);
-                supplied
-                    .iter()
-                    .for_each(|program| program.look_for_idle(now, |geometry| kept(geometry, rings)));
+                self.look_for_idle(&supplied, now);
             }
             let urgent = supplied.iter().filter_map(|program| Some((program.urgency(now)?, program)));
             if let Some((_, program)) = urgent.min_by_key(|(urgency, _)| *urgency) {
@@ -122,6 +128,14 @@ impl Supplier {
             let left = TICK.saturating_sub(ticked.elapsed());
             park_timeout(if is_short { left.min(RETRY) } else { left });
         }
+    }
+
+    fn look_for_idle(&self, supplied: &[Arc<Supplied>], now: Instant) {
+        let (rings, shielded) = (self.rings.load(Relaxed), (self.shielded)());
+        for program in supplied {
+            program.look_for_idle(now, &shielded, |geometry| kept(geometry, rings));
+        }
+        self.lock().shielded = shielded;
     }
 
     /// Returns the programs; `None` if the thread is to end, as it does after being idle.

@@ -9,11 +9,10 @@ use sordino_collect::drain::{
 use sordino_collect::options::Options;
 use sordino_collect::output::Output;
 use sordino_collect::place::CollectorPlace;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::threads;
 use sordino_inspect::threads::cpu_seconds;
-use sordino_ring::number::Ticks;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 

@@ -16,10 +16,10 @@ use sordino_collect::program::ProgramTrace;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
 use sordino_collect::watch::Nobody;
+use sordino_event::Ticks;
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::Observation;
 use sordino_inspect::steal::StolenTime;
-use sordino_ring::number::Ticks;
 use sordino_ring::read::Packet;
 use sordino_tracefs::Page;
 use std::io;
@@ -95,7 +95,7 @@ impl Contents {
         let user = streams.filter_map(|stream| stream.first_since(self.since));
         let page = |(_, pages): &Pages| {
             let layout = &self.formats.as_ref()?.layout;
-            Some(Ticks(Page::parse(pages.first()?, layout).ok()?.ticks))
+            Some(Page::parse(pages.first()?, layout).ok()?.ticks)
         };
         let kernel = self.pages.iter().filter_map(page);
         let [earliest, latest] = [&self.clock.begin, &self.end].map(|sample| self.clock.ticks(sample));

@@ -6,9 +6,8 @@ use sordino_collect::drain::Addressees;
 use sordino_collect::history::Pages;
 use sordino_collect::program::Traced;
 use sordino_dirfd::Dir;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_inspect::clock::TraceClock;
-use sordino_ring::number::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -100,6 +99,7 @@ pub(super) fn clean(runtime: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_inspect::clock::FirstLook;
     use std::io::Write;
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
             file.write_all(text.as_bytes()).unwrap();
             file
         };
-        let mut live = Live::new(Ticks(0), TraceClock::choose());
+        let mut live = Live::new(Ticks(0), FirstLook::begin().end());
         // A truncated page may be completed later, in the newest file.
         live.files.insert(Cpu(3), [(file("aabb"), 2), (file("ccddx"), 0)].into());
         let shown = |live: &mut Live| -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Programs that could not be recorded, by the time at which that was noticed.
 
 use sordino_collect::unanswered::{Unanswered, UnrecordedPrograms};
-use sordino_ring::number::Ticks;
+use sordino_event::Ticks;
 use std::collections::VecDeque;
 
 /// Programs that could not be recorded, with times, because each snapshot counts those of its own time span.

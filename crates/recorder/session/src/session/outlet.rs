@@ -13,7 +13,7 @@ use sordino_collect::series::{Ground, Kind, Series};
 use sordino_collect::shortfall::Shortfall;
 use sordino_collect::summary::{State, Summary};
 use sordino_collect::watch::Nobody;
-use sordino_ring::number::Ticks;
+use sordino_event::Ticks;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -26,7 +26,7 @@ use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
 use sordino_event::Cpu;
 use sordino_event::functions;
-use sordino_inspect::clock::TraceClock;
+use sordino_inspect::clock::{FirstLook, TraceClock};
 use sordino_inspect::steal::Steal;
 use sordino_intake::{Intake, IntakeLimits, Listener, Supply, Wishes, limits};
 use sordino_registration::trust::uses_prepared_area;
@@ -46,10 +46,10 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Error> {
         let began = Instant::now();
         let descriptors = limits::raise_descriptors();
-        let clock = TraceClock::choose();
+        let look = FirstLook::begin();
         let bell = Bell::new()?;
         let ring = bell.clone();
-        let wishes = wishes(options, clock.ring_clock());
+        let wishes = wishes(options, look.ring_clock());
         let allowed = IntakeLimits::of_this_machine(options.max_memory);
         let intake = Intake::new(wishes, allowed, move || ring.ring());
         if awaits_programs(options) {
@@ -68,6 +68,7 @@ impl<'a> Session<'a> {
             Some(raw) => page_file(raw, cpu),
             None => memory.add_cpu(cpu),
         };
+        let clock = look.end();
         let kernel = match guardian.as_deref_mut() {
             Some(guardian) if !options.kernel.is_empty() => {
                 Some(KernelRecorder::prepare(options, &clock, guardian, file)?)
@@ -116,7 +117,7 @@ impl<'a> Session<'a> {
             recorded: RecordedPrograms {
                 programs: Vec::new(),
                 numbered: 0,
-                supply: Supply::begin(),
+                supply: Supply::begin(options.shielded),
                 detachments: Vec::new(),
             },
             arrivals: Arrivals {
@@ -136,7 +137,7 @@ impl<'a> Session<'a> {
                 has_events: false,
             },
             placing: Placing { placement, asked: (Instant::now(), 0) },
-            command: RecordedCommand { descriptors, child: None, status: None },
+            command: RecordedCommand { descriptors, child: None, pidfd: None, status: None },
             machine: MachineTime {
                 steal: Steal::here(),
                 gaps: Vec::new(),

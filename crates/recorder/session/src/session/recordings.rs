@@ -17,8 +17,8 @@ use sordino_collect::options::Options;
 use sordino_collect::program::Traced;
 use sordino_collect::summary::Summary;
 use sordino_collect::unanswered::Unanswered;
+use sordino_event::Ticks;
 use sordino_inspect::clock::TraceClock;
-use sordino_ring::number::Ticks;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 

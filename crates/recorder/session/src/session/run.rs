@@ -48,8 +48,9 @@ impl Session<'_> {
     /// Waits until something happens, and handles it. Returns true if `stop` is readable.
     fn wait(&mut self, stop: BorrowedFd<'_>, time: Duration) -> Result<bool, Error> {
         let pidfds = self.recorded.programs.iter().map(|program| program.pidfd.as_fd());
-        let all =
-            pidfds.chain([stop, self.bell.as_fd()]).chain(self.signals_in_time()).chain(self.listener.fds());
+        let command = self.command.pidfd.iter().map(AsFd::as_fd);
+        let all = pidfds.chain([stop, self.bell.as_fd()]).chain(self.signals_in_time());
+        let all = all.chain(self.listener.fds()).chain(command);
         let mut waiting: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         match poll(&mut waiting, Some(&time)) {
@@ -86,7 +87,7 @@ impl Session<'_> {
     fn has_ended(&mut self) -> Result<bool, Error> {
         let ended = self.command.child.as_mut().map(Child::try_wait).transpose();
         if let Some(status) = ended.map_err(Error::system("can't wait for the command"))?.flatten() {
-            (self.command.status, self.command.child) = (Some(status), None);
+            (self.command.status, self.command.child, self.command.pidfd) = (Some(status), None, None);
             return Ok(true);
         }
         // A program that is being attached to may be a child of the last one.

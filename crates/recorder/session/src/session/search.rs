@@ -3,9 +3,9 @@
 //!
 //! Examining all processes takes milliseconds, and may happen on the CPU of a recorded program. So the search consists
 //! of rounds, and a round of steps of some microseconds between which the session sleeps. A round examines the
-//! processes reported by [events](sordino_inspect::process_events), and new ones once more: a program that was executed a moment
-//! ago has not created its area yet, or loads the library later. All processes are walked through at the start, when
-//! events were missed, and once a minute; every ten seconds where exec causes no event.
+//! processes reported by [events](sordino_inspect::process_events), and new ones once more: a program that was executed
+//! a moment ago has not created its area yet, or loads the library later. All processes are walked through at the
+//! start, when events were missed, and once a minute; every ten seconds where exec causes no event.
 
 use super::bell::TICK;
 use sordino_inspect::discover::{Glance, Incarnation, glance, parent};

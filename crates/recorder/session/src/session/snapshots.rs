@@ -13,7 +13,8 @@ use sordino_collect::drain::ProgramCopy;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
 use sordino_collect::why::ASKED;
-use sordino_ring::number::{PointId, Ticks};
+use sordino_event::Ticks;
+use sordino_ring::number::PointId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

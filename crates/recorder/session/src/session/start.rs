@@ -4,10 +4,12 @@ use super::finish::Ended;
 use super::recordings::Sink;
 use super::state::Session;
 use crate::command;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sordino_collect::Error;
 use sordino_collect::options::Programs;
 use sordino_collect::place::CollectorPlace;
 use sordino_collect::watch::Watch;
+use sordino_event::Nanos;
 use sordino_inspect::{interrupted, rights};
 use sordino_intake::{Job, limits};
 use std::time::{Duration, Instant};
@@ -68,6 +70,7 @@ impl<'a> Session<'a> {
                 let child = child.map_err(failed)?;
                 let name = line.program.file_name().unwrap_or_default().to_string_lossy();
                 self.findings.sightings.add(child.id() as i32, &name, None);
+                self.command.pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
                 self.command.child = Some(child);
             }
             Programs::Pids(_) => {}
@@ -82,9 +85,9 @@ impl<'a> Session<'a> {
         }
         let prepared = self.progress.began.elapsed();
         if prepared > SLOW_START {
-            let seconds = prepared.as_secs_f64();
+            let prepared = Nanos::from(prepared);
             self.recordings.add_note(format!(
-                "it took {seconds:.1} s until recording began: the machine was busy, as when real-time threads of others have its CPUs; \
+                "it took {prepared} until recording began: the machine was busy, as when real-time threads of others have its CPUs; \
                  one that they leave free helps (taskset, sordino shield)"
             ));
         }

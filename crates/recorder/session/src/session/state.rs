@@ -14,11 +14,11 @@ use crate::coverage::Coverage;
 use rustix::process::Rlimit;
 use sordino_collect::options::{Options, UserEvents};
 use sordino_collect::program::Traced;
+use sordino_event::Ticks;
 use sordino_inspect::clock::TraceClock;
 use sordino_intake::{Detachment, Intake, Job, Listener, Supply};
-use sordino_ring::number::Ticks;
 use std::collections::{HashMap, HashSet};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -123,6 +123,8 @@ pub(super) struct RecordedCommand {
     /// The limit of descriptors that the command gets.
     pub(super) descriptors: Rlimit,
     pub(super) child: Option<Child>,
+    /// The child's process. Its end is seen at once, not at the next tick; `None` where the kernel gave no descriptor.
+    pub(super) pidfd: Option<OwnedFd>,
     pub(super) status: Option<ExitStatus>,
 }
 

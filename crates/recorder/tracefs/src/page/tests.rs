@@ -36,7 +36,7 @@ impl Writer {
     fn read(&self) -> Vec<Result<(u64, Vec<u8>), Damage>> {
         let (bytes, layout) = (self.page(4096), PageLayout::of_size(4096).unwrap());
         let records = Page::parse(&bytes, &layout).unwrap().records();
-        records.map(|record| record.map(|record| (record.ticks, record.bytes.to_vec()))).collect()
+        records.map(|record| record.map(|record| (record.ticks.0, record.bytes.to_vec()))).collect()
     }
 }
 
@@ -83,11 +83,11 @@ fn time_adds_up_over_every_kind_of_entry() {
 #[test]
 fn an_absolute_time_keeps_the_upper_bits_of_the_one_before() {
     let top = 3u64 << 59;
-    assert_eq!(absolute(7, top | 5), top | 7);
+    assert_eq!(absolute(7, Ticks(top | 5)), Ticks(top | 7));
     // The 59 bits have wrapped around.
-    assert_eq!(absolute(7, top | 9), (4 << 59) | 7);
-    assert_eq!(absolute(7, 5), 7);
-    assert_eq!(absolute(0, u64::MAX), u64::MAX);
+    assert_eq!(absolute(7, Ticks(top | 9)), Ticks((4 << 59) | 7));
+    assert_eq!(absolute(7, Ticks(5)), Ticks(7));
+    assert_eq!(absolute(0, Ticks(u64::MAX)), Ticks(u64::MAX));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn pages_of_32_bit_kernels_are_read() {
     bytes.resize(4096, 0);
     let page = Page::parse(&bytes, &layout).unwrap();
     assert_eq!(page.missed, Missed::Count(5));
-    assert_eq!(page.records().next(), Some(Ok(KernelRecord { ticks: 1_002, bytes: b"word" })));
+    assert_eq!(page.records().next(), Some(Ok(KernelRecord { ticks: Ticks(1_002), bytes: b"word" })));
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod settings;
 mod tracers;
 
 use rustix::thread::CpuSet;
-use sordino_event::{Cpu, Tid};
+use sordino_event::{Cpu, Ticks, Tid};
 use sordino_tracefs::{
     Converter, Drain, Drained, Error, EventConversion, EventName, Format, Instance, Missed, PREFIX, Page,
     RecordHeader, Tracefs,
@@ -198,7 +198,7 @@ fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Conte
     let layout = sordino_tracefs::PageLayout::of_size(page_size as u32).unwrap();
     let mut content = Content { missed: Some(0), ..Content::default() };
     for cpu in recorded {
-        let mut last = 0;
+        let mut last = Ticks(0);
         for bytes in cpu.pages.chunks(page_size) {
             let page = Page::parse(bytes, &layout).unwrap();
             content.missed = match page.missed {
@@ -208,12 +208,12 @@ fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Conte
             };
             for record in page.records() {
                 let record = record.unwrap();
-                assert!(record.ticks >= last, "time goes back from {last} to {}", record.ticks);
+                assert!(record.ticks >= last, "time goes back from {last:?} to {:?}", record.ticks);
                 last = record.ticks;
                 let mut payload = Vec::new();
                 let header = converter.convert(record.bytes, &mut payload);
                 let header = header.unwrap_or_else(|damage| panic!("{damage}: {:x?}", record.bytes));
-                content.records.push((record.ticks, header, payload));
+                content.records.push((record.ticks.0, header, payload));
             }
         }
     }

@@ -295,13 +295,13 @@ impl Program {
         header.wake.store(if options.wake { wake as u32 } else { 0 }, Relaxed);
         // Closed once more: a section that was under way when the ring was closed may have stored its head since.
         header.head.store(Head::CLOSED.0, Relaxed);
-        // ORDER(control:E) pairs with view:A, and below with write:C and commit:C: if a load sees the count or the
-        // head, then it sees all stores above.
+        // ORDER(control:E) pairs with view:A, and below with write:C, write:F and commit:C: if a load sees the count or
+        // the head, then it sees all stores above.
         header.count.store(geometry.count, Release);
         let offset = RingOffset::of_sub_buffer(options.first_seqno.entry(geometry.count), geometry.bits);
         header.head.store(Head::entering(options.first_seqno, offset).0, Release);
-        // ORDER(control:F) pairs with write:E: if a load sees the fast path open, then it sees the head above. The shared ring has none, and neither has a
-        // ring with another clock than the cycle counter.
+        // ORDER(control:F) pairs with write:E and view:F: if a load sees the fast path open, then it sees the head
+        // above. The shared ring has no fast path, nor has a ring with another clock than the cycle counter.
         let short = plan.commits.is_none() && options.clock == TimestampClock::Cycles;
         header.other_bits.store(if short { geometry.other_bits() } else { u64::MAX }, Release);
         Reader {

@@ -73,8 +73,8 @@ impl Conditions {
     }
 
     /// Chooses how to enable tracepoint `id`, if its [code](Self::set) only requires that the field with this number
-    /// lies in an interval: [through](EnableMode::Through) a [`InlineFilter`], an inline filter, or like any other code if all are in
-    /// use.
+    /// lies in an interval: [through](EnableMode::Through) a [`InlineFilter`], an inline filter, or like any other code
+    /// if all are in use.
     ///
     /// An inline filter is never changed while the session lasts, whatever happens to its tracepoints: so a slow hit
     /// still finds the one that its enable word led to. If a hit finds another session's filter, its own session has
@@ -106,7 +106,8 @@ impl Conditions {
     }
 
     /// Makes `code` decide about the hits of tracepoint `id` from now on, if the session enabled it
-    /// [conditionally](super::EnableMode::If). The code that decided before keeps its room; the same code takes room once.
+    /// [conditionally](super::EnableMode::If). The code that decided before keeps its room; the same code takes room
+    /// once.
     ///
     /// # Errors
     /// [`NoRoom`], and the condition stays as it was.

@@ -22,7 +22,7 @@
 //! - Between the two steps, every section that was under way has ended, and what this side has stored is seen
 //!   everywhere: sections are some instructions long, and the time is a second. The rings of CPUs rest on the same
 //!   assumption when they are closed and opened anew (`publisher.pml`). In the shared ring, writers are counted
-//!   instead: `control:D`.
+//!   instead: `control:K`.
 //!
 //! Sub-buffers that the reader has put, and that are not open again, may lose their pages at any time.
 
@@ -235,7 +235,7 @@ impl Pager {
     /// Returns true if a writer of the shared ring is at work. If there is none, writers that come later see the
     /// revocation.
     fn has_writers(&self) -> bool {
-        // ORDER(control:D) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads: if it misses a
+        // ORDER(control:K) pairs with commit:E and commit:F: `revoke` wrote, this fences and reads: if it misses a
         // writer, then that writer sees the revocation, or is gone.
         fence(SeqCst);
         self.room.header().writers.load(Acquire) != 0

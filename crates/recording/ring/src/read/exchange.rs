@@ -57,9 +57,9 @@ impl Reader {
         let exchange = self.exchange.as_ref()?;
         let given = Entry::of(entry.seqno(), exchange.spare);
         let word = self.entry_word(entry.seqno())?;
-        // ORDER(exchange:A) pairs with view:B: if a writer claims the sub-buffer that is given here, then this reader
-        // has read it before. The one that it gets was complete when it saw the head (read:A) and the commit count
-        // (read:C).
+        // ORDER(exchange:A) pairs with view:B and view:E: if a writer claims the sub-buffer that is given here, then
+        // this reader has read it before. The one that it gets was complete when it saw the head (read:A) and the
+        // commit count (read:C).
         word.compare_exchange(entry.0, given.0, Release, Relaxed).ok()?;
         let taken = entry.spare();
         self.exchange.as_mut()?.held = Some(taken);

@@ -23,8 +23,9 @@
 
 use super::packet::packets;
 use super::{Corrupt, Packet, Reader};
-use crate::number::{Seqno, Ticks};
+use crate::number::Seqno;
 use crate::table::Spare;
+use sordino_event::Ticks;
 use sordino_percpu::primitive::{Acquire, fence};
 
 /// The result of [`Reader::newest`]: copies of the newest records.

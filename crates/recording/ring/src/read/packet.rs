@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::layout::{PACKET_HEADER, RECORD_HEADER};
-use crate::number::Ticks;
+use sordino_event::Ticks;
 use sordino_percpu::primitive::plain;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

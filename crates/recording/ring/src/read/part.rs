@@ -3,9 +3,9 @@
 use super::packet::{Copied, packets};
 use super::{Corrupt, Packet, Reader};
 use crate::layout::{LEFT, PACKET_HEADER};
-use crate::number::Ticks;
 use crate::position::Head;
 use crate::table::Spare;
+use sordino_event::Ticks;
 use sordino_percpu::primitive::plain;
 
 /// The handed-out part of the sub-buffer that is read next.

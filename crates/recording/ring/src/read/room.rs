@@ -10,8 +10,10 @@
 //! |---|---|---|
 //! | `read:B`, publishing the bounds | `view:C` | if a writer sees a sub-buffer put, it writes after it was read |
 //! | `read:B`, publishing the bounds | itself | of two that publish, the one that comes second sees the bounds that the other had changed, and publishes those, too |
-//! | `room:A`, a change of the bounds | itself | a thread that publishes a sub-buffer or takes its pages back comes after its reader; one that publishes it knows its pages |
-//! | `room:B`, the end of a reader's publishing | itself | if the load sees it over, then nothing older is published any more |
+//! | `room:A`, a change of the bounds | itself | if a change sees an earlier one, it sees all that preceded that one |
+//! | `room:A` | `room:C`, loading the bounds | a thread that takes a sub-buffer's pages back comes after its reader |
+//! | `room:A` | `room:D`, loading them behind publishing | a reader that publishes a sub-buffer which the pager opened knows its pages |
+//! | `room:B`, the end of a reader's publishing | `room:E`, the pager's load | if the load sees it over, then nothing older is published any more |
 
 use super::HeaderRef;
 use crate::number::Seqno;
@@ -88,7 +90,7 @@ impl Room {
 
     /// Returns the present bounds.
     pub(crate) fn bounds(&self) -> Bounds {
-        // ORDER(room:A) pairs with itself: if the load sees that a sub-buffer was put, then it was read before.
+        // ORDER(room:C) pairs with room:A: if the load sees that a sub-buffer was put, then it was read before.
         let word = self.bounds.load(Acquire);
         Bounds::of(word)
     }
@@ -140,15 +142,15 @@ impl Room {
             };
             Bounds { oldest, open }
         });
-        // ORDER(room:B) pairs with itself: if the load sees this 0, then the bounds above are published.
+        // ORDER(room:B) pairs with room:E: if the load sees this 0, then the bounds above are published.
         self.publishing.store(0, Release);
     }
 
     /// Returns true if no bounds are about to be published that are older than the present ones. The published word
     /// then follows from the present bounds, or will before any writer reads it again.
     pub(crate) fn is_settled(&self) -> bool {
-        // ORDER(room:B) pairs with itself: if the load does not see the reader, then the reader has published, or changes the bounds
-        // behind this thread's change.
+        // ORDER(room:E) pairs with room:B: if the load does not see the reader, then the reader has published, or
+        // changes the bounds behind this thread's change.
         self.publishing.load(Acquire) == 0
     }
 
@@ -174,8 +176,8 @@ impl Room {
         let mut before = self.bounds.load(Relaxed);
         let after = loop {
             let after = change(Bounds::of(before));
-            // ORDER(room:A) pairs with itself: if the change sees an earlier one, then it sees all that preceded that one, and passes it
-            // on.
+            // ORDER(room:A) pairs with itself, room:C and room:D: if the change or a load sees an earlier change, then
+            // it sees all that preceded that one; a change passes it on.
             match self.bounds.compare_exchange(before, after.word(), AcqRel, Relaxed) {
                 Ok(_) => break after,
                 Err(now) => before = now,
@@ -191,10 +193,11 @@ impl Room {
     /// may have stored first.
     fn publish(&self, mut bounds: Bounds) {
         loop {
-            // ORDER(read:B) pairs with view:C: if a writer's load sees this value, then the writer writes after the
-            // reader has read.
+            // ORDER(read:B) pairs with itself and view:C: if a writer's load sees this value, then the writer writes
+            // after the reader has read; if a later exchange does, then it sees the bounds that this thread changed.
             self.header.consumed.swap(self.consumed(bounds).0, AcqRel);
-            // ORDER(room:A) pairs with itself: if a reader publishes sub-buffers that the pager opened, then it knows their pages.
+            // ORDER(room:D) pairs with room:A: if a reader publishes sub-buffers that the pager opened, then it knows
+            // their pages.
             let now = Bounds::of(self.bounds.load(Acquire));
             if now.open == bounds.open {
                 return;

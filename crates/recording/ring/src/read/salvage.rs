@@ -2,7 +2,7 @@
 
 use super::packet::packets;
 use super::{Corrupt, Packet, Reader};
-use crate::number::Ticks;
+use sordino_event::Ticks;
 
 impl Reader {
     /// Hands `take` copies of the unread records, sub-buffer by sub-buffer: also of the one that was being filled and,

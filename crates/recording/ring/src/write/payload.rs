@@ -56,8 +56,8 @@ impl Staged {
     }
 }
 
-// SAFETY: the payload has `encoded_length.copied()` bytes, as the record's encoded length says; `in_memory` passes the value
-// itself.
+// SAFETY: the payload has `encoded_length.copied()` bytes, as the record's encoded length says; `in_memory` passes the
+// value itself.
 unsafe impl PayloadSource for Staged {
     type Payload = Bytes;
 

@@ -8,7 +8,7 @@ use super::{ReadClock, Rings, TimestampClock, TracedThread, destination};
 use crate::layout::RingHeader;
 use crate::position::{Head, Placement, plan};
 use crate::view::{NoSwitch, Ring};
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_percpu::{Commit, Outcome, cpu, publish, publish_switching};
 
@@ -23,9 +23,9 @@ pub struct Attempt {
     /// The header of the ring that was tried.
     pub ring: *const RingHeader,
     /// The head that the try read.
-    head: u64,
+    head: Head,
     /// The record's timestamp, by `clock`.
-    timestamp: u64,
+    timestamp: Ticks,
     /// The clock that the timestamp was read from.
     clock: TimestampClock,
 }
@@ -40,8 +40,8 @@ pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
     tag: u64,
     ring: *const RingHeader,
     payload: P,
-    head: u64,
-    timestamp: u64,
+    head: Head,
+    timestamp: Ticks,
     thread: T,
 ) {
     let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
@@ -125,7 +125,7 @@ unsafe fn try_write<S: ReadClock>(
     attempt: &mut Attempt,
     if_full: IfFull,
 ) -> Result<Done, Full> {
-    // ORDER(write:C) pairs with control:E: if the load sees an opened ring's head, then it sees where the ring lies. It
+    // ORDER(write:F) pairs with control:E: if the load sees an opened ring's head, then it sees where the ring lies. It
     // precedes the other loads: if another session opens the ring meanwhile, the section refuses this head, whatever
     // else they see.
     let head = Head(ring.head.load(Acquire));
@@ -151,7 +151,7 @@ unsafe fn try_write<S: ReadClock>(
     };
     let lost = ring.lost.load(Relaxed);
     let at = match view.clock {
-        clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head.0 && attempt.clock == clock => {
+        clock if std::ptr::eq(attempt.ring, ring) && attempt.head == head && attempt.clock == clock => {
             attempt.timestamp
         }
         TimestampClock::Cycles => clocks.cycles(),
@@ -163,7 +163,7 @@ unsafe fn try_write<S: ReadClock>(
         expected: head.0,
         new: start.behind(record_size).0,
         destination: destination(ring, start.start()),
-        timestamp: at,
+        timestamp: at.0,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };
@@ -174,12 +174,12 @@ unsafe fn try_write<S: ReadClock>(
         // is in, which is the writers' until the head leaves it.
         unsafe { publish_switching(&commit, view.switch(head, lost)) }
     } else {
-        // SAFETY: the record fits behind the head (`Placement::Fit`) into its sub-buffer, which is the writers' until the
-        // head leaves it; the section refuses any other head.
+        // SAFETY: the record fits behind the head (`Placement::Fit`) into its sub-buffer, which is the writers' until
+        // the head leaves it; the section refuses any other head.
         unsafe { publish(&commit) }
     };
     if outcome == Outcome::Restart {
-        *attempt = Attempt { ring, head: head.0, timestamp: at, clock: view.clock };
+        *attempt = Attempt { ring, head, timestamp: at, clock: view.clock };
         return Ok(Done::NotYet);
     }
     if left {

@@ -6,6 +6,7 @@ use super::{TracedThread, retry};
 use crate::layout::{PACKET_HEADER, RingHeader};
 use crate::position::{Head, fits_alone};
 use crate::view::Ring;
+use sordino_event::Ticks;
 use sordino_percpu::primitive::Relaxed;
 use sordino_percpu::{Commit, Outcome, Payload, publish_switching};
 
@@ -20,8 +21,8 @@ pub(super) unsafe fn write_switching<P: PayloadSource, T: TracedThread>(
     tag: u64,
     ring: *const RingHeader,
     payload: P,
-    head: u64,
-    timestamp: u64,
+    head: Head,
+    timestamp: Ticks,
     thread: T,
 ) {
     // SAFETY: the caller guarantees a ring of an enabled slot, a readable payload, and a `timestamp` read after `head`.
@@ -44,11 +45,16 @@ pub(super) unsafe fn write_switching<P: PayloadSource, T: TracedThread>(
 /// # Safety
 /// The requirements of [`write()`](super::write()) hold; `timestamp` is the cycle counter, read after `head`.
 #[inline(always)]
-unsafe fn switch<P: Payload>(ring: *const RingHeader, record: Record<P>, head: u64, timestamp: u64) -> bool {
+unsafe fn switch<P: Payload>(
+    ring: *const RingHeader,
+    record: Record<P>,
+    head: Head,
+    timestamp: Ticks,
+) -> bool {
     // SAFETY: the caller guarantees that `ring` is a mapped ring header (this function's # Safety); all its fields are
     // atomics.
     let header = unsafe { &*ring };
-    let (head, record_size) = (Head(head), record.encoded_length.record_size());
+    let record_size = record.encoded_length.record_size();
     let view = Ring::open(header);
     if !fits_alone(record_size, view.other_bits) {
         return false;
@@ -62,7 +68,7 @@ unsafe fn switch<P: Payload>(ring: *const RingHeader, record: Record<P>, head: u
         expected: head.0,
         new: Head::entering(seqno, offset).0 + record_size.0,
         destination: view.data(offset.after(PACKET_HEADER as u32)),
-        timestamp,
+        timestamp: timestamp.0,
         tag: record.tag | lost & 0xffff,
         payload: record.payload,
     };

@@ -20,8 +20,8 @@ fn wake_at(ring: &RingHeader, offset: usize) {
     // SAFETY: the collector set `wake` to the distance back to the slot's futex in the same area, whose control part is
     // mapped as long as the program lives.
     let word = unsafe { &*header.cast::<u8>().wrapping_sub(offset).cast::<AtomicU32>() };
-    // ORDER(write:D) pairs with drain:A: if the load sees this count, then the collector sees the completed
-    // sub-buffer; if it misses the count, then the word has changed since, and the collector does not fall asleep.
+    // ORDER(write:D) pairs with drain:A: if the load sees this count, then the collector sees the completed sub-buffer;
+    // if it misses the count, then the word has changed since, and the collector does not fall asleep.
     word.fetch_add(1, Release);
     sordino_percpu::wake(word);
 }

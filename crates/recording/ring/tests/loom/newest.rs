@@ -2,9 +2,8 @@
 
 use crate::support::*;
 use loom::thread;
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::plain;
-use sordino_ring::number::Ticks;
 use sordino_ring::read::Reader;
 use sordino_ring::write::Rings;
 

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
-use sordino_ring::number::Ticks;
+use sordino_event::Ticks;
 
 #[test]
 fn two_writers_and_a_reader_agree_on_every_record() {

@@ -1,12 +1,12 @@
 //! A program and its collector, and records that verify themselves.
 
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_percpu::model;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno, Ticks};
+use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{
@@ -111,13 +111,13 @@ struct Writer<'a> {
 }
 
 impl ReadClock for Writer<'_> {
-    fn cycles(self) -> u64 {
-        self.time.map_or(1, |time| time.0.load(Relaxed))
+    fn cycles(self) -> Ticks {
+        Ticks(self.time.map_or(1, |time| time.0.load(Relaxed)))
     }
-    fn cycles_in_order(self) -> u64 {
+    fn cycles_in_order(self) -> Ticks {
         self.cycles()
     }
-    fn monotonic(self) -> u64 {
+    fn monotonic(self) -> Ticks {
         self.cycles()
     }
 }

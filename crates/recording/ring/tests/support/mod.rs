@@ -1,12 +1,12 @@
 //! A program and its collector in one process: two mappings of one area.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
-use sordino_event::Cpu;
+use sordino_event::{Cpu, Ticks};
 use sordino_percpu::{cpu, thread};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{Seqno, SlotIndex, Ticks};
+use sordino_ring::number::{Seqno, SlotIndex};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{Attempt, Full, ReadClock, Record, Rings, Staged, TracedThread, retry, write};
@@ -23,14 +23,14 @@ struct Writer<'a> {
 static READINGS: AtomicU64 = AtomicU64::new(1);
 
 impl ReadClock for Writer<'_> {
-    fn cycles(self) -> u64 {
-        READINGS.fetch_add(1, SeqCst)
+    fn cycles(self) -> Ticks {
+        Ticks(READINGS.fetch_add(1, SeqCst))
     }
-    fn cycles_in_order(self) -> u64 {
-        READINGS.fetch_add(1, SeqCst)
+    fn cycles_in_order(self) -> Ticks {
+        Ticks(READINGS.fetch_add(1, SeqCst))
     }
-    fn monotonic(self) -> u64 {
-        READINGS.fetch_add(1, SeqCst) | 1 << 60
+    fn monotonic(self) -> Ticks {
+        Ticks(READINGS.fetch_add(1, SeqCst) | 1 << 60)
     }
 }
 

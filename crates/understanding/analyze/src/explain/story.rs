@@ -3,11 +3,10 @@
 use super::ExplainOptions;
 use crate::account::Account;
 use crate::cause::{FiberName, Thread};
-use crate::survey::Subject;
 use crate::usual::outside;
-use crate::{Interval, Survey};
 use foldhash::HashMap;
 use sordino_event::{Nanos, Tid, Time};
+use sordino_intervals::{Interval, IntervalOwner, Survey};
 use sordino_timeline::{FiberId, FiberState, System};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,7 +16,7 @@ const RANKED_FROM: usize = 1000;
 /// The intervals of one thread or fiber.
 #[derive(Debug)]
 pub(super) struct Story {
-    pub(super) subject: Subject,
+    pub(super) owner: IntervalOwner,
     /// The thread, or the one that carries the fiber.
     pub(super) thread: Thread,
     pub(super) fiber: Option<FiberName>,
@@ -40,22 +39,22 @@ pub(super) struct Role {
 }
 
 impl Story {
-    pub(super) fn new((subject, intervals): (Subject, Looked)) -> Self {
-        let (tid, fiber) = match subject {
-            Subject::Thread(tid) => (tid, None),
-            Subject::Fiber(FiberId { number, .. }) => {
+    pub(super) fn new((owner, intervals): (IntervalOwner, Looked)) -> Self {
+        let (tid, fiber) = match owner {
+            IntervalOwner::Thread(tid) => (tid, None),
+            IntervalOwner::Fiber(FiberId { number, .. }) => {
                 let tid = intervals.keys().next().map_or(Tid(0), |(interval, _)| interval.tid);
                 (tid, Some(FiberName { number, name: None, is_doubtful: false }))
             }
         };
         let ahead = intervals.into_iter().map(|((interval, _), role)| (interval, role)).collect();
         let thread = Thread { tid, comm: None, priority: None, is_recorder: false };
-        Self { subject, thread, fiber, ahead, open: Vec::new() }
+        Self { owner, thread, fiber, ahead, open: Vec::new() }
     }
 
     /// Updates the names of the thread and the fiber. A fiber that has ended keeps its last name.
     pub(super) fn name(&mut self, system: &System) {
-        if let Subject::Fiber(fiber) = self.subject {
+        if let IntervalOwner::Fiber(fiber) = self.owner {
             let name = FiberName::of(system, fiber);
             self.fiber = Some(name).filter(|name| name.name.is_some()).or(self.fiber.take());
             if let FiberState::Mounted { tid } = *system.fibers().state(fiber) {
@@ -94,23 +93,22 @@ pub(super) type Looked = BTreeMap<(Interval, u32), Role>;
 /// through the trace.
 const OTHERS_SAMPLED: usize = 32;
 
-pub(super) fn by_subject(
+pub(super) fn by_owner(
     survey: &Survey,
     limit: Nanos,
     options: ExplainOptions,
-) -> BTreeMap<Subject, Looked> {
-    let mut all: BTreeMap<Subject, Looked> = BTreeMap::new();
+) -> BTreeMap<IntervalOwner, Looked> {
+    let mut all: BTreeMap<IntervalOwner, Looked> = BTreeMap::new();
     let mut look = |interval: &Interval, alike: &mut HashMap<Interval, u32>, role: Role| {
         let number = alike.entry(interval.clone()).and_modify(|number| *number += 1).or_default();
-        let known =
-            all.entry(interval.subject()).or_default().entry((interval.clone(), *number)).or_default();
+        let known = all.entry(interval.owner()).or_default().entry((interval.clone(), *number)).or_default();
         known.on_its_own |= role.on_its_own;
         known.is_ranked |= role.is_ranked;
         known.is_sample |= role.is_sample;
         known.is_stage |= role.is_stage;
     };
     let mut alike = HashMap::default();
-    let mut sampled: BTreeSet<Subject> = BTreeSet::new();
+    let mut sampled: BTreeSet<IntervalOwner> = BTreeSet::new();
     for (place, interval) in survey.longest.iter().enumerate() {
         let is_over = interval.length() > limit;
         let on_its_own = place < options.longest && (is_over || options.limit.is_none());
@@ -119,7 +117,7 @@ pub(super) fn by_subject(
             look(interval, &mut alike, Role { on_its_own, is_ranked, ..Role::default() });
         }
         if on_its_own {
-            sampled.insert(interval.subject());
+            sampled.insert(interval.owner());
             for (_, stage) in survey.stages(interval) {
                 look(&stage, &mut HashMap::default(), Role { is_stage: true, ..Role::default() });
             }
@@ -129,9 +127,9 @@ pub(super) fn by_subject(
     let mut alike = HashMap::default();
     for interval in &survey.sample {
         if sampled.len() < most {
-            sampled.insert(interval.subject());
+            sampled.insert(interval.owner());
         }
-        if sampled.contains(&interval.subject()) {
+        if sampled.contains(&interval.owner()) {
             look(interval, &mut alike, Role { is_sample: true, ..Role::default() });
         }
     }

@@ -46,7 +46,8 @@ impl Tracker {
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
         let explained = processor.explained.clone();
-        let left = processor.switch(Run { thread, work, in_call: false, since, serial }, softirqs);
+        let left = processor
+            .switch(Run { thread, work, in_call: false, is_inferred: true, since, serial }, softirqs);
         match was_idle {
             true => self.throttle(cpu, Tid(0), seen, system),
             false => explained.iter().for_each(|&index| self.may_run(index)),
@@ -123,7 +124,7 @@ impl Tracker {
             _ => activity.clone(),
         };
         self.spend(index, certain, activity);
-        self.spend(index, until, between);
+        self.spend(index, until, Activity { is_inferred: is_seen || !sleeps, ..between });
         let thread = &mut self.threads[index];
         if is_seen {
             (thread.schedule, thread.changed) = (Schedule::Running, (until, serial));

@@ -9,9 +9,10 @@ pub(crate) mod machine;
 pub(crate) use script::*;
 
 use sordino_analyze::{
-    After, Cause, ExplainOptions, Explainer, Explanation, Finder, Findings, Inversion, Inverted, Part,
-    Survey, Unrecorded, Waker,
+    After, Cause, ExplainOptions, Explainer, Explanation, Findings, Inversion, Inverted, Part, Unrecorded,
+    Waker,
 };
+use sordino_intervals::{Finder, Survey};
 use sordino_timeline::Consumer;
 use sordino_timeline::kernel::FaultReason;
 

@@ -1,7 +1,6 @@
 //! The rows of a timeline: the stretches of each lane, with their place in the picture.
 
 use crate::lane::{Colours, described, fiber_name, fibers, interrupts, name, runs, states};
-use crate::markup::time;
 use crate::thin::{Stretch, thin};
 use sordino_event::{Nanos, Time};
 use sordino_lanes::Lanes;
@@ -61,7 +60,7 @@ pub(super) fn rows(lanes: &Lanes, origin: Time, top: f64) -> Vec<Row> {
     for lane in &lanes.threads {
         let class = if lane.thread.tid == own { "own" } else { "name" };
         let bars = vec![Bar { y: y + 2.0, height: BAR, stretches: states(lane, own, &colours, origin) }];
-        let title = format!("{}: {} on a CPU here", described(&lane.thread), time(lane.ran));
+        let title = format!("{}: {} on a CPU here", described(&lane.thread), lane.ran);
         rows.push(Row { y, height: LANE, name: name(&lane.thread), title, class, bars });
         y += LANE;
     }

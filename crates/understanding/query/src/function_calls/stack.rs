@@ -143,8 +143,8 @@ impl CallStack {
         self.frames.push(Frame { of, from, in_calls: zero, away: zero, unknown: zero });
     }
 
-    /// Removes the innermost call with this identity, and those inside of it, of which no exit was recorded. Returns
-    /// it with the number of the latter.
+    /// Removes the innermost call with this identity, and those inside of it, of which no exit was recorded. Returns it
+    /// with the number of the latter.
     fn exit(&mut self, of: [u64; 2], now: Time) -> Option<(Frame, usize)> {
         let index = self.frames.iter().rposition(|frame| frame.of == of)?;
         // Such a call ended at an unknown time: from its begin on, nothing shows whose time it was.

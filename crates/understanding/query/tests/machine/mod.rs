@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use proptest::prelude::*;
-use sordino_analyze::Interval;
 use sordino_event::{Class, Classes, Cpu, Domain, Event, Loss, LossCause, Step, Tid, Time, Value};
+use sordino_intervals::Interval;
 use sordino_query::{Measure, Query, StatisticsTable};
 use sordino_timeline::{Consumer, SuperTrace};
 use std::collections::BTreeSet;

@@ -48,8 +48,8 @@ fn did(link: &Link) -> String {
     all.join(", ")
 }
 
-/// Returns the work that most of a sleep waited for, behind a comma: where a thread ended it, and one thread of the chain did
-/// one thing for half of that time or more.
+/// Returns the work that most of a sleep waited for, behind a comma: where a thread ended it, and one thread of the
+/// chain did one thing for half of that time or more.
 pub(super) fn awaited(part: &Part) -> String {
     let Some(woken) = part.wakers.first() else { return String::new() };
     let each = |link: &Link| {
@@ -64,7 +64,8 @@ pub(super) fn awaited(part: &Part) -> String {
     longest.filter(|(time, _)| time.0 >= part.time.0 / 2).map_or(String::new(), |(_, text)| text)
 }
 
-/// Returns what a thread of a chain did for most of the time: how long, and how that is said in the past and in the time before it.
+/// Returns what a thread of a chain did for most of the time: how long, and how that is said in the past and in the
+/// time before it.
 fn most(link: &Link) -> (Nanos, String, String) {
     let both =
         |time, did: &str, had: &str| (time, format!("{did} {}", span(time)), format!("{had} {}", span(time)));

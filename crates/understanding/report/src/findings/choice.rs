@@ -1,9 +1,9 @@
-//! The reason for the choice of intervals, if the user named none, and the options that choose
-//! others.
+//! The reason for the choice of intervals, if the user named none, and the options that choose others.
 
 use crate::page::{Page, Style, TIE};
 use crate::value::bare;
-use sordino_analyze::{Findings, IntervalRule, Key, Other, Why};
+use sordino_analyze::Findings;
+use sordino_intervals::{IntervalRule, Key, Other, Why};
 
 /// Writes the reason of the choice, if it is not obvious, and the options that choose others.
 pub(super) fn write(findings: &Findings, page: &mut Page) {

@@ -99,8 +99,7 @@ fn unpaired(findings: &Findings) -> Option<String> {
 /// The number of kinds of the kernel's events that can be missing.
 const MISSING: usize = 10;
 
-/// Returns the kinds of the kernel's events that were not recorded, and the option that records
-/// them.
+/// Returns the kinds of the kernel's events that were not recorded, and the option that records them.
 fn missing(missing: &[Missing]) -> Option<String> {
     if missing.is_empty() {
         return None;

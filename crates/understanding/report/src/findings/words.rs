@@ -92,7 +92,8 @@ pub(super) fn inversion(inversion: &Inversion) -> String {
     }
 }
 
-/// Returns the cause that took most of an interval, as one sentence without its full stop: `preempted 4.90 ms by hog/123 (RT 95)`.
+/// Returns the cause that took most of an interval, as one sentence without its full stop:
+/// `preempted 4.90 ms by hog/123 (RT 95)`.
 ///
 /// An inversion of priorities that is why it waited, and took at least half of that time, is named too.
 pub fn headline(explanation: &Explanation) -> String {

@@ -41,7 +41,8 @@ impl Origins {
         }
     }
 
-    /// Writes a mark behind the time of an event whose place is not proven, and the name of its host in front of its CPU.
+    /// Writes a mark behind the time of an event whose place is not proven, and the name of its host in front of its
+    /// CPU.
     pub(super) fn text(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
         if let Some(order) = &mut self.order {
             let is_proven = order.add(moment.event.class, moment.event.time).is_none();

@@ -4,8 +4,8 @@ use super::{Kind, Vocabulary};
 use sordino_event::{ClassId, Domain};
 
 impl Vocabulary {
-    /// Returns true if the meaning of events of this class depends on their fields. The arguments of system calls do not
-    /// count.
+    /// Returns true if the meaning of events of this class depends on their fields. The arguments of system calls do
+    /// not count.
     pub fn reads_fields(&self, class: ClassId) -> bool {
         let index = class.index();
         let has_no_fields = |kind: Kind| {

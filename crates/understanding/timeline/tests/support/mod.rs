@@ -379,6 +379,35 @@ impl Script {
         left
     }
 
+    /// Returns the trace in which each `sched_switch` for which `is_swapped` returns true has changed places with the
+    /// next one of its CPU. It is called with the numbers of the trace's entries; the pairs of numbers are returned,
+    /// too.
+    pub(crate) fn swapped(&self, mut is_swapped: impl FnMut(usize) -> bool) -> (Self, Vec<(usize, usize)>) {
+        let (mut swapped, mut pairs) = (self.clone(), Vec::new());
+        let entries = &mut swapped.entries;
+        let cpu_of = |entry: &Entry| match entry {
+            Entry::Event(event) if &*self.classes[event.class].name == "sched_switch" => event.cpu,
+            _ => None,
+        };
+        let mut free = 0;
+        for one in 0..entries.len() {
+            let Some(cpu) = cpu_of(&entries[one].1).filter(|_| one >= free && is_swapped(one)) else {
+                continue;
+            };
+            let mut later = one + 1..entries.len();
+            let Some(other) = later.find(|later| cpu_of(&entries[*later].1) == Some(cpu)) else { continue };
+            let (before, after) = entries.split_at_mut(other);
+            let (Entry::Event(first), Entry::Event(second)) = (&mut before[one].1, &mut after[0].1) else {
+                continue;
+            };
+            std::mem::swap(first, second);
+            std::mem::swap(&mut first.time, &mut second.time);
+            pairs.push((one, other));
+            free = other + 1;
+        }
+        (swapped, pairs)
+    }
+
     /// Passes every item of the merged trace to `take`, in the order of time; at equal times, in the written order.
     pub(crate) fn play(&self, take: impl FnMut(&Item<'_>)) {
         self.play_rounds(1, 0, take);

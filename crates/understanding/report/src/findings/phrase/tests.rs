@@ -29,6 +29,7 @@ fn part(cause: Cause) -> Part {
         longest: Nanos(1000),
         longest_at: Time(500),
         certainty: Certainty::Known,
+        may_be_stolen: false,
         inside: Vec::new(),
         quota: None,
         beside: Vec::new(),
@@ -103,6 +104,7 @@ fn evidence(part: Part) -> Vec<Part> {
         Part { quota: quota(Some("/dist")), beside, ..part.clone() },
         Part { files, wakers: vec![woken(by_hog(), None)], ..part.clone() },
         Part { senders, ..part.clone() },
+        Part { may_be_stolen: true, ..part.clone() },
     ]
 }
 
@@ -177,8 +179,16 @@ fn a_sentence_tells_the_evidence() {
             "throttled 1.00 us in read: the quota of 20.0 ms in each 50.0 ms of {of_group}; {by} had its CPU"
         )
     );
+    let real_time = throttled(Limit::RealTime);
+    let of_group = "its control group /dist is used up (cpu.rt_runtime_us)";
     assert_eq!(
-        throttled(Limit::RealTime)[5],
+        real_time[6],
+        format!(
+            "throttled 1.00 us in read: the real-time quota of 20.0 ms in each 50.0 ms of {of_group}; {by} had its CPU"
+        )
+    );
+    assert_eq!(
+        real_time[5],
         "throttled 1.00 us in read: real-time threads have used up their share \
          (fair server, or sched_rt_runtime_us: 20.0 ms in each 50.0 ms)"
     );
@@ -190,6 +200,8 @@ fn a_sentence_tells_the_evidence() {
             "preempted 1.00 us by {by}, or throttled: its control group /dist has 20.0 ms in each 50.0 ms (cpu.max)"
         )
     );
+
+    assert_eq!(told(Cause::Own, 1)[9], "its own code, or a hypervisor, took 1.00 us");
 
     let fault = Cause::PageFault { reason: None, huge: true };
     assert_eq!(told(fault, 3)[0], "3 page faults for a huge page took at most 1.00 us");

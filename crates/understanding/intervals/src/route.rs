@@ -1,11 +1,8 @@
 //! The route of a request from thread to thread: the events with its key between the one that begins it and the one
 //! that ends it.
 
-use crate::Interval;
-use crate::findings::Explanation;
-use crate::survey::Subject;
+use crate::interval::{Interval, IntervalOwner};
 use foldhash::HashMap;
-use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
 use sordino_timeline::FiberId;
 use std::collections::BTreeMap;
@@ -17,19 +14,6 @@ const STEPS_MAX: usize = 16;
 const ALL_MAX: usize = 1 << 20;
 /// The number of the longest requests whose routes are kept.
 const ROUTES_MAX: usize = 1000;
-
-/// A stage of a request: from one event with its key to the next one. It belongs to the thread of the event that ends
-/// it, which took over the request if the event before is of another thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stage {
-    /// The event that begins it.
-    pub from: Arc<str>,
-    /// The event that ends it.
-    pub to: Arc<str>,
-    /// The explanation of its time by its own thread.
-    #[serde(flatten)]
-    pub explanation: Explanation,
-}
 
 /// An event on the route of a request.
 #[derive(Clone, Debug)]
@@ -43,8 +27,8 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    fn subject(&self) -> Subject {
-        self.fiber.map_or(Subject::Thread(self.tid), Subject::Fiber)
+    fn owner(&self) -> IntervalOwner {
+        self.fiber.map_or(IntervalOwner::Thread(self.tid), IntervalOwner::Fiber)
     }
 }
 
@@ -94,9 +78,9 @@ pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<Step>>);
 
 impl Routes {
     /// Keeps a request's steps, if one of them is of another thread or fiber than the request's.
-    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<Subject>, steps: Vec<Step>) {
-        let is_others = |subject: Subject| subject != interval.subject();
-        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(Step::subject)).any(is_others) {
+    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<IntervalOwner>, steps: Vec<Step>) {
+        let is_others = |owner: IntervalOwner| owner != interval.owner();
+        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(Step::owner)).any(is_others) {
             return;
         }
         self.0.insert((interval.length(), interval.clone()), steps);

@@ -5,9 +5,9 @@
 //!    the loop has more than ten times as many;
 //! 2. the loop: the event of a program that one thread hits most often, regular ones first.
 //!
-//! The key that pairs a begin with its end, the thread (or fiber) or a field that both have, is determined by trying all
-//! of them: where a thread works on two requests at a time, or the events have two fields, only one key may be the right
-//! one.
+//! The key that pairs a begin with its end, the thread (or fiber) or a field that both have, is determined by trying
+//! all of them: where a thread works on two requests at a time, or the events have two fields, only one key may be the
+//! right one.
 //!
 //! The same trace always yields the same choice: among equals, the first in the order of their names.
 

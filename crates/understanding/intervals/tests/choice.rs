@@ -3,7 +3,7 @@
 #[path = "../../timeline/tests/support/mod.rs"]
 mod support;
 
-use sordino_analyze::*;
+use sordino_intervals::*;
 use sordino_timeline::Consumer;
 use support::{HOG, NPT, Script, V};
 

@@ -1,6 +1,6 @@
 //! The fields of the events that begin and end an interval, by which a program's own log is matched with the intervals.
 
-use crate::Interval;
+use crate::interval::Interval;
 use foldhash::HashMap;
 use serde::Serialize;
 use sordino_event::{Class, ClassId, Classes, Cpu, Event, Time, View};
@@ -59,7 +59,7 @@ type Place = (Time, Option<Cpu>);
 
 /// The fields at both ends of some intervals.
 #[derive(Debug)]
-pub(crate) struct EndFields {
+pub struct EndFields {
     begins: FieldNames,
     ends: FieldNames,
     at_begin: HashMap<Place, EventFields>,
@@ -73,18 +73,18 @@ impl EndFields {
     }
 
     /// Returns true if events of this class may be at an end.
-    pub(crate) fn reads(&self, class: ClassId) -> bool {
+    pub fn reads(&self, class: ClassId) -> bool {
         [&self.begins, &self.ends].iter().any(|names| names.0.contains_key(&class))
     }
 
     /// Makes room for the fields at both ends of this interval.
-    pub(crate) fn keep(&mut self, interval: &Interval) {
+    pub fn keep(&mut self, interval: &Interval) {
         self.at_begin.insert((interval.begin, interval.begin_cpu), EventFields::new());
         self.at_end.insert((interval.end, interval.end_cpu), EventFields::new());
     }
 
     /// Processes an event on a CPU; of several in the same place, the first that has fields counts.
-    pub(crate) fn take(&mut self, event: &Event, cpu: Option<Cpu>) {
+    pub fn take(&mut self, event: &Event, cpu: Option<Cpu>) {
         let sides = [(&self.begins, &mut self.at_begin), (&self.ends, &mut self.at_end)];
         for (names, kept) in sides {
             if let Some(kept) = kept.get_mut(&(event.time, cpu)).filter(|kept| kept.is_empty())
@@ -96,7 +96,7 @@ impl EndFields {
     }
 
     /// Returns the fields of the interval's first and last event.
-    pub(crate) fn of(&self, interval: &Interval) -> (EventFields, EventFields) {
+    pub fn of(&self, interval: &Interval) -> (EventFields, EventFields) {
         let begin = self.at_begin.get(&(interval.begin, interval.begin_cpu));
         let end = self.at_end.get(&(interval.end, interval.end_cpu));
         (begin.cloned().unwrap_or_default(), end.cloned().unwrap_or_default())

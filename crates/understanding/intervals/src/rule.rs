@@ -5,17 +5,16 @@ use std::str::FromStr;
 
 /// The rule that selects intervals: from one event to another one that belongs to it.
 ///
-/// It is written `EVENT`, for intervals from each such event of a thread to its next one, or `BEGIN..END`.
-/// Events belong together if they have the same thread, or the same value of the key behind an `@`: a field's
-/// name, or `$cpu`.
+/// It is written `EVENT`, for intervals from each such event of a thread to its next one, or `BEGIN..END`. Events
+/// belong together if they have the same thread, or the same value of the key behind an `@`: a field's name, or `$cpu`.
 ///
 /// ```
-/// use sordino_analyze::IntervalRule;
+/// use sordino_intervals::IntervalRule;
 /// let loops: IntervalRule = "npt:loop".parse()?;
 /// let requests: IntervalRule = "net:request@id..net:answer@id".parse()?;
 /// let reaction: IntervalRule = "sched_waking@tid..npt:loop".parse()?;
 /// assert_eq!(requests.to_string(), "net:request@id..net:answer@id");
-/// # Ok::<(), sordino_analyze::Error>(())
+/// # Ok::<(), sordino_intervals::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntervalRule {

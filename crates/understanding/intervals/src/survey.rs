@@ -1,59 +1,15 @@
 //! The intervals of a trace: their statistics, and the longest of them.
 
-use crate::ends::FieldNames;
+use crate::ends::{EndFields, FieldNames};
+use crate::interval::Interval;
 use crate::route::Routes;
 use crate::{IntervalRule, number};
 use serde::Serialize;
-use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
+use sordino_event::Nanos;
 use sordino_lengths::{LengthDistribution, Lengths, Statistics};
-use sordino_timeline::FiberId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-
-/// An interval between two events.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Interval {
-    /// The time of its begin.
-    #[serde(rename = "begin_ns", serialize_with = "number::time")]
-    pub begin: Time,
-    /// The time of its end.
-    #[serde(rename = "end_ns", serialize_with = "number::time")]
-    pub end: Time,
-    /// The thread whose time it took: the one that ended it, else the one that began it.
-    #[serde(serialize_with = "number::tid")]
-    pub tid: Tid,
-    /// The process of that thread, if known.
-    #[serde(serialize_with = "number::pid")]
-    pub pid: Option<Pid>,
-    /// The CPU on which it began, if known.
-    #[serde(serialize_with = "number::cpu")]
-    pub begin_cpu: Option<Cpu>,
-    /// The CPU on which it ended, if known.
-    #[serde(serialize_with = "number::cpu")]
-    pub end_cpu: Option<Cpu>,
-    /// The fiber whose time it took, if that thread had one.
-    #[serde(skip)]
-    pub fiber: Option<FiberId>,
-}
-
-/// The thread or the fiber whose time an interval took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Subject {
-    Thread(Tid),
-    Fiber(FiberId),
-}
-
-impl Interval {
-    /// Returns the length of the interval.
-    pub fn length(&self) -> Nanos {
-        self.end - self.begin
-    }
-
-    pub(crate) fn subject(&self) -> Subject {
-        self.fiber.map_or(Subject::Thread(self.tid), Subject::Fiber)
-    }
-}
 
 /// Occurrences that do not make an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -85,7 +41,7 @@ pub struct Survey {
     /// The name of the intervals: their rule as text, or that of what found them.
     pub title: String,
     /// The rule by which they were found; `None` if they are not those of a rule.
-    pub(crate) rule: Option<IntervalRule>,
+    pub rule: Option<IntervalRule>,
     /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
     /// The distribution of all intervals' lengths, and their course over time.
@@ -105,9 +61,14 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Returns a collection for the fields of the events at the ends of its intervals.
+    pub fn end_fields(&self) -> EndFields {
+        EndFields::new(self.names.0.clone(), self.names.1.clone())
+    }
+
     /// Returns the stages of one of the intervals, with the names of the events at their ends; empty if no event shows
     /// any.
-    pub(crate) fn stages(&self, interval: &Interval) -> Vec<([Arc<str>; 2], Interval)> {
+    pub fn stages(&self, interval: &Interval) -> Vec<([Arc<str>; 2], Interval)> {
         let rule = self.rule.as_ref();
         rule.map_or(Vec::new(), |rule| self.routes.stages(interval, [&rule.begin.event, &rule.end.event]))
     }
@@ -241,6 +202,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_event::{Tid, Time};
 
     fn interval(begin: i64, length: i64) -> Interval {
         let (begin, end) = (Time(begin), Time(begin + length));

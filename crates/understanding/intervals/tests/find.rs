@@ -1,13 +1,21 @@
 //! Tests of the intervals that a rule finds.
 
+#[path = "../../timeline/tests/support/mod.rs"]
 mod support;
 
 use proptest::prelude::*;
-use sordino_analyze::{Broken, Finder, Survey, Unpaired};
 use sordino_event::Nanos;
+use sordino_intervals::{Broken, Finder, Survey, Unpaired};
 use sordino_timeline::Consumer;
 use std::collections::HashMap;
-use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V, survey};
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
+
+/// Returns the intervals of `rule`.
+fn survey(script: &Script, rule: &str) -> Survey {
+    let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
+    script.play(|item| finder.take(item));
+    finder.finish()
+}
 
 /// Returns `tid begin..end` in the order of the begins.
 fn intervals(survey: &Survey) -> Vec<String> {
@@ -39,7 +47,8 @@ fn a_switch_ends_the_interval_of_the_thread_that_comes_and_others_can_be_left_ou
     let rule = "sched_waking@tid..sched_switch@next_tid";
     assert_eq!(intervals(&survey(&script, rule)), ["10 2..5", "123 6..9"]);
     let mut finder = Finder::new(&script.classes, rule.parse().unwrap()).unwrap();
-    finder = finder.only(Box::new(|_, thread| thread.comm.as_deref() == Some("hog")));
+    finder =
+        finder.only(Box::new(|moment, tid| moment.system.comm(tid).is_some_and(|comm| &**comm == "hog")));
     script.play(|item| finder.take(item));
     assert_eq!(intervals(&finder.finish()), ["123 6..9"]);
 }

@@ -1,10 +1,10 @@
 //! The first pass: it finds the intervals.
 
-use crate::cause::Thread;
 use crate::ends::FieldNames;
+use crate::interval::{Interval, IntervalOwner};
 use crate::route::{Routes, Step, Underway};
-use crate::survey::{KEEP, Subject, Tally};
-use crate::{Broken, Error, Interval, IntervalRule, Key, Point, Survey, Unpaired};
+use crate::survey::{KEEP, Tally};
+use crate::{Broken, Error, IntervalRule, Key, Point, Survey, Unpaired};
 use foldhash::HashMap;
 use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
 use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const OPEN_MAX: usize = 1 << 20;
 
 /// Returns true for wanted intervals, given the event that ends one, and its thread.
-pub type IsWanted = Box<dyn Fn(&Moment<'_>, &Thread) -> bool>;
+pub type IsWanted = Box<dyn Fn(&Moment<'_>, Tid) -> bool>;
 
 /// An interval that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Finder {
             self.unpaired.without_thread += 1;
             return None;
         };
-        if self.only.as_ref().is_some_and(|wanted| !wanted(moment, &Thread::of(moment.system, tid))) {
+        if self.only.as_ref().is_some_and(|wanted| !wanted(moment, tid)) {
             return None;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
@@ -178,7 +178,7 @@ impl Finder {
             self.broken.longest = self.broken.longest.max(interval.length());
             Some(FoundInterval::Broken)
         } else {
-            self.routes.add(&interval, begin.subject(), steps);
+            self.routes.add(&interval, begin.owner(), steps);
             self.tally.add(interval.clone());
             Some(FoundInterval::Whole(interval))
         }
@@ -237,8 +237,8 @@ impl Open {
         Self { time: moment.event.time, tid, pid, cpu, fiber }
     }
 
-    fn subject(&self) -> Option<Subject> {
-        self.fiber.map(Subject::Fiber).or(self.tid.map(Subject::Thread))
+    fn owner(&self) -> Option<IntervalOwner> {
+        self.fiber.map(IntervalOwner::Fiber).or(self.tid.map(IntervalOwner::Thread))
     }
 
     /// Returns the end of an interval. A switch belongs to the thread that leaves, except where the key is the thread
