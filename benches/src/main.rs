@@ -3,6 +3,17 @@
 //! Every figure is measured in rounds, its peers interleaved within each, and printed as the median with the spread.
 //! `sordino-bench [NAME...]` runs some of them; `BENCH_ROUNDS` (default 5) sets the rounds and `BENCH_SECONDS` (default
 //! 10) the length of rate measurements.
+//!
+//! | module | content |
+//! |---|---|
+//! | `cost`, `conditions`, `start` | the cost of a hit, of a hit that a condition rejects, and of a program's start |
+//! | `rate`, `scaling`, `many` | the highest rate without loss, many writers at once, many short programs |
+//! | `take_up`, `sessions` | what a session adds to the start of a program, and snapshots to its run |
+//! | `gaps`, `ordinary`, `kernel` | gaps in a real-time loop and in an ordinary one, and the slowdown of ordinary work |
+//! | `oslat` | npt beside rt-tests' oslat, which measures the same |
+//! | `collector`, `watch` | CPU time of collectors, and of views of a session |
+//! | `reading`, `queries`, `pages` | the speed of reading, of questions to a large recording, and of its page |
+//! | `peers`, `programs`, `knob`, `table` | shared: tracers, measuring programs, settings of the machine, the table |
 
 mod collector;
 mod conditions;

@@ -3,6 +3,12 @@
 //! [`traced`] wraps a future, which becomes a fiber with a name; each poll is a switch to it and back. [`threads`] sets
 //! the hooks of a runtime's threads.
 //!
+//! | module | content |
+//! |---|---|
+//! | `future`, `waker` | futures that are fibers, and wakers that record who woke one |
+//! | `thread` | the threads that schedule fibers, and the fiber that each runs |
+//! | `hooks` | the hooks that make every task of a runtime a fiber |
+//!
 //! ```
 //! let mut builder = tokio::runtime::Builder::new_multi_thread();
 //! let runtime = sordino_tokio::threads(&mut builder).worker_threads(2).build()?;

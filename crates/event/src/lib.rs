@@ -11,6 +11,15 @@
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!
+//! | module | content |
+//! |---|---|
+//! | `schema`, `level`, `catalogue` | the writer's view: layouts of records, log levels, the published tracepoints |
+//! | `class`, `record`, `loss` | the reader's view: classes, decoded events, and gaps in a stream |
+//! | `id`, `numbering` | ids as types of their own, and the numbers of priorities |
+//! | `ticks`, `time` | timestamps as they are recorded, and times in nanoseconds |
+//! | `functions` | the events about functions |
+//! | `text` | text from outside, made fit for a terminal |
+//!
 //! ```
 //! use sordino_event::{Classes, Class, Domain, Event, Value, Time};
 //! let mut classes = Classes::default();

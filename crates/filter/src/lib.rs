@@ -5,6 +5,12 @@
 //! on decoded events.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
+//!
+//! | module | content |
+//! |---|---|
+//! | `rule` | rules that choose tracepoints by their names |
+//! | `condition` | conditions on the fields of records |
+//! | `invalid` | faults in the text of either |
 #![forbid(unsafe_code)]
 
 pub mod condition;

@@ -1,10 +1,12 @@
-//! Modules: `foo.rs` beside the folder `foo`, never `foo/mod.rs`; and tables of modules in documentation, with one row
-//! for each module that the file declares, and no other.
+//! Modules: `foo.rs` beside the folder `foo`, never `foo/mod.rs`; and tables of modules in the documentation of crates,
+//! which name each module that the file declares, and no other.
 
 use super::code::{docs, lines, without_tests};
 use super::{Findings, Tree};
 use std::collections::BTreeSet;
 
+/// The number of modules from which the root of a crate has a table of them.
+const TABLE_FROM: usize = 3;
 /// First cells of the heading of a table of modules.
 const HEADINGS: &[&str] = &["| file |", "| module |"];
 
@@ -28,14 +30,22 @@ fn misplaced(file: &str) -> Option<String> {
     Some(format!("{file}: one way for modules: move it to {module}.rs"))
 }
 
-/// The differences between a file's table of modules and its declarations; none for a file without a table.
+/// The differences between a file's table of modules and its declarations. A file without a table has none, unless it
+/// is the root of a crate with several modules.
 fn compare(file: &str, text: &str) -> Findings {
     let lines = lines(text);
-    let Some(listed) = listed(&lines) else { return Vec::new() };
     let declared: Vec<(usize, &str)> = without_tests(&lines)
         .into_iter()
         .filter_map(|(number, line)| Some((number, declared(&line.code)?)))
         .collect();
+    let Some(listed) = listed(&lines) else {
+        let needs_one = file.ends_with("/lib.rs") && declared.len() >= TABLE_FROM;
+        let finding = format!(
+            "{file}: a crate of {} modules has a table of them: add `| module | content |`",
+            declared.len()
+        );
+        return Vec::from_iter(needs_one.then_some(finding));
+    };
     let mut findings = Vec::new();
     for (number, module) in &declared {
         if !listed.iter().any(|(_, name)| name == module) {
@@ -104,6 +114,12 @@ mod tests {
         );
         let found = compare("lib.rs", &format!("{table}\nmod a;\n"));
         assert_eq!(found, ["lib.rs:5: the table has `b`, and the file declares no such module: delete it"]);
+        let bare = "//! A crate.\nmod a;\nmod b;\n";
+        assert!(compare("src/lib.rs", bare).is_empty());
+        assert_eq!(
+            compare("src/lib.rs", &format!("{bare}mod c;\n")),
+            ["src/lib.rs: a crate of 3 modules has a table of them: add `| module | content |`"]
+        );
         assert!(
             compare("lib.rs", "//! | word | meaning |\n//! |---|---|\n//! | `x` | y |\nmod a;\n").is_empty()
         );

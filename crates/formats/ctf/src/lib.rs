@@ -7,6 +7,13 @@
 //! `write` produces exactly one form of trace, sordino's. `read` takes any CTF 1.8 trace, in particular LTTng's, and
 //! trusts none: invalid data is reported in its place, and reading continues behind it.
 //!
+//! | module | content |
+//! |---|---|
+//! | `write` | a trace in sordino's one form |
+//! | `read` | any CTF 1.8 trace |
+//! | `environment`, `clock`, `uuid` | the description of a recording, its clock, and its identity |
+//! | `error` | errors with their places |
+//!
 //! ```
 //! use sordino_ctf::{ClockDescription, Environment, Uuid, read, write};
 //! use sordino_event::{Classes, Event, Field, Integer, Level, Scalar, Schema, Step, Ticks, Tid, Type, Width};

@@ -9,6 +9,19 @@
 //! a [`Keeper`] beside it, and writes the report after each step to its [`ReportDirectory`]. All else is pure: limits,
 //! tables, reports, and the parsers of the output of other programs and of the kernel's tracers. Only [`preemption`]
 //! measures by itself, and only [`Sources`] reads the kernel's files.
+//!
+//! | module | content |
+//! |---|---|
+//! | `steps` | the steps that measure, one after the other |
+//! | `limits`, `cpus`, `conditions` | the user's limits, the measured CPUs, and the conditions of a measurement |
+//! | `sources`, `table` | the kernel's files, and the table of the machine's settings that they show |
+//! | `preemption` | the preempt-test of the papers |
+//! | `loads`, `keep` | programs that run meanwhile, and the keeper that ends them in any case |
+//! | `peers`, `tracers` | parsers for the output of rt-tests and of the kernel's tracers |
+//! | `distribution`, `report` | the data of a report |
+//! | `write`, `output` | a report as text, JSON and a page, and the directory for it |
+//! | `compare` | reports side by side |
+//! | `error` | errors of checks and of their helpers |
 
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,19 @@
 //! is computed from its results, and [`Counts`] and [`Switches`] have the sources of interruptions. The loop can hit a
 //! tracepoint each time (`npt:loop`), sordino's or another tracer's ([`run_watched`]), so npt also measures the
 //! overhead of a tracer; [`run_on`] measures several CPUs at once.
+//!
+//! | module | content |
+//! |---|---|
+//! | `plan`, `part`, `turn` | the options of a measurement, and the work of one iteration |
+//! | `measure`, `notes` | the threads that run the loop, and what each keeps |
+//! | `sink`, `marker` | the tracepoint that the loop hits: sordino's, another tracer's, or ftrace's `trace_marker` |
+//! | `interrupts_off` | the loop in a kernel module, with interrupts disabled |
+//! | `bursts` | planned page faults, as known disturbances |
+//! | `histogram`, `statistics` | pure: the measured times, and their figures |
+//! | `frequency` | the processor's frequency as the kernel reports it |
+//! | `interrupters`, `interruptions`, `switches` | the sources that interrupt a CPU, and the threads that took it |
+//! | `trial`, `monitor` | a measurement from start to report, its progress, and a way to stop it |
+//! | `report`, `text` | the results as text, as JSON and as a file for plots |
 
 #![forbid(unsafe_code)]
 

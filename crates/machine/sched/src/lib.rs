@@ -2,6 +2,14 @@
 //! [`forbid_typing`] gives up the right to insert input into a terminal. [`Right::remedy`] is the advice for an
 //! operation that the kernel has denied.
 //!
+//! | module | content |
+//! |---|---|
+//! | `affinity`, `cpus` | the CPUs that a thread may use, and lists of CPUs |
+//! | `thread` | policy, locked memory and timer slack of the calling thread |
+//! | `rights` | capabilities that operations need, and the advice if one is missing |
+//! | `program`, `exit` | programs as a shell finds them, and their exit status |
+//! | `terminal`, `typing` | a command of another user gets no means to type into a terminal: the filter and its rule |
+//!
 //! ```
 //! let cpus: sordino_sched::CpuList = "0-2,5".parse()?;
 //! assert_eq!(cpus.to_string(), "0-2,5");

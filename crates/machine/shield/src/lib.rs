@@ -9,6 +9,19 @@
 //!   [`Store::down`], [`Store::status`]. [`text`] and [`json`] are the reports on all of them.
 //! * Other work leaves the shield's CPUs or moves to them: [`keep_off`], [`go_to`].
 //!
+//! | module | content |
+//! |---|---|
+//! | `request` | the user's request for a shield |
+//! | `machine` | the state of the machine: CPUs, control groups, threads |
+//! | `knob`, `knobs`, `place` | groups of kernel settings, the values that each needs, and how one is read and written |
+//! | `plan` | pure: the changes for a request |
+//! | `apply`, `restore` | the changes made, each journalled before and read back after, and undone |
+//! | `shield`, `store`, `status` | a shield that is up, its persistent data, and its present state |
+//! | `around` | other work: it leaves the shield's CPUs, or moves to them |
+//! | `boot`, `advice` | settings of the kernel's command line, and conditions that a shield does not change |
+//! | `json`, `text` | reports |
+//! | `error` | errors of planning, raising and lowering shields |
+//!
 //! ```no_run
 //! use sordino_shield::{Level, Machine, ShieldRequest, Silent, Store};
 //! let request = ShieldRequest { cpus: "2-3".parse()?, level: Level::Basic, hotplug: false };

@@ -5,6 +5,12 @@
 //! guardian has each [`UndoStep`] *before* the change is made, so there is no moment at which a death leaves something
 //! behind.
 //!
+//! | module | content |
+//! |---|---|
+//! | `step` | one step, and its line of text |
+//! | `guardian`, `guard` | a guardian's two sides: in the process that changes the machine, and in the child |
+//! | `journal`, `trust` | steps in a file, and the check that this user alone can have written it |
+//!
 //! ```no_run
 //! use sordino_undo::{Guardian, UndoStep};
 //! use std::process::Command;

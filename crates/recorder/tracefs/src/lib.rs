@@ -10,6 +10,19 @@
 //!
 //! The last two do no I/O and accept untrusted bytes.
 //!
+//! | module | content |
+//! |---|---|
+//! | `mount`, `dir` | access to the tracer: its mount, and its files by descriptors |
+//! | `instance`, `settings` | trace buffers apart from the kernel's other tracing, and their settings |
+//! | `grant` | instances that root has prepared for a group |
+//! | `events` | the names of events, and selections of them |
+//! | `drain`, `statistics` | the records of a buffer moved to files, and the kernel's counts |
+//! | `layout`, `page` | parsers of the buffers' pages |
+//! | `format`, `print`, `record` | the layout of an event's records, and their conversion to payloads |
+//! | `lttng` | the names and values that LTTng gives to the kernel's events |
+//! | `tracers` | tracers that measure by themselves, such as `hwlat` |
+//! | `error` | errors of the kernel's tracer |
+//!
 //! ```no_run
 //! use sordino_tracefs::{CLOCK_TSC, Drain, Instance, Tracefs};
 //! let tracefs = Tracefs::open()?;

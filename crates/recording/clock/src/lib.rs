@@ -7,6 +7,12 @@
 //! Real-time: [`cycles`], [`cycles_in_order`] and [`nanoseconds`] neither block nor allocate, and make no system call
 //! where the kernel's vDSO serves the clock (everywhere but on machines with an odd clock source). All other functions
 //! may block, allocate and make system calls.
+//!
+//! | module | content |
+//! |---|---|
+//! | `counter` | the cycle counter |
+//! | `rate` | samples of all clocks, and the counter's rate between two of them |
+//! | `machine` | the check that this machine's counter can serve as a clock |
 
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64.rs"]

@@ -12,6 +12,12 @@
 //!
 //! All assembly of the project lies in `rseq/`, a file and a folder of its name per architecture. `std::sync::atomic`
 //! is named in [`primitive`] alone.
+//!
+//! | module | content |
+//! |---|---|
+//! | `rseq` | restartable sequences, in assembly |
+//! | `thread`, `process` | words of each thread, and one of the process, that are read without a call |
+//! | `primitive`, `model` | atomics and plain accesses to shared memory, and the checker's versions of them |
 
 #[cfg(loom)]
 pub mod model;

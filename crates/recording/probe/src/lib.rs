@@ -21,6 +21,17 @@
 //! tracepoints there. The recorder makes rings in it, one per CPU, and sets the enable words that the tracepoints read.
 //! `sordino_ring` defines the layout of the area; `sordino_percpu` writes a record in one restartable step.
 //!
+//! | module | content |
+//! |---|---|
+//! | `macros`, `point`, `mark` | macros that declare and hit tracepoints, what they declare, and lines of text |
+//! | `emit`, `inline_filter`, `long` | the way of a hit: the fast path, a session's comparison in it, the slow path |
+//! | `stage`, `value` | payloads composed on the stack, and the layout of fields' values |
+//! | `condition`, `wait` | the slow path's decision by a session's condition, and its wait for room |
+//! | `context`, `counters` | annotations and performance counters of threads |
+//! | `program` | the program's own state: its area, its lock, the child of a fork |
+//! | `register`, `discovery`, `connection`, `prepared` | registration with recorders, and prepared areas |
+//! | `system`, `text` | requests to the operating system, and text without an allocation |
+//!
 //! # Real-time
 //! A hit makes no system call, takes no lock, allocates nothing, faults on no page that the recorder could make present
 //! beforehand, and is bounded by the record's length (at most [`MAX_PAYLOAD`] bytes of payload) and a fixed number of

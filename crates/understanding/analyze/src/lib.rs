@@ -18,6 +18,20 @@
 //! An interval is explained by the cause that took longer than usual, not by the one that took most. Usual times come
 //! from a sample of all intervals.
 //!
+//! | module | content |
+//! |---|---|
+//! | `explain` | the second pass, over the events of the intervals that the first one found |
+//! | `track` | the activities of the explained threads, by the kernel's events |
+//! | `cpu`, `thread`, `thread_history` | states of CPUs and explained threads, and the recent past of all threads |
+//! | `fibers` | the explained fibers, whose time is that of the threads that carry them |
+//! | `files`, `signals`, `timers`, `quota` | state that shows causes: pages that are read, signals, timers, limits of CPU time |
+//! | `lost`, `missing` | records that are lost, and events that were not recorded |
+//! | `account` | the time that each cause took of one interval |
+//! | `cause`, `table`, `words` | the causes, the events that show each, and the words for each |
+//! | `entry_cost` | the time that a CPU takes to enter and leave an interrupt |
+//! | `usual` | usual times, from a sample of all intervals |
+//! | `findings`, `ranking` | the result: of each interval, and of all |
+//!
 //! ```
 //! use sordino_analyze::{Explainer, ExplainOptions};
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};

@@ -8,6 +8,16 @@
 //! A picture is an SVG element; [`standalone`] makes it a file, [`flat`] one for a renderer that knows neither
 //! variables nor dark pages.
 //!
+//! | module | content |
+//! |---|---|
+//! | `timeline`, `lane`, `thin`, `key` | the picture of an interval: lanes, the stretches in them, the key of their colours |
+//! | `plot` | the lengths of intervals: how many of each, and the longest over time |
+//! | `latency` | the latency plot known from OSADL |
+//! | `distributions`, `tables` | a strip for each row of a table, and the tables of queries drawn so |
+//! | `figures` | figures of several measurements |
+//! | `page` | findings with pictures, in one file |
+//! | `axis`, `style`, `markup` | what the pictures share: axes, colours, text in HTML and SVG |
+//!
 //! ```
 //! use sordino_draw::{Frame, timeline};
 //! use sordino_event::{Tid, Time};

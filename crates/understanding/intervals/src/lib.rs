@@ -6,6 +6,15 @@
 //!
 //! A [`Census`] serves a user who names no rule: it counts the events of a trace and chooses a loop or a pair.
 //!
+//! | module | content |
+//! |---|---|
+//! | `interval`, `rule` | an interval, and the rule that selects it |
+//! | `find` | the pass that pairs events |
+//! | `survey` | the statistics, the longest intervals, and a sample |
+//! | `choice` | the choice of intervals where the user names none |
+//! | `ends`, `route` | the fields of an interval's ends, and its events from thread to thread |
+//! | `number` | numbers that have types of their own, as plain integers |
+//!
 //! ```
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
 //! use sordino_intervals::{Finder, IntervalRule};

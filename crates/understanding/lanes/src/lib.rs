@@ -2,6 +2,11 @@
 //!
 //! A [`Painter`] is one pass over a super-trace. It collects the [`Lanes`] of some [`Window`]s, in memory bounded by
 //! the number of windows and of living threads and fibers.
+//!
+//! | module | content |
+//! |---|---|
+//! | `painter`, `fibers` | the pass over the trace, and its part about fibers |
+//! | `sheet` | what is painted of one window |
 #![forbid(unsafe_code)]
 
 mod fibers;

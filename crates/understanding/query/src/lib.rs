@@ -11,6 +11,27 @@
 //! A span that touches a loss, or whose begin or end the trace does not show, is in no statistics: the table counts it
 //! [apart](Apart).
 //!
+//! | module | content |
+//! |---|---|
+//! | `measure`, `named` | the measures, the kernel's events that each needs, and the names that users give them |
+//! | `query` | one pass over a trace |
+//! | `spans` | the same pass, which hands the spans on one by one |
+//! | `span`, `key` | a stretch of time that a measure finds, and the row that it is put into |
+//! | `when`, `condition`, `facts` | the part of a trace that a query is about: a time, and a condition on events |
+//! | `choice`, `finder` | the finder of a measure's spans: its choice, its interface |
+//! | `schedule`, `contexts`, `gap` | states that finders share: of threads, of interrupted CPUs, of lost records |
+//! | `followed` | finders that ignore what an unrecorded switch contradicts |
+//! | `turn` | the parts of a thread's wait in its CPU's queue |
+//! | `calls`, `function_calls` | finders of calls: of the system, of functions |
+//! | `interrupts`, `reactivity` | finders of interrupts, and of reactions to them |
+//! | `jobs`, `jitter`, `locks` | finders of threads' jobs, of irregular periods, of waits for futexes |
+//! | `path`, `stretches` | critical paths, and the pasts of threads and fibers that they consist of |
+//! | `fiber_runs`, `fiber_waits`, `fiber_names` | finders of fibers' runs and waits, and the fibers' names |
+//! | `names`, `mappings` | names of interrupts, system calls and locks |
+//! | `durations`, `sums`, `table` | the distribution of many spans, the sums of a row, and the result of a query |
+//! | `compare`, `rank` | two recordings side by side, and the test that separates differences from noise |
+//! | `error` | errors of queries |
+//!
 //! ```
 //! use sordino_event::{Class, Classes, Domain, Event, Nanos, Step, Tid, Time};
 //! use sordino_query::{Measure, Query};

@@ -7,6 +7,14 @@
 //! All output goes to an [`io::Write`](std::io::Write) of the caller. No content of a trace can break a line or control
 //! a terminal: control characters are escaped, invalid UTF-8 is replaced.
 //!
+//! | module | content |
+//! |---|---|
+//! | `listing`, `last` | the events of a trace, one a line, and the last lines of a listing |
+//! | `findings`, `all_threads` | the findings of an analysis, and those of all threads side by side |
+//! | `statistics`, `comparison` | the tables of queries and of comparisons |
+//! | `time`, `span`, `value` | the text of times, of spans of time, and of fields |
+//! | `layout`, `page`, `color` | lines, columns and tables that fit a terminal, and its colours |
+//!
 //! ```
 //! use sordino_analyze::{Explainer, ExplainOptions};
 //! use sordino_intervals::{Finder, IntervalRule};

@@ -11,6 +11,17 @@
 //!
 //! Nothing here does I/O or reads a clock.
 //!
+//! | module | content |
+//! |---|---|
+//! | `source`, `consumer` | the traits of what the trace is merged from, and of what reads it |
+//! | `merge`, `clocks`, `host` | pure: the order of many sources, the clocks that it depends on, and the hosts |
+//! | `super_trace` | the merged trace, each event with its CPU, process, thread and fiber |
+//! | `kernel`, `vocabulary`, `syscall` | the meaning of the kernel's events, and the names that tracers give to them |
+//! | `system`, `running`, `schedule` | the state of the machine by the events so far: threads, CPUs, the scheduler |
+//! | `task`, `scheduling` | the ranking of threads, and their policies as text |
+//! | `fiber`, `fibers` | fibers, and on which thread each is |
+//! | `context`, `counted` | facts about threads that are recorded beside their events, such as performance counters |
+//!
 //! ```
 //! use sordino_event::{Class, Classes, Domain, Event, Step, Tid, Time, Value};
 //! use sordino_timeline::{Item, SuperTrace};

@@ -7,6 +7,13 @@
 //! both into a buffer.
 //!
 //! Nothing here does I/O or reads a clock.
+//!
+//! | module | content |
+//! |---|---|
+//! | `tally`, `stretch` | the sums over a trace that grows, and over one stretch of it |
+//! | `busy`, `threads` | the time for which CPUs execute threads, and the threads' wake-up latencies |
+//! | `figures` | everything that is shown at one moment |
+//! | `view`, `draw` | the user's choices, and the drawing for a terminal |
 #![forbid(unsafe_code)]
 
 mod busy;
