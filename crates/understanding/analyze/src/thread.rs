@@ -190,6 +190,17 @@ impl Explained {
         }
     }
 
+    /// Returns true if the thread runs its own code, outside of signal handlers, and its activity is that.
+    pub(crate) fn is_in_own_code(&self) -> bool {
+        let Activity { cause, serial, is_inferred, .. } = &self.activity;
+        self.schedule == Schedule::Running
+            && self.syscall.is_none()
+            && self.fault.is_none()
+            && self.file.is_none()
+            && self.handlers.is_empty()
+            && (cause, *serial, *is_inferred) == (&Cause::Own, self.changed.1, false)
+    }
+
     /// Returns true if the thread's activity changes with what its CPU does.
     pub(crate) fn depends_on_cpu(&self) -> bool {
         match self.schedule {

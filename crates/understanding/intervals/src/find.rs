@@ -124,10 +124,14 @@ impl Finder {
         match item {
             Item::Event(moment) => {
                 let &(end, begin) = self.roles.get(moment.event.class.index())?;
-                let found = end.and_then(|access| self.end(moment, access));
-                if let Some(access) = begin {
-                    self.begin(moment, access);
-                }
+                let found = match (end, begin) {
+                    (Some(access), Some(_)) if self.rule.is_chain() => self.link(moment, access),
+                    _ => {
+                        let found = end.and_then(|access| self.end(moment, access));
+                        begin.into_iter().for_each(|access| self.begin(moment, access));
+                        found
+                    }
+                };
                 self.step(moment);
                 found
             }
@@ -161,6 +165,29 @@ impl Finder {
             self.unpaired.ends += u64::from(!self.rule.is_chain());
             return None;
         };
+        self.close(moment, begin, steps)
+    }
+
+    /// Processes an event that ends an interval and begins the next one.
+    fn link(&mut self, moment: &Moment<'_>, access: Access) -> Option<FoundInterval> {
+        let Some(key) = access.value(moment) else {
+            self.unpaired.without_key += 1;
+            return None;
+        };
+        let steps = self.underway.end(&key);
+        if let Some(open) = self.open.get_mut(&key) {
+            let begin = std::mem::replace(open, Open::at(moment));
+            return self.close(moment, begin, steps);
+        }
+        if self.open.len() == OPEN_MAX {
+            self.give_up_older_half();
+        }
+        self.open.insert(key, Open::at(moment));
+        None
+    }
+
+    /// Returns the interval from `begin` to this event.
+    fn close(&mut self, moment: &Moment<'_>, begin: Open, steps: Vec<Step>) -> Option<FoundInterval> {
         let end = Open::ending(moment, &self.rule.end.key);
         let (of, other) = if end.tid.is_some() { (end, begin) } else { (begin, end) };
         let Some(tid) = of.tid else {

@@ -60,6 +60,9 @@ impl<K: Eq + std::hash::Hash> Underway<K> {
 
     /// Removes and returns the steps of a request that has ended, or begins again.
     pub(crate) fn end(&mut self, key: &K) -> Vec<Step> {
+        if self.count == 0 {
+            return Vec::new();
+        }
         let steps = self.steps.remove(key).unwrap_or_default();
         self.count -= steps.len();
         steps

@@ -6,7 +6,7 @@ use crate::files::File;
 use crate::thread::{Activity, Call, Fault, Handler, Schedule};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{FaultReason, Syscall, signal_name};
-use sordino_timeline::{Futex, FutexOperation, Moment, System, is_reading};
+use sordino_timeline::{Evidence, Futex, FutexOperation, Moment, System, is_reading};
 use std::sync::Arc;
 
 /// The maximum depth of nested signal handlers; a trace with more has lost their ends.
@@ -156,6 +156,9 @@ impl Tracker {
 
     /// Processes an event of a program: the thread is back in user code.
     pub(super) fn in_user_code(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
+        if self.continues_own_code(tid, cpu) {
+            return;
+        }
         self.seen(tid, cpu, system);
         if let Some(&index) = self.by_tid.get(&tid) {
             let (now, thread) = (self.now, &mut self.threads[index]);
@@ -165,5 +168,20 @@ impl Tracker {
             self.refresh(index, system);
         }
         cpu.into_iter().for_each(|cpu| self.refresh_cpu(cpu, system));
+    }
+
+    /// Returns true if the trace already shows this thread in its own code on this CPU, so that the event changes
+    /// nothing: most events of programs are such.
+    fn continues_own_code(&mut self, tid: Tid, cpu: Option<Cpu>) -> bool {
+        let Some((cpu, &index)) = cpu.zip(self.by_tid.get(&tid)) else { return false };
+        let thread = &self.threads[index];
+        let goes_on = thread.cpu == Some(cpu)
+            && thread.is_in_own_code()
+            && !self.is_interrupted(cpu)
+            && self.running.on(cpu) == Some(tid);
+        if goes_on {
+            self.running.observe(Evidence { cpu, tid, is_ordered: false }, self.now);
+        }
+        goes_on
     }
 }
