@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 /// Loops of npt, each of which is an event; at a pace at which none is lost.
 const LOOPS: &str = "20000000";
-/// A script that leaves the time of the page's first paint, in milliseconds, in the page.
+/// A script that reports the time of the page's first paint, in milliseconds.
 const PAINT: &str = "<script>new PerformanceObserver((list) => { for (const entry of list.getEntries()) \
-    document.body.dataset[entry.name.startsWith('first-contentful') ? 'paint' : 'other'] = entry.startTime; })\
+    if (entry.name === 'first-contentful-paint') console.error(`painted ${Math.round(entry.startTime)}.`); })\
     .observe({ type: 'paint', buffered: true });</script></body>";
+/// Time after which a page is given up.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
@@ -79,18 +81,11 @@ fn paint(bench: &Bench, place: &Path, page: &Path) -> Result<Samples, String> {
     let html = fs::read_to_string(page).map_err(|error| error.to_string())?.replace("</body>", PAINT);
     let measured = place.join("measured.html");
     fs::write(&measured, html).map_err(|error| error.to_string())?;
+    let address = fs::canonicalize(&measured).map_err(|error| error.to_string())?;
     let mut samples = Samples::default();
-    for _ in 0..bench.rounds {
-        let mut browser = Command::new("chromium");
-        browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--timeout=5000", "--dump-dom"]);
-        browser.arg(format!("--user-data-dir={}", place.join("browser").display()));
-        browser.arg(format!(
-            "file://{}",
-            fs::canonicalize(&measured).map_err(|error| error.to_string())?.display()
-        ));
-        let dom = output_of(browser.stderr(Stdio::null())).map_err(|error| error.to_string())?;
-        let time = dom.split_once("data-paint=\"").and_then(|(_, rest)| rest.split('"').next()?.parse().ok());
-        samples.push(time.ok_or("the page has no time of its first paint")?);
+    for round in 0..bench.rounds {
+        let profile = place.join(format!("paint{round}"));
+        samples.push(reported(&format!("file://{}", address.display()), &profile, "painted ")? as f64);
     }
     Ok(samples)
 }
@@ -103,8 +98,6 @@ const COUNT: &str = "<script>(async () => {
 })()</script></head>";
 /// Directory of Perfetto's page, which `scripts/lib/trace-processor` fetches.
 const PERFETTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/perfetto/ui");
-/// Time after which the page is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Measures the time from the browser's start until Perfetto's page has counted the events of the demo's recording.
 fn perfetto(bench: &Bench, table: &mut Table, place: &Path) -> Result<(), String> {
@@ -155,12 +148,18 @@ fn loops(json: &str) -> Result<u64, String> {
     counts.map(|counts| counts.iter().sum()).ok_or_else(|| format!("no count of npt:loop: {json}"))
 }
 
-/// Opens the address that the command prints. Returns the seconds until the page has counted, and its count.
+/// Opens the address that the command prints. Returns the seconds until the page has counted, and the count.
 fn opened(view: &mut Child, profile: &Path) -> Result<(f64, u64), String> {
     let output = view.stdout.take().ok_or("no output")?;
     let mut address = String::new();
     BufReader::new(output).read_line(&mut address).map_err(|error| error.to_string())?;
     let begin = Instant::now();
+    let counted = reported(address.trim(), profile, "counted ")?;
+    Ok((begin.elapsed().as_secs_f64(), counted))
+}
+
+/// Opens an address in a browser. Returns the number that the page reports behind `mark`, and ends the browser then.
+fn reported(address: &str, profile: &Path, mark: &str) -> Result<u64, String> {
     let mut browser = Command::new("timeout");
     browser.args([
         &PATIENCE.as_secs().to_string(),
@@ -170,17 +169,13 @@ fn opened(view: &mut Child, profile: &Path) -> Result<(f64, u64), String> {
         "--disable-gpu",
     ]);
     browser.args(["--enable-logging=stderr", "--remote-debugging-port=0", "--window-size=1400,900"]);
-    browser.arg(format!("--user-data-dir={}", profile.display())).arg(address.trim());
+    browser.arg(format!("--user-data-dir={}", profile.display())).arg(address);
     let browser = browser.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut browser = browser.map_err(|error| format!("chromium: {error}"))?;
     let mut log = BufReader::new(browser.stderr.take().ok_or("no log")?).lines();
-    let counted = log.find_map(|line| {
-        let line = line.ok()?;
-        line.split_once("counted ")?.1.split_once('.')?.0.parse().ok()
-    });
-    let seconds = begin.elapsed().as_secs_f64();
+    let number = log.find_map(|line| line.ok()?.split_once(mark)?.1.split_once('.')?.0.parse().ok());
     // The signal of timeout's ends the browser, too.
     let _ = output_of(Command::new("kill").arg(browser.id().to_string()));
     let _ = browser.wait();
-    Ok((seconds, counted.ok_or("the page counted nothing")?))
+    number.ok_or_else(|| format!("the page reported nothing with '{}'", mark.trim_end()))
 }
