@@ -213,6 +213,9 @@ impl Explainer {
 
     /// Adds the tracker's happenings to the accounts of the intervals.
     fn tell(&mut self, system: Option<&System>) {
+        if self.tracker.happenings.is_empty() {
+            return;
+        }
         for happening in std::mem::take(&mut self.tracker.happenings) {
             for (story, happening) in self.fibers.derived(&happening) {
                 self.add(story, &happening, system);

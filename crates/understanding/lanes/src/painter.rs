@@ -265,7 +265,10 @@ impl Painter {
     fn end_interrupts(&mut self, cpu: Cpu, depth: usize) {
         let now = self.now;
         let processor = self.processor(cpu);
-        for (since, handler) in processor.interrupts.split_off(depth.min(processor.interrupts.len())) {
+        if processor.interrupts.len() <= depth {
+            return;
+        }
+        for (since, handler) in processor.interrupts.split_off(depth) {
             self.sheets.iter_mut().for_each(|sheet| sheet.interrupt(cpu, (since, now), &handler));
         }
     }
