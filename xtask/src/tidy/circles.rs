@@ -1,9 +1,12 @@
 //! Circles: files of a crate that use each other, as far as their paths show it. A file below another is a part of it,
-//! so that it may use the one above; the crate's root is above all.
+//! so that it may use the one above, except in the [strict](STRICT) crates; the crate's root is above all.
 
 use super::code::{Source, without_tests};
 use super::ratchet::Measure;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Crates in which a file does not use the one above it, either.
+const STRICT: &[&str] = &["cli", "collect"];
 
 /// The modules of a crate by their paths, each with those that its file uses. The root's path is empty.
 type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
@@ -23,7 +26,8 @@ pub(super) fn check(sources: &[Source]) -> Measure {
         crates.entry(source.room()).or_default().push(source);
     }
     for (room, files) in crates {
-        let uses = uses(&files.iter().map(|source| (module(source.file), code(source))).collect());
+        let files = files.iter().map(|source| (module(source.file), code(source))).collect();
+        let uses = uses(&files, STRICT.contains(&room));
         for circle in uses.keys().filter_map(|module| circle(module, &uses)) {
             let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
             measure.add(room, names.join(" uses "));
@@ -47,15 +51,16 @@ fn code(source: &Source) -> String {
     without_tests(&source.lines).iter().map(|(_, line)| line.code.trim().to_owned() + " ").collect()
 }
 
-/// Returns the modules that each module uses: the longest ones that its paths begin with.
-fn uses(files: &BTreeMap<Vec<String>, String>) -> Uses {
+/// Returns the modules that each module uses: the longest ones that its paths begin with. Unless `is_strict`, those
+/// above it are left out.
+fn uses(files: &BTreeMap<Vec<String>, String>, is_strict: bool) -> Uses {
     let of = |(own, code): (&Vec<String>, &String)| {
         let mut used: BTreeSet<Vec<String>> = BTreeSet::new();
         for path in paths(own, code) {
             let modules = (1..=path.len()).rev().map(|length| path[..length].to_vec());
             used.extend(modules.into_iter().find(|module| files.contains_key(module)));
         }
-        used.retain(|module| !own.starts_with(module));
+        used.retain(|module| module != own && (is_strict || !own.starts_with(module)));
         (own.clone(), used)
     };
     files.iter().filter(|(own, _)| !own.is_empty()).map(of).collect()
@@ -146,7 +151,12 @@ mod tests {
     }
 
     fn circles(files: &[(&str, &str)]) -> Vec<String> {
-        let uses = uses(&files.iter().map(|(module, code)| (path(module), (*code).to_owned())).collect());
+        circles_of(files, false)
+    }
+
+    fn circles_of(files: &[(&str, &str)], is_strict: bool) -> Vec<String> {
+        let files = files.iter().map(|(module, code)| (path(module), (*code).to_owned())).collect();
+        let uses = uses(&files, is_strict);
         let found = uses.keys().filter_map(|module| circle(module, &uses));
         found.map(|way| way.iter().map(|module| module.join("::")).collect::<Vec<_>>().join(" ")).collect()
     }
@@ -184,7 +194,9 @@ mod tests {
     #[test]
     fn a_part_may_use_the_file_above() {
         assert_eq!(circles(&[("", "mod a; pub use a::X;"), ("a", "use crate::Error;")]), [""; 0]);
-        assert_eq!(circles(&[("a", "mod low; fn f() { low::g() }"), ("a::low", "use super::Own;")]), [""; 0]);
+        let above = [("a", "mod low; fn f() { low::g() }"), ("a::low", "use super::Own;")];
+        assert_eq!(circles(&above), [""; 0]);
+        assert_eq!(circles_of(&above, true), ["a a::low a", "a::low a a::low"]);
     }
 
     #[test]

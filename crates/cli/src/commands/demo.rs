@@ -4,7 +4,7 @@ mod load;
 
 use crate::Failure;
 use crate::commands::explain::{self, Extent};
-use crate::commands::{record, report, shield};
+use crate::commands::{record, report};
 use crate::failure::{NO, UNUSABLE};
 use crate::output::OutputFile;
 use crate::recording::Recording;
@@ -52,7 +52,7 @@ const PAGE: &str = "report.html";
 const LOOKED_AT: usize = 2000;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    if let Some(shield) = shield::current() {
+    if let Some(shield) = sordino_shield::current() {
         let cpus = shield.request.cpus;
         return Err(Failure::new(
             UNUSABLE,

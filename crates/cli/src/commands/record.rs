@@ -1,16 +1,17 @@
 //! The command `sordino record`.
 
+mod options;
 mod stream;
+
+pub(crate) use options::Options;
 
 use crate::Failure;
 use crate::failure::NO;
 use crate::privilege::target;
 use crate::progress::Progress;
-use crate::record_options::RecordOptions;
 use crate::signals;
 use crate::terminal::{is_terminal, remark, show_as_message};
 use crate::words::quoted;
-use clap::Args;
 use sordino_collect::text::{missing, summary as summary_text};
 use sordino_collect::{Directory, PREFIX, Programs, Summary};
 use sordino_report::tied;
@@ -18,51 +19,6 @@ use sordino_session::{FinishedRecording, record};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Record the events of programs and of the kernel
-///
-/// Starts COMMAND, or records running programs (those of --pid; without COMMAND and --pid all that are linked with
-/// sordino), until COMMAND ends, the duration is over, or Ctrl-C. The processes that COMMAND starts, and programs that
-/// it executes, are recorded too. Kernel events need root; COMMAND then runs as the user who called sudo, unless --as
-/// names another.
-///
-/// A program writes its events to rings in memory, one for each CPU. A ring consists of sub-buffers; the recorder
-/// writes each one to disk when it is full.
-///
-/// The recording is a directory of traces in the Common Trace Format (CTF), which 'sordino events', 'sordino explain',
-/// babeltrace2 and Trace Compass read.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  sordino record -- ./my-program --its-option
-  sudo sordino record --kernel rt -- ./my-program
-  sudo sordino record --kernel 'sched_switch if prev_prio < 100' \\
-      --cpus 1 --duration 10s
-  sudo sordino record --kernel sched,irq --no-user --duration 10s
-  sordino record --pid 4711 --user 'motor:*' -o trace
-  sudo sordino record --overwrite --kernel sched,irq -- ./runs-for-days
-  sordino record -o - -- ./motor | ssh host sordino record --from - -o trace")]
-pub(crate) struct Options {
-    /// Directory for the recording, new or empty; '-' writes it as a stream to standard output, for --from [default:
-    /// sordino-YYYYMMDD-HHMMSS in the current directory]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Receive the stream of another 'sordino record -o -', instead of recording: from this file or, with '-', from
-    /// standard input, into the directory of --output
-    #[arg(long, value_name = "STREAM", conflicts_with_all = ["command", "pid", "kernel", "user", "no_user", "overwrite", "duration"])]
-    from: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) what: RecordOptions,
-    /// Exit with status 1 if any event was lost
-    #[arg(long)]
-    fail_on_loss: bool,
-    /// Name of the recording, as 'sordino list' shows it under each program that it records
-    #[arg(long, value_name = "NAME", default_value = "record")]
-    name: String,
-    /// Print the summary as JSON on standard output
-    #[arg(long)]
-    json: bool,
-}
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let output = options.output.clone().unwrap_or_else(default_output);

@@ -4,7 +4,6 @@ mod join;
 mod run;
 
 pub(crate) use join::{JoinOptions, join};
-pub(crate) use sordino_shield::current;
 
 use crate::Failure;
 use crate::failure::NO;
@@ -135,7 +134,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Returns the CPUs of the shield that is up; an empty list if there is none.
 pub(crate) fn shielded() -> CpuList {
-    current().map_or_else(CpuList::default, |shield| shield.request.cpus)
+    sordino_shield::current().map_or_else(CpuList::default, |shield| shield.request.cpus)
 }
 
 fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {

@@ -23,7 +23,7 @@ use sordino_event::{Cpu, Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::discover::Identity;
-use sordino_intake::{Claim, Taken, is_trusted};
+use sordino_intake::{Claim, MappedCode, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
 use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
@@ -193,6 +193,35 @@ impl Traced {
         self.reader.due(&*self.program) == 0
     }
 
+    /// Returns true if it has declared functions.
+    pub fn has_functions(&self) -> bool {
+        self.trace.has_functions
+    }
+
+    /// Returns true if it has declared functions and has mapped other code since the last time, or its functions are
+    /// not known and rules name some: the caller then has to read it. It is looked at every second.
+    pub fn has_other_code(&mut self, names_functions: bool) -> bool {
+        self.has_functions() && self.code.is_other(self.trace.pid, names_functions)
+    }
+
+    /// Adds the code that it has mapped now to its trace, and applies the rules to it.
+    ///
+    /// # Errors
+    /// The trace could not be changed. Without the names of its functions, their addresses are recorded nevertheless.
+    pub fn take_code(
+        &mut self,
+        code: MappedCode,
+        user: &UserEvents,
+        clock: &TraceClock,
+    ) -> Result<(), Error> {
+        let added = self.trace.add_mapped(code.files, clock);
+        self.code.replace_functions(code.functions);
+        if user.names_functions() {
+            self.choose(user, clock);
+        }
+        added
+    }
+
     /// Declares the new tracepoints in the metadata; on failure, the next call tries again.
     fn declare(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
         if self.learned.tracepoints.is_empty() {
@@ -217,7 +246,7 @@ impl Traced {
     /// Enables and disables the tracepoints from index `first` on.
     fn choose_from(&mut self, first: usize, user: &UserEvents, clock: &TraceClock) {
         let records_functions = has_functions(self.trace.tracepoints.get(first..).unwrap_or_default());
-        let named = self.named_in(user, records_functions);
+        let named = self.code.named_in(user, records_functions, &mut self.notes);
         let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());

@@ -1,6 +1,6 @@
 //! The options of `sordino npt` as a plan.
 
-use super::{Options, contradiction};
+use super::options::{Options, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::terminal::remark;

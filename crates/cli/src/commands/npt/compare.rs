@@ -1,6 +1,7 @@
 //! `sordino npt --compare` and `--find-max-rate`: the loop under each tracer in turn.
 
-use super::{Options, arguments, contradiction};
+use super::arguments;
+use super::options::{Options, contradiction};
 use crate::Failure;
 use crate::failure::UNUSABLE;
 use crate::output::OutputFile;

@@ -1,6 +1,6 @@
 //! The flight recorder of `sordino npt --trigger`, which explains the gap that ended the loop.
 
-use super::Options;
+use super::options::Options;
 use crate::Failure;
 use crate::commands::demo::KERNEL;
 use crate::commands::explain::{explain, format};

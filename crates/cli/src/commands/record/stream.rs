@@ -1,6 +1,6 @@
 //! The commands `sordino record -o -` and `sordino record --from`: a recording as a stream.
 
-use super::Options;
+use super::options::Options;
 use crate::failure::{NO, UNUSABLE};
 use crate::privilege::target;
 use crate::terminal::{remark, show_as_message};

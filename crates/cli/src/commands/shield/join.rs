@@ -1,11 +1,11 @@
 //! The command `sordino join-shield`, by which a recorded command goes where its recorder left.
 
-use super::current;
 use crate::Failure;
 use crate::commands::become_user::hand_over;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use clap::Args;
 use sordino_sched::{CpuList, set_affinity};
+use sordino_shield::current;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};

@@ -1,11 +1,11 @@
 //! The command `sordino shield run`.
 
-use super::current;
 use crate::Failure;
 use crate::failure::{NOT_FOUND, UNUSABLE};
 use crate::privilege::{Target, target};
 use clap::{Args, ValueEnum};
 use sordino_sched::{CpuList, Policy, set_affinity, set_policy};
+use sordino_shield::current;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
