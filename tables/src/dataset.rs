@@ -1,6 +1,6 @@
 //! The Parquet files of an export: one directory for each table, partitioned by host and hour.
 
-use crate::failure::Failure;
+use crate::failure::FailureMessage;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
@@ -10,7 +10,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use sordino_dirfd::{Dir, WholeDir};
 use sordino_event::Time;
-use sordino_tables::{PARTITIONS, Table, hour_name, hour_of};
+use sordino_tables::{PARTITIONS, TableKind, hour_name, hour_of};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -31,14 +31,14 @@ pub(crate) struct Dataset {
     path: PathBuf,
     dir: WholeDir,
     /// The open files, by table and host.
-    open: BTreeMap<(Table, String), Part>,
+    open: BTreeMap<(TableKind, String), PartitionFile>,
     /// The number of files in each directory so far.
     parts: BTreeMap<String, u32>,
     bytes: u64,
 }
 
 /// A file that is being written.
-struct Part {
+struct PartitionFile {
     hour: i64,
     writer: ArrowWriter<File>,
     /// The number of the last use.
@@ -47,14 +47,15 @@ struct Part {
 
 impl Dataset {
     /// Creates the directory, with an empty directory for each table.
-    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path) -> Result<Self, FailureMessage> {
         let shown = path.display();
         if path.symlink_metadata().is_ok() {
             let reason = "it exists, and this format is a directory: name one that does not exist";
-            return Err(Failure::new(format!("{shown}: {reason}")));
+            return Err(FailureMessage::new(format!("{shown}: {reason}")));
         }
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| Failure::new(format!("{shown}: its name is no text: use another")))?;
+        let name =
+            name.ok_or_else(|| FailureMessage::new(format!("{shown}: its name is no text: use another")))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = Dir::open(parent).and_then(|parent| WholeDir::begin(parent, name));
         let dir = dir.map_err(|error| unwritten(path, &error))?;
@@ -62,7 +63,7 @@ impl Dataset {
     }
 
     /// Writes the rows of a batch to their files.
-    pub(crate) fn write(&mut self, table: Table, batch: &RecordBatch) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, table: TableKind, batch: &RecordBatch) -> Result<(), FailureMessage> {
         for (host, hour, rows) in partitions(table, batch)? {
             self.write_part(table, host, hour, &rows)?;
         }
@@ -71,11 +72,11 @@ impl Dataset {
 
     fn write_part(
         &mut self,
-        table: Table,
+        table: TableKind,
         host: String,
         hour: i64,
         rows: &RecordBatch,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FailureMessage> {
         let used = self.open.values().map(|part| part.used).max().unwrap_or(0) + 1;
         let key = (table, host);
         if self.open.get(&key).is_none_or(|part| part.hour != hour) {
@@ -89,7 +90,7 @@ impl Dataset {
                 }
             }
             let writer = self.begin_part(table, &key.1, hour, &rows.schema())?;
-            self.open.insert(key.clone(), Part { hour, writer, used });
+            self.open.insert(key.clone(), PartitionFile { hour, writer, used });
         }
         let Some(part) = self.open.get_mut(&key) else { return Ok(()) };
         part.used = used;
@@ -103,11 +104,11 @@ impl Dataset {
     /// Creates the next file of a partition.
     fn begin_part(
         &mut self,
-        table: Table,
+        table: TableKind,
         host: &str,
         hour: i64,
         schema: &SchemaRef,
-    ) -> Result<ArrowWriter<File>, Failure> {
+    ) -> Result<ArrowWriter<File>, FailureMessage> {
         let hour = hour_name(hour.saturating_mul(3_600_000_000_000));
         let [host_name, hour_column] = PARTITIONS;
         let directory = format!("{}/{host_name}={}/{hour_column}={hour}", table.name(), escaped(host));
@@ -121,7 +122,7 @@ impl Dataset {
         Ok(ArrowWriter::try_new_with_options(file, Arc::clone(schema), options)?)
     }
 
-    fn close_part(&mut self, part: Part) -> Result<(), Failure> {
+    fn close_part(&mut self, part: PartitionFile) -> Result<(), FailureMessage> {
         let mut writer = part.writer;
         writer.finish().map_err(|error| unwritten(&self.path, &std::io::Error::other(error)))?;
         self.bytes += writer.bytes_written() as u64;
@@ -135,11 +136,11 @@ impl Dataset {
         host: &str,
         begin: Time,
         owner: Option<(u32, u32)>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, FailureMessage> {
         for part in std::mem::take(&mut self.open).into_values() {
             self.close_part(part)?;
         }
-        for table in Table::ALL {
+        for table in TableKind::ALL {
             let made = format!("{}/", table.name());
             if self.parts.keys().all(|name| !name.starts_with(&made)) {
                 let schema = Arc::new(without_partitions(&table.schema()));
@@ -151,11 +152,11 @@ impl Dataset {
     }
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("can't write {}: {error}{}", path.display(), sordino_dirfd::remedy(error)))
+fn unwritten(path: &Path, error: &std::io::Error) -> FailureMessage {
+    FailureMessage::new(format!("can't write {}: {error}{}", path.display(), sordino_dirfd::remedy(error)))
 }
 
-fn properties(table: Table, schema: &SchemaRef) -> WriterProperties {
+fn properties(table: TableKind, schema: &SchemaRef) -> WriterProperties {
     let order = schema.index_of(table.time()).ok().map(|column| {
         vec![SortingColumn { column_idx: column as i32, descending: false, nulls_first: false }]
     });
@@ -175,7 +176,10 @@ fn without_partitions(schema: &Schema) -> Schema {
 }
 
 /// Divides a batch into runs of rows of one host and one hour, without the columns of both.
-fn partitions(table: Table, batch: &RecordBatch) -> Result<Vec<(String, i64, RecordBatch)>, Failure> {
+fn partitions(
+    table: TableKind,
+    batch: &RecordBatch,
+) -> Result<Vec<(String, i64, RecordBatch)>, FailureMessage> {
     let schema = batch.schema();
     let times = batch.column(schema.index_of(table.time())?).as_primitive::<Int64Type>();
     let hosts = batch.column(schema.index_of(PARTITIONS[0])?).as_string_view();

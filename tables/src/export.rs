@@ -1,13 +1,13 @@
 //! The export to Parquet: one pass over the recording, beside which another thread writes the files.
 
 use crate::dataset::Dataset;
-use crate::failure::Failure;
+use crate::failure::FailureMessage;
 use crate::{owner, report};
 use clap::Args;
 use datafusion::arrow::array::RecordBatch;
 use sordino_event::text::{count, printable};
 use sordino_selection::{EventOptions, TimeOptions};
-use sordino_tables::{Limits, Source, Table};
+use sordino_tables::{PassLimits, RecordingSource, TableKind};
 use sordino_terminal::answer;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ const WAITING: usize = 8;
 #[derive(Args, Debug)]
 // `--to` is the format here, as for 'sordino export'.
 #[command(mut_arg("to", |until| until.visible_alias(None)))]
-pub(crate) struct Options {
+pub(crate) struct ParquetOptions {
     /// Directory of the recording [default: the newest in the current directory]
     directory: Option<PathBuf>,
     /// Directory to make, which must not exist
@@ -42,17 +42,19 @@ pub(crate) struct Options {
     _force: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> {
     let rules = options.selection.rules()?;
-    let source = Source::open(options.directory.as_deref(), rules, |span| options.within.resolve(span))?;
+    let source =
+        RecordingSource::open(options.directory.as_deref(), rules, |span| options.within.resolve(span))?;
     let dataset = Dataset::create(&options.output)?;
     let (sender, received) = sync_channel(WAITING);
     let writer = thread::spawn(move || write(dataset, &received));
-    let projection: Vec<usize> = (0..Table::Events.schema().fields().len()).collect();
+    let projection: Vec<usize> = (0..TableKind::Events.schema().fields().len()).collect();
     let send = |table, batch| sender.send((table, batch)).is_ok();
-    let filter = source.pass(&Table::ALL, &projection, &Limits::NONE, send);
+    let filter = source.pass(&TableKind::ALL, &projection, &PassLimits::NONE, send);
     drop(sender);
-    let written = writer.join().map_err(|_| Failure::new("the thread that writes the files panicked"))??;
+    let written =
+        writer.join().map_err(|_| FailureMessage::new("the thread that writes the files panicked"))??;
     let filter = filter?;
     let (dataset, rows) = written;
     let bytes = dataset.close(source.host(), source.span().0, owner())?;
@@ -64,8 +66,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Writes all batches. Returns the numbers of rows of the tables.
 fn write(
     mut dataset: Dataset,
-    received: &Receiver<(Table, RecordBatch)>,
-) -> Result<(Dataset, [usize; 4]), Failure> {
+    received: &Receiver<(TableKind, RecordBatch)>,
+) -> Result<(Dataset, [usize; 4]), FailureMessage> {
     let mut rows = [0; 4];
     for (table, batch) in received {
         dataset.write(table, &batch)?;
@@ -74,7 +76,11 @@ fn write(
     Ok((dataset, rows))
 }
 
-fn summary(options: &Options, [events, intervals, latencies, losses]: [usize; 4], bytes: u64) -> String {
+fn summary(
+    options: &ParquetOptions,
+    [events, intervals, latencies, losses]: [usize; 4],
+    bytes: u64,
+) -> String {
     let path = options.output.to_string_lossy();
     if options.json {
         let mut name = Vec::new();

@@ -10,9 +10,9 @@ pub(crate) const UNUSABLE: u8 = 2;
 
 /// The reason why the program failed.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct FailureMessage(String);
 
-impl Failure {
+impl FailureMessage {
     /// Creates a failure with this message.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -30,7 +30,7 @@ impl Failure {
 }
 
 /// Takes the messages of an error and its causes, one after the other.
-impl<E: Error> From<E> for Failure {
+impl<E: Error> From<E> for FailureMessage {
     fn from(error: E) -> Self {
         Self(with_causes(&error))
     }

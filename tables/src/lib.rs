@@ -21,11 +21,11 @@ mod provider;
 mod query;
 
 use clap::{ColorChoice, Parser, Subcommand};
-use failure::{Failure, UNUSABLE};
+use failure::{FailureMessage, UNUSABLE};
 use query::{Destination, Tables, is_dataset};
 use sordino_event::text::count;
 use sordino_selection::SqlOptions;
-use sordino_tables::Source;
+use sordino_tables::RecordingSource;
 use sordino_terminal::{choose_color, remark, show_usage};
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -34,9 +34,9 @@ use std::sync::Arc;
 // The description is that of the options.
 #[derive(Debug, Parser)]
 #[command(name = "sordino sql", version, args_conflicts_with_subcommands = true)]
-struct Arguments {
+struct SqlArguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<SqlCommand>,
     #[command(flatten)]
     query: SqlOptions,
     /// Use colours: always, never, or automatically (auto): on a terminal, unless NO_COLOR is set
@@ -45,13 +45,13 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Export(export::Options),
+enum SqlCommand {
+    Export(export::ParquetOptions),
 }
 
 /// Runs the program with the arguments of its command line.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match SqlArguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             show_usage(&error);
@@ -63,13 +63,13 @@ pub fn main() -> ExitCode {
     // fails, the limit ends it, which is no reason not to begin.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let result = match &arguments.command {
-        Some(Command::Export(options)) => export::run(options),
+        Some(SqlCommand::Export(options)) => export::run(options),
         None => query(&arguments.query),
     };
     result.unwrap_or_else(|failure| failure.report())
 }
 
-fn query(options: &SqlOptions) -> Result<ExitCode, Failure> {
+fn query(options: &SqlOptions) -> Result<ExitCode, FailureMessage> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let dataset = options.directory.as_deref().filter(|path| is_dataset(path));
     let tables = match dataset {
@@ -80,7 +80,7 @@ fn query(options: &SqlOptions) -> Result<ExitCode, Failure> {
         None => {
             let rules = options.selection.rules()?;
             let within = |span| options.within.resolve(span);
-            Tables::of_recording(Source::open(options.directory.as_deref(), rules, within)?)?
+            Tables::of_recording(RecordingSource::open(options.directory.as_deref(), rules, within)?)?
         }
     };
     let destination = Destination {
@@ -106,11 +106,11 @@ fn query(options: &SqlOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Refuses options that limit what is read of a recording.
-fn refuse_limits(options: &SqlOptions) -> Result<(), Failure> {
+fn refuse_limits(options: &SqlOptions) -> Result<(), FailureMessage> {
     let rules = options.selection.rules()?;
     if options.within.is_given() || rules.has_statedump() || !rules.selects_all() {
         let remedy = "these options are for recordings: put the condition into the query, after WHERE";
-        return Err(Failure::new(format!(
+        return Err(FailureMessage::new(format!(
             "--event, --where, --statedump, --from, --until, --around: {remedy}"
         )));
     }
@@ -118,7 +118,7 @@ fn refuse_limits(options: &SqlOptions) -> Result<(), Failure> {
 }
 
 /// Runs the statements that are typed at the prompt.
-fn ask(run: impl Fn(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+fn ask(run: impl Fn(&str) -> Result<(), FailureMessage>) -> Result<(), FailureMessage> {
     let mut prompt = prompt::Prompt::open()?;
     while let Some(statement) = prompt.statement()? {
         if let Err(failure) = run(&statement) {
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent() {
-        Arguments::command().debug_assert();
+        SqlArguments::command().debug_assert();
         let words = ["sordino sql", "export", "trace", "--to", "parquet", "-o", "out", "--until", "1s"];
-        assert!(matches!(Arguments::parse_from(words).command, Some(Command::Export(_))));
-        let query = Arguments::parse_from(["sordino sql", "trace", "SELECT 1", "--to", "1s"]).query;
+        assert!(matches!(SqlArguments::parse_from(words).command, Some(SqlCommand::Export(_))));
+        let query = SqlArguments::parse_from(["sordino sql", "trace", "SELECT 1", "--to", "1s"]).query;
         assert!(query.within.is_given() && query.query.as_deref() == Some("SELECT 1"));
     }
 }

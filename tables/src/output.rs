@@ -1,6 +1,6 @@
 //! The result of a query: a table, CSV, JSON lines or a Parquet file.
 
-use crate::failure::Failure;
+use crate::failure::FailureMessage;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -30,16 +30,16 @@ pub(crate) struct ResultWriter {
     /// The first rows of a table, until their widths are known.
     first: Vec<RecordBatch>,
     widths: Vec<usize>,
-    parquet: Option<(ArrowWriter<Shared>, Shared)>,
+    parquet: Option<(ArrowWriter<SharedBuffer>, SharedBuffer)>,
 }
 
 impl ResultWriter {
     /// Creates a writer of results with these columns.
-    pub(crate) fn new(format: Format, out: ExportStream, schema: &SchemaRef) -> Result<Self, Failure> {
+    pub(crate) fn new(format: Format, out: ExportStream, schema: &SchemaRef) -> Result<Self, FailureMessage> {
         let parquet = (format == Format::Parquet).then(|| {
-            let bytes = Shared::default();
+            let bytes = SharedBuffer::default();
             let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-            Ok::<_, Failure>((
+            Ok::<_, FailureMessage>((
                 ArrowWriter::try_new(bytes.clone(), Arc::clone(schema), Some(properties))?,
                 bytes,
             ))
@@ -50,7 +50,7 @@ impl ResultWriter {
     }
 
     /// Writes a batch. Returns false if the reader closed the output.
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<bool, Failure> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<bool, FailureMessage> {
         self.rows += batch.num_rows();
         match self.format {
             Format::Table => self.write_table(batch),
@@ -74,12 +74,12 @@ impl ResultWriter {
         }
     }
 
-    fn put(&mut self, bytes: Vec<u8>) -> Result<bool, Failure> {
+    fn put(&mut self, bytes: Vec<u8>) -> Result<bool, FailureMessage> {
         Ok(bytes.is_empty() || self.out.write(bytes)?)
     }
 
     /// Completes the output. A file belongs to the user and the group `owner` then, if given.
-    pub(crate) fn close(mut self, owner: Option<(u32, u32)>) -> Result<(), Failure> {
+    pub(crate) fn close(mut self, owner: Option<(u32, u32)>) -> Result<(), FailureMessage> {
         match self.format {
             Format::Table => {
                 self.begin_table()?;
@@ -102,7 +102,7 @@ impl ResultWriter {
         Ok(())
     }
 
-    fn write_table(&mut self, batch: &RecordBatch) -> Result<bool, Failure> {
+    fn write_table(&mut self, batch: &RecordBatch) -> Result<bool, FailureMessage> {
         if self.is_begun {
             let text = self.lines(&cells(batch)?);
             return self.put(text);
@@ -112,7 +112,7 @@ impl ResultWriter {
     }
 
     /// Writes the head of a table, and the rows that are kept.
-    fn begin_table(&mut self) -> Result<bool, Failure> {
+    fn begin_table(&mut self) -> Result<bool, FailureMessage> {
         if std::mem::replace(&mut self.is_begun, true) {
             return Ok(true);
         }
@@ -205,15 +205,15 @@ fn json(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
 
 /// Bytes that a writer makes and another owner takes.
 #[derive(Clone, Debug, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Shared {
+impl SharedBuffer {
     fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Write for Shared {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())

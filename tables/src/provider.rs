@@ -15,7 +15,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use sordino_ctf::read::Stream;
 use sordino_event::Time;
-use sordino_tables::{Limits, Source, Table, is_plain};
+use sordino_tables::{PassLimits, RecordingSource, TableKind, is_plain};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ const AHEAD: usize = 4;
 /// A table of a recording.
 #[derive(Debug)]
 pub(crate) struct RecordedTable {
-    source: Arc<Source>,
-    table: Table,
+    source: Arc<RecordingSource>,
+    table: TableKind,
     schema: SchemaRef,
 }
 
 impl RecordedTable {
     /// Creates a table of the recording.
-    pub(crate) fn new(source: Arc<Source>, table: Table) -> Self {
+    pub(crate) fn new(source: Arc<RecordingSource>, table: TableKind) -> Self {
         Self { source, table, schema: table.schema() }
     }
 }
@@ -49,7 +49,7 @@ impl TableProvider for RecordedTable {
 
     /// Limits the pass to the names and the times that the filters allow; DataFusion applies the filters to the rows.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let support = |filter: &&Expr| match self.table == Table::Events && Bound::of(filter).is_some() {
+        let support = |filter: &&Expr| match self.table == TableKind::Events && Bound::of(filter).is_some() {
             true => TableProviderFilterPushDown::Inexact,
             false => TableProviderFilterPushDown::Unsupported,
         };
@@ -66,10 +66,10 @@ impl TableProvider for RecordedTable {
         let all = || (0..self.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.schema.project(&projection)?);
-        let mut limits = Limits::NONE;
+        let mut limits = PassLimits::NONE;
         filters.iter().filter_map(Bound::of).for_each(|bound| bound.narrow(&mut limits));
         let names_are_plain = schema.fields().iter().all(|field| is_plain(field.name()));
-        let is_plain = self.table == Table::Events && self.source.is_whole() && names_are_plain;
+        let is_plain = self.table == TableKind::Events && self.source.is_whole() && names_are_plain;
         let groups: Vec<Option<Vec<Stream>>> = match is_plain {
             true => {
                 let groups = self.source.groups(state.config().target_partitions());
@@ -101,11 +101,11 @@ impl TableProvider for RecordedTable {
 /// A part of a table that one thread reads.
 #[derive(Debug)]
 struct Partition {
-    source: Arc<Source>,
-    table: Table,
+    source: Arc<RecordingSource>,
+    table: TableKind,
     projection: Vec<usize>,
     schema: SchemaRef,
-    limits: Limits,
+    limits: PassLimits,
     /// The streams that are read one after the other; `None` for all of them merged.
     streams: Option<Vec<Stream>>,
 }
@@ -126,7 +126,7 @@ impl PartitionStream for Partition {
                 (_, Some(streams)) => {
                     source.pass_plainly(&streams, &projection, &limits, |_, batch| send(Ok(batch)))?;
                 }
-                (Table::Events, None) => {
+                (TableKind::Events, None) => {
                     source.pass(&[table], &projection, &limits, |_, batch| send(Ok(batch)))?;
                 }
                 (_, None) => {
@@ -183,7 +183,7 @@ impl Bound {
         }
     }
 
-    fn narrow(self, limits: &mut Limits) {
+    fn narrow(self, limits: &mut PassLimits) {
         match self {
             Self::Names(names) => {
                 limits.names = Some(match limits.names.take() {
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use datafusion::prelude::{col, lit};
 
-    fn limits(filters: &[Expr]) -> Limits {
-        let mut limits = Limits::NONE;
+    fn limits(filters: &[Expr]) -> PassLimits {
+        let mut limits = PassLimits::NONE;
         filters.iter().filter_map(Bound::of).for_each(|bound| bound.narrow(&mut limits));
         limits
     }

@@ -1,6 +1,6 @@
 //! Queries: the tables of a recording or of an export, and the results of SQL on them.
 
-use crate::failure::Failure;
+use crate::failure::FailureMessage;
 use crate::functions;
 use crate::output::ResultWriter;
 use crate::provider::RecordedTable;
@@ -16,7 +16,7 @@ use futures::StreamExt;
 use sordino_event::Time;
 use sordino_handover::ExportStream;
 use sordino_selection::ResultFormat;
-use sordino_tables::{PARTITIONS, Source, Table};
+use sordino_tables::{PARTITIONS, RecordingSource, TableKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const MEMORY: usize = 256 << 20;
 pub(crate) struct Tables {
     context: SessionContext,
     /// The recording, unless the tables are Parquet files.
-    source: Option<Arc<Source>>,
+    source: Option<Arc<RecordingSource>>,
 }
 
 /// The destination of results.
@@ -41,16 +41,16 @@ pub(crate) struct Destination {
 
 /// Returns true if the directory has tables in Parquet files, as an export makes them.
 pub(crate) fn is_dataset(path: &Path) -> bool {
-    path.join(Table::Events.name()).is_dir()
+    path.join(TableKind::Events.name()).is_dir()
         && !path.join("kernel").exists()
         && !path.join("metadata").exists()
 }
 
 impl Tables {
     /// Opens the tables of a recording.
-    pub(crate) fn of_recording(source: Source) -> Result<Self, Failure> {
+    pub(crate) fn of_recording(source: RecordingSource) -> Result<Self, FailureMessage> {
         let (context, source) = (context()?, Arc::new(source));
-        for table in Table::ALL {
+        for table in TableKind::ALL {
             let provider = RecordedTable::new(Arc::clone(&source), table);
             context.register_table(table.name(), Arc::new(provider))?;
         }
@@ -59,10 +59,10 @@ impl Tables {
     }
 
     /// Opens the tables in a directory of Parquet files.
-    pub(crate) async fn of_dataset(path: &Path) -> Result<Self, Failure> {
+    pub(crate) async fn of_dataset(path: &Path) -> Result<Self, FailureMessage> {
         let context = context()?;
         let path = path.canonicalize()?;
-        for table in Table::ALL {
+        for table in TableKind::ALL {
             let columns = PARTITIONS.map(|name| (name.to_owned(), DataType::Utf8)).to_vec();
             let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
                 .with_file_extension(".parquet")
@@ -79,7 +79,7 @@ impl Tables {
     }
 
     /// Returns the first and the last time of an export, from its files' statistics.
-    async fn span(&self) -> Result<(Time, Time), Failure> {
+    async fn span(&self) -> Result<(Time, Time), FailureMessage> {
         let batches =
             self.context.sql("SELECT min(time_ns), max(time_ns) FROM events").await?.collect().await?;
         let time = |column: usize| {
@@ -91,7 +91,7 @@ impl Tables {
     }
 
     /// Runs statements, and writes the result of each.
-    pub(crate) async fn run(&self, sql: &str, destination: &Destination) -> Result<(), Failure> {
+    pub(crate) async fn run(&self, sql: &str, destination: &Destination) -> Result<(), FailureMessage> {
         let options = SQLOptions::new().with_allow_dml(false);
         let frame = self.context.sql_with_options(sql, options).await.map_err(|error| refused(&error))?;
         let schema = Arc::new(frame.schema().as_arrow().clone());
@@ -116,13 +116,13 @@ impl Tables {
         writer: &'a mut Option<ResultWriter>,
         schema: &Arc<Schema>,
         destination: &Destination,
-    ) -> Result<&'a mut ResultWriter, Failure> {
+    ) -> Result<&'a mut ResultWriter, FailureMessage> {
         if writer.is_none() {
             let Destination { format, file, may_replace, .. } = destination;
             let out = ExportStream::open(file.as_deref(), *may_replace, *format != ResultFormat::Parquet)?;
             *writer = Some(ResultWriter::new(*format, out, schema)?);
         }
-        writer.as_mut().ok_or_else(|| Failure::new("no output"))
+        writer.as_mut().ok_or_else(|| FailureMessage::new("no output"))
     }
 
     /// Returns the problems of reading so far, and the losses that queries have passed.
@@ -131,7 +131,7 @@ impl Tables {
     }
 }
 
-fn context() -> Result<SessionContext, Failure> {
+fn context() -> Result<SessionContext, FailureMessage> {
     let runtime =
         RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(MEMORY))).build_arc()?;
     let config = SessionConfig::new().with_information_schema(true).with_collect_statistics(true);
@@ -139,6 +139,6 @@ fn context() -> Result<SessionContext, Failure> {
 }
 
 /// Returns the failure of a query: the message without the words of the libraries that pass it on.
-fn refused(error: &DataFusionError) -> Failure {
-    Failure::new(format!("SQL: {}", error.strip_backtrace()))
+fn refused(error: &DataFusionError) -> FailureMessage {
+    FailureMessage::new(format!("SQL: {}", error.strip_backtrace()))
 }

@@ -20,15 +20,15 @@ coroutine_local!(
 
 /// A fiber, which ends when its function is dropped.
 #[derive(Debug)]
-struct Fiber(u64);
+struct CoroutineFiber(u64);
 
 /// Makes a fiber of a coroutine's function, which `go!` or a `Builder` of may's starts. The fiber lives until the
 /// function has returned or is dropped.
 pub fn traced<T, F: FnOnce() -> T>(name: &str, work: F) -> impl FnOnce() -> T + use<T, F> {
-    let fiber = Fiber(NEXT.fetch_add(1, Ordering::Relaxed));
+    let fiber = CoroutineFiber(NEXT.fetch_add(1, Ordering::Relaxed));
     sordino_fiber::new(fiber.0, name);
     move || {
-        let running = Running(fiber);
+        let running = RunningFiber(fiber);
         CURRENT.with(|current| current.set(running.0.0));
         arrive(running.0.0);
         work()
@@ -84,16 +84,16 @@ impl Drop for Away {
 }
 
 /// A fiber whose function runs, until the function returns or panics.
-struct Running(Fiber);
+struct RunningFiber(CoroutineFiber);
 
-impl Drop for Running {
+impl Drop for RunningFiber {
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(0));
         leave(self.0.0, SwitchReason::Ended, "");
     }
 }
 
-impl Drop for Fiber {
+impl Drop for CoroutineFiber {
     fn drop(&mut self) {
         sordino_fiber::end(self.0);
     }

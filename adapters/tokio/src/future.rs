@@ -1,7 +1,7 @@
 //! Futures that are fibers.
 
 use crate::thread::{mount, unmount};
-use crate::waker::Wakes;
+use crate::waker::FiberWaker;
 use sordino_fiber::SwitchReason;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
@@ -13,39 +13,39 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A future whose polls are recorded.
 #[derive(Debug)]
-pub struct Traced<F> {
+pub struct TracedFuture<F> {
     /// The future, in memory of its own, so that it need not be pinned here.
     future: Pin<Box<F>>,
-    fiber: Fiber,
-    wakes: Option<Wakes>,
+    fiber: FutureFiber,
+    waker: Option<FiberWaker>,
 }
 
 /// A fiber, which ends when it is dropped.
 #[derive(Debug)]
-struct Fiber(u64);
+struct FutureFiber(u64);
 
 /// Makes a fiber of a future. The fiber lives until the future has completed or is dropped.
-pub fn traced<F: Future>(name: &str, future: F) -> Traced<F> {
+pub fn traced<F: Future>(name: &str, future: F) -> TracedFuture<F> {
     let fiber = NEXT.fetch_add(1, Ordering::Relaxed);
     sordino_fiber::new(fiber, name);
-    Traced { future: Box::pin(future), fiber: Fiber(fiber), wakes: None }
+    TracedFuture { future: Box::pin(future), fiber: FutureFiber(fiber), waker: None }
 }
 
-impl<F: Future> Future for Traced<F> {
+impl<F: Future> Future for TracedFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         let fiber = this.fiber.0;
-        if this.wakes.as_ref().is_none_or(|wakes| !wakes.are_for(context.waker())) {
-            this.wakes = Some(Wakes::new(fiber, context.waker()));
+        if this.waker.as_ref().is_none_or(|waker| !waker.are_for(context.waker())) {
+            this.waker = Some(FiberWaker::new(fiber, context.waker()));
         }
-        let Some(wakes) = &this.wakes else { return Poll::Pending };
-        wakes.begin();
+        let Some(waker) = &this.waker else { return Poll::Pending };
+        waker.begin();
         let poll = Polled { outer: mount(fiber) };
-        let polled = this.future.as_mut().poll(&mut Context::from_waker(wakes.waker()));
+        let polled = this.future.as_mut().poll(&mut Context::from_waker(waker.waker()));
         if polled.is_pending() {
-            poll.suspend(wakes);
+            poll.suspend(waker);
         }
         polled
     }
@@ -58,13 +58,13 @@ struct Polled {
 
 impl Polled {
     /// Records that the poll will be repeated. A fiber that was woken during it is ready, and has yielded.
-    fn suspend(self, wakes: &Wakes) {
+    fn suspend(self, waker: &FiberWaker) {
         let outer = ManuallyDrop::new(self).outer;
-        if wakes.is_ready() {
+        if waker.is_ready() {
             unmount(outer, SwitchReason::Yielded);
         } else {
             unmount(outer, SwitchReason::Blocked);
-            wakes.block();
+            waker.block();
         }
     }
 }
@@ -75,7 +75,7 @@ impl Drop for Polled {
     }
 }
 
-impl Drop for Fiber {
+impl Drop for FutureFiber {
     fn drop(&mut self) {
         sordino_fiber::end(self.0);
     }

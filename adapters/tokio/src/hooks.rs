@@ -47,15 +47,15 @@ fn unmount_task(fiber: u64, why: SwitchReason) -> bool {
 /// Returns the number of a task's fiber: the task's id and 2 to the power of 48.
 pub fn number(id: Id) -> u64 {
     // The id shows its number only as text, and to a hasher.
-    let mut word = Word(0);
-    id.hash(&mut word);
-    word.0 + TASKS
+    let mut hasher = NumberHasher(0);
+    id.hash(&mut hasher);
+    hasher.0 + TASKS
 }
 
 /// A hasher whose hash is the last number that it was given.
-struct Word(u64);
+struct NumberHasher(u64);
 
-impl Hasher for Word {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }

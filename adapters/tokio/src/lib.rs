@@ -33,7 +33,7 @@ mod hooks;
 mod thread;
 mod waker;
 
-pub use future::{Traced, traced};
+pub use future::{TracedFuture, traced};
 #[cfg(tokio_unstable)]
 pub use hooks::{number, tasks};
 pub use thread::{current, threads};

@@ -12,22 +12,22 @@ const RUNNING: u8 = 2;
 
 /// The waker that a fiber's future gets.
 #[derive(Debug)]
-pub(crate) struct Wakes {
-    shared: Arc<Shared>,
+pub(crate) struct FiberWaker {
+    shared: Arc<WakeState>,
     waker: Waker,
 }
 
 /// A fiber's state, and the waker of the task that it belongs to.
 #[derive(Debug)]
-struct Shared {
+struct WakeState {
     fiber: u64,
     state: AtomicU8,
     task: Waker,
 }
 
-impl Wakes {
+impl FiberWaker {
     pub(crate) fn new(fiber: u64, task: &Waker) -> Self {
-        let shared = Arc::new(Shared { fiber, state: AtomicU8::new(RUNNING), task: task.clone() });
+        let shared = Arc::new(WakeState { fiber, state: AtomicU8::new(RUNNING), task: task.clone() });
         Self { waker: Waker::from(Arc::clone(&shared)), shared }
     }
 
@@ -57,7 +57,7 @@ impl Wakes {
     }
 }
 
-impl Wake for Shared {
+impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

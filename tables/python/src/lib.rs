@@ -15,7 +15,7 @@ use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use sordino_event::text::with_causes;
-use sordino_tables::{Source, Table};
+use sordino_tables::{RecordingSource, TableKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stream::Rows;
@@ -28,14 +28,14 @@ create_exception!(
 );
 
 /// An open recording: what `sordino.open` returns.
-#[pyclass(module = "sordino", frozen)]
-struct Recording {
-    source: Arc<Source>,
+#[pyclass(module = "sordino", name = "Recording", frozen)]
+struct PyRecording {
+    source: Arc<RecordingSource>,
     is_partial: bool,
 }
 
 #[pymethods]
-impl Recording {
+impl PyRecording {
     /// Opens a recording; `sordino.open` has the meaning of the arguments.
     #[new]
     fn new(py: Python<'_>, path: Option<PathBuf>, words: Vec<String>, is_partial: bool) -> PyResult<Self> {
@@ -50,9 +50,9 @@ impl Recording {
     /// >>> pyarrow.table(latencies).column_names
     /// ['comm', 'length_ns']
     #[pyo3(signature = (name, columns=None))]
-    fn table(&self, name: &str, columns: Option<Vec<String>>) -> PyResult<RecordedTable> {
-        let known = || Table::ALL.map(Table::name).join(", ");
-        let table = Table::ALL.into_iter().find(|table| table.name() == name);
+    fn table(&self, name: &str, columns: Option<Vec<String>>) -> PyResult<PyTable> {
+        let known = || TableKind::ALL.map(TableKind::name).join(", ");
+        let table = TableKind::ALL.into_iter().find(|table| table.name() == name);
         let table = table.ok_or_else(|| {
             PyValueError::new_err(format!("a recording has no table '{name}': it has {}", known()))
         })?;
@@ -74,7 +74,7 @@ impl Recording {
             let column = schema.field(*twice.1).name();
             return Err(PyValueError::new_err(format!("the column '{column}' is there twice: name it once")));
         }
-        Ok(RecordedTable { source: Arc::clone(&self.source), table, projection, is_partial: self.is_partial })
+        Ok(PyTable { source: Arc::clone(&self.source), table, projection, is_partial: self.is_partial })
     }
 
     /// The first and the last time of the recording, in nanoseconds since 1970.
@@ -126,15 +126,15 @@ impl Recording {
 /// >>> sum(batch.num_rows for batch in reader) > 0
 /// True
 #[pyclass(module = "sordino", name = "Table", frozen)]
-struct RecordedTable {
-    source: Arc<Source>,
-    table: Table,
+struct PyTable {
+    source: Arc<RecordingSource>,
+    table: TableKind,
     projection: Vec<usize>,
     is_partial: bool,
 }
 
 #[pymethods]
-impl RecordedTable {
+impl PyTable {
     /// Begins a pass over the recording, as a stream of Arrow's C interface.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
@@ -176,6 +176,6 @@ impl RecordedTable {
 #[pymodule]
 fn _sordino(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<Error>())?;
-    module.add_class::<Recording>()?;
-    module.add_class::<RecordedTable>()
+    module.add_class::<PyRecording>()?;
+    module.add_class::<PyTable>()
 }

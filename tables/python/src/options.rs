@@ -3,12 +3,12 @@
 use clap::Parser;
 use sordino_event::text::with_causes;
 use sordino_selection::{EventOptions, TimeOptions};
-use sordino_tables::Source;
+use sordino_tables::RecordingSource;
 use std::path::Path;
 
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
-struct Options {
+struct SelectionOptions {
     #[command(flatten)]
     selection: EventOptions,
     #[command(flatten)]
@@ -16,8 +16,8 @@ struct Options {
 }
 
 /// Opens the recording with these options, or returns the reason in words.
-pub(crate) fn open(path: Option<&Path>, words: Vec<String>) -> Result<Source, String> {
-    let options = Options::try_parse_from(words).map_err(|error| {
+pub(crate) fn open(path: Option<&Path>, words: Vec<String>) -> Result<RecordingSource, String> {
+    let options = SelectionOptions::try_parse_from(words).map_err(|error| {
         // The usage of a command line is no help here.
         let text = error.render().to_string();
         let (text, _) = text.split_once("\n\nUsage").unwrap_or((text.trim_end(), ""));
@@ -25,5 +25,6 @@ pub(crate) fn open(path: Option<&Path>, words: Vec<String>) -> Result<Source, St
         text.strip_prefix("error: ").unwrap_or(text).to_owned()
     })?;
     let rules = options.selection.rules().map_err(|error| with_causes(&error))?;
-    Source::open(path, rules, |span| options.within.resolve(span)).map_err(|error| with_causes(&error))
+    RecordingSource::open(path, rules, |span| options.within.resolve(span))
+        .map_err(|error| with_causes(&error))
 }

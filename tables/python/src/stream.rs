@@ -2,7 +2,7 @@
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use sordino_tables::{Limits, Source, Table};
+use sordino_tables::{PassLimits, RecordingSource, TableKind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -13,7 +13,7 @@ const AHEAD: usize = 4;
 /// The rows of a table. The pass ends early if this is dropped.
 pub(crate) struct Rows {
     schema: SchemaRef,
-    source: Arc<Source>,
+    source: Arc<RecordingSource>,
     batches: Receiver<RecordBatch>,
     /// The thread of the pass, until its end has been reported.
     pass: Option<JoinHandle<Result<(), ArrowError>>>,
@@ -24,8 +24,8 @@ pub(crate) struct Rows {
 impl Rows {
     /// Begins a pass over the table.
     pub(crate) fn begin(
-        source: Arc<Source>,
-        table: Table,
+        source: Arc<RecordingSource>,
+        table: TableKind,
         projection: Vec<usize>,
         is_partial: bool,
     ) -> Result<Self, ArrowError> {
@@ -34,11 +34,11 @@ impl Rows {
         let reading = Arc::clone(&source);
         let pass = move || {
             // Of other tables, all columns are made: they are few.
-            let of_events = if table == Table::Events { &*projection } else { &[] };
+            let of_events = if table == TableKind::Events { &*projection } else { &[] };
             let mut failed = None;
-            reading.pass(&[table], of_events, &Limits::NONE, |_, batch| {
+            reading.pass(&[table], of_events, &PassLimits::NONE, |_, batch| {
                 let batch = match table {
-                    Table::Events => Ok(batch),
+                    TableKind::Events => Ok(batch),
                     _ => batch.project(&projection),
                 };
                 batch.map(|batch| sender.send(batch).is_ok()).unwrap_or_else(|error| {

@@ -1,7 +1,7 @@
 //! The columns of the table `events`, filled event by event.
 
-use crate::names::{Hours, Names};
-use crate::schema::Table;
+use crate::names::{Hours, NameColumn};
+use crate::schema::TableKind;
 use arrow_array::builder::{
     Float64Builder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder, UInt64Builder,
 };
@@ -54,22 +54,22 @@ fn domain(domain: Domain) -> &'static str {
 pub(crate) struct EventColumns {
     schema: SchemaRef,
     shared: Arc<ClassColumns>,
-    columns: Vec<Column>,
+    columns: Vec<EventColumn>,
     /// The class of each row.
     rows: Vec<u32>,
     /// The values of fields; `None` if no column has any.
     fields: Option<Box<FieldColumns>>,
 }
 
-enum Column {
+enum EventColumn {
     Time(Int64Builder),
     Cpu(Int32Builder),
     Pid(Int32Builder),
     Tid(Int32Builder),
-    Comm(Names),
+    Comm(NameColumn),
     Priority(Int32Builder),
     Fiber(UInt64Builder),
-    FiberName(Names),
+    FiberName(NameColumn),
     Hour(Hours),
     /// The index, in [`FieldColumns`], of the fields' values of one type.
     Fields(usize),
@@ -85,27 +85,27 @@ pub fn is_plain(column: &str) -> bool {
 impl EventColumns {
     /// Creates a batch with the columns of the table that `projection` has the indexes of.
     pub(crate) fn new(shared: &Arc<ClassColumns>, projection: &[usize]) -> Result<Self, ArrowError> {
-        let schema = Arc::new(Table::Events.schema().project(projection)?);
+        let schema = Arc::new(TableKind::Events.schema().project(projection)?);
         let column = |name: &str| match name {
-            "time_ns" => Column::Time(Int64Builder::new()),
-            "cpu" => Column::Cpu(Int32Builder::new()),
-            "pid" => Column::Pid(Int32Builder::new()),
-            "tid" => Column::Tid(Int32Builder::new()),
-            "comm" => Column::Comm(Names::default()),
-            "priority" => Column::Priority(Int32Builder::new()),
-            "fiber" => Column::Fiber(UInt64Builder::new()),
-            "fiber_name" => Column::FiberName(Names::default()),
-            "integers" => Column::Fields(0),
-            "reals" => Column::Fields(1),
-            "texts" => Column::Fields(2),
-            "domain" => Column::OfClass(Arc::clone(&shared.domain)),
-            "name" => Column::OfClass(Arc::clone(&shared.name)),
-            "level" => Column::OfClass(Arc::clone(&shared.level)),
-            "host" => Column::OfClass(Arc::clone(&shared.host)),
-            _ => Column::Hour(Hours::default()),
+            "time_ns" => EventColumn::Time(Int64Builder::new()),
+            "cpu" => EventColumn::Cpu(Int32Builder::new()),
+            "pid" => EventColumn::Pid(Int32Builder::new()),
+            "tid" => EventColumn::Tid(Int32Builder::new()),
+            "comm" => EventColumn::Comm(NameColumn::default()),
+            "priority" => EventColumn::Priority(Int32Builder::new()),
+            "fiber" => EventColumn::Fiber(UInt64Builder::new()),
+            "fiber_name" => EventColumn::FiberName(NameColumn::default()),
+            "integers" => EventColumn::Fields(0),
+            "reals" => EventColumn::Fields(1),
+            "texts" => EventColumn::Fields(2),
+            "domain" => EventColumn::OfClass(Arc::clone(&shared.domain)),
+            "name" => EventColumn::OfClass(Arc::clone(&shared.name)),
+            "level" => EventColumn::OfClass(Arc::clone(&shared.level)),
+            "host" => EventColumn::OfClass(Arc::clone(&shared.host)),
+            _ => EventColumn::Hour(Hours::default()),
         };
-        let columns: Vec<Column> = schema.fields().iter().map(|field| column(field.name())).collect();
-        let has_fields = columns.iter().any(|column| matches!(column, Column::Fields(_)));
+        let columns: Vec<EventColumn> = schema.fields().iter().map(|field| column(field.name())).collect();
+        let has_fields = columns.iter().any(|column| matches!(column, EventColumn::Fields(_)));
         let fields = has_fields.then(Box::default);
         Ok(Self { schema, shared: Arc::clone(shared), columns, rows: Vec::new(), fields })
     }
@@ -133,7 +133,7 @@ impl EventColumns {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let mut fields = self.fields.as_mut().map(|fields| fields.finish());
         let columns = self.columns.iter_mut().map(|column| match column {
-            Column::Fields(index) => {
+            EventColumn::Fields(index) => {
                 let column = fields.as_mut().and_then(|fields| fields[*index].take());
                 column.ok_or_else(|| ArrowError::ComputeError("a column of fields twice".to_owned()))
             }
@@ -144,7 +144,7 @@ impl EventColumns {
     }
 }
 
-impl Column {
+impl EventColumn {
     fn push(&mut self, event: &Event, moment: Option<&Moment<'_>>) {
         let fiber = || moment.and_then(Moment::fiber_id);
         match self {

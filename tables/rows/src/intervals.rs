@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A row of the table `intervals`, or of `latencies`.
 #[derive(Debug)]
-pub(crate) struct Interval {
+pub(crate) struct IntervalRow {
     pub(crate) from: Time,
     pub(crate) to: Time,
     pub(crate) cpu: Option<Cpu>,
@@ -32,7 +32,7 @@ pub(crate) const WOKEN: &str = "woken";
 
 /// The states of all threads, fibers and interrupts of a trace, so far.
 #[derive(Debug)]
-pub(crate) struct Intervals {
+pub(crate) struct IntervalFinder {
     /// The finders, each with the state of its spans if these have none of their own.
     finders: Vec<(&'static str, Spans)>,
     /// The thread that woke or preempted each thread last.
@@ -41,7 +41,7 @@ pub(crate) struct Intervals {
     mounted: Option<HashMap<(Pid, Tid), (u64, Time)>>,
 }
 
-impl Intervals {
+impl IntervalFinder {
     /// Finds the spans of all states.
     pub(crate) fn all() -> Self {
         let finders =
@@ -55,7 +55,7 @@ impl Intervals {
     }
 
     /// Processes the next item of the trace, and passes on the spans that end with it.
-    pub(crate) fn take(&mut self, item: &Item<'_>, mut add: impl FnMut(Interval)) {
+    pub(crate) fn take(&mut self, item: &Item<'_>, mut add: impl FnMut(IntervalRow)) {
         let system = match item {
             Item::Event(moment) => {
                 self.note_cause(moment);
@@ -109,7 +109,7 @@ impl Intervals {
     }
 }
 
-fn interval(own: &'static str, span: Span, system: &System, by: &HashMap<Tid, Tid>) -> Interval {
+fn interval(own: &'static str, span: Span, system: &System, by: &HashMap<Tid, Tid>) -> IntervalRow {
     let comm = |tid| system.comm(tid).cloned();
     let (state, has_cause) = match span.state {
         Some(SpanState::Running) => ("running", false),
@@ -119,7 +119,7 @@ fn interval(own: &'static str, span: Span, system: &System, by: &HashMap<Tid, Ti
         None => (own, false),
     };
     let by = span.tid.filter(|_| has_cause).and_then(|tid| by.get(&tid));
-    Interval {
+    IntervalRow {
         from: span.from,
         to: span.to,
         cpu: span.cpu,
@@ -136,7 +136,7 @@ fn interval(own: &'static str, span: Span, system: &System, by: &HashMap<Tid, Ti
 }
 
 /// Applies a switch between fibers. Returns the span of the fiber that leaves its thread, if its begin is known.
-fn unmount(mounted: &mut HashMap<(Pid, Tid), (u64, Time)>, moment: &Moment<'_>) -> Option<Interval> {
+fn unmount(mounted: &mut HashMap<(Pid, Tid), (u64, Time)>, moment: &Moment<'_>) -> Option<IntervalRow> {
     if let Some(Kernel::Gone { tid }) = moment.kernel
         && let Some(pid) = moment.pid()
     {
@@ -156,7 +156,7 @@ fn unmount(mounted: &mut HashMap<(Pid, Tid), (u64, Time)>, moment: &Moment<'_>) 
     let (number, since) = before.filter(|(number, _)| Some(*number) == from)?;
     let fibers = moment.system.fibers();
     let id = FiberId { pid, number };
-    Some(Interval {
+    Some(IntervalRow {
         from: since,
         to: now,
         cpu: moment.cpu,

@@ -20,5 +20,5 @@ mod source;
 pub use error::OpenError;
 pub use events::is_plain;
 pub use names::{hour_name, hour_of};
-pub use schema::{PARTITIONS, Table};
-pub use source::{Limits, Source};
+pub use schema::{PARTITIONS, TableKind};
+pub use source::{PassLimits, RecordingSource};

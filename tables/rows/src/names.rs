@@ -11,7 +11,7 @@ const HOUR: i64 = 3_600_000_000_000;
 
 /// The names in a column of one batch, each stored once.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct NameColumn {
     known: Vec<Arc<str>>,
     /// The indexes by the names' addresses, which stay as long as the names are kept here.
     by_address: HashMap<usize, u32>,
@@ -20,7 +20,7 @@ pub(crate) struct Names {
     rows: Vec<Option<u32>>,
 }
 
-impl Names {
+impl NameColumn {
     /// Appends a row with this name.
     pub(crate) fn push(&mut self, name: Option<&Arc<str>>) {
         let index = name.map(|name| self.index(name));
@@ -55,7 +55,7 @@ impl Names {
 /// The hours of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Hours {
-    names: Names,
+    names: NameColumn,
     last: Option<(i64, Arc<str>)>,
 }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn names_come_back_in_the_order_of_their_rows() {
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "a name that is longer than a view".into());
-        let mut names = Names::default();
+        let mut names = NameColumn::default();
         for name in [Some(&a), Some(&b), None, Some(&a), Some(&b)] {
             names.push(name);
         }

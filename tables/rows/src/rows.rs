@@ -1,8 +1,8 @@
 //! The columns of the tables `intervals`, `latencies` and `losses`, filled row by row.
 
-use crate::intervals::Interval;
-use crate::names::{Hours, Names};
-use crate::schema::Table;
+use crate::intervals::IntervalRow;
+use crate::names::{Hours, NameColumn};
+use crate::schema::TableKind;
 use arrow_array::builder::{Int32Builder, Int64Builder, StringViewBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
@@ -16,7 +16,7 @@ struct SpanColumns {
     to: Int64Builder,
     cpu: Int32Builder,
     pid: Int32Builder,
-    host: Names,
+    host: NameColumn,
     hour: Hours,
     rows: usize,
 }
@@ -46,41 +46,41 @@ impl SpanColumns {
 
 /// The rows of a batch of intervals or latencies.
 pub(crate) struct IntervalColumns {
-    table: Table,
+    table: TableKind,
     span: SpanColumns,
     length: Int64Builder,
     tid: Int32Builder,
-    comm: Names,
+    comm: NameColumn,
     fiber: UInt64Builder,
     state: StringViewBuilder,
-    name: Names,
+    name: NameColumn,
     by_tid: Int32Builder,
-    by_comm: Names,
+    by_comm: NameColumn,
     priority: Int32Builder,
     parts: [Int64Builder; 4],
 }
 
 impl IntervalColumns {
     /// Creates an empty batch of `intervals` or `latencies`.
-    pub(crate) fn new(table: Table) -> Self {
+    pub(crate) fn new(table: TableKind) -> Self {
         Self {
             table,
             span: SpanColumns::default(),
             length: Int64Builder::new(),
             tid: Int32Builder::new(),
-            comm: Names::default(),
+            comm: NameColumn::default(),
             fiber: UInt64Builder::new(),
             state: StringViewBuilder::new(),
-            name: Names::default(),
+            name: NameColumn::default(),
             by_tid: Int32Builder::new(),
-            by_comm: Names::default(),
+            by_comm: NameColumn::default(),
             priority: Int32Builder::new(),
             parts: Default::default(),
         }
     }
 
     /// Returns the table whose rows these are.
-    pub(crate) fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> TableKind {
         self.table
     }
 
@@ -90,8 +90,8 @@ impl IntervalColumns {
     }
 
     /// Appends an interval of the machine `host`.
-    pub(crate) fn push(&mut self, interval: &Interval, host: &Arc<str>) {
-        let Interval { from, to, cpu, pid, .. } = *interval;
+    pub(crate) fn push(&mut self, interval: &IntervalRow, host: &Arc<str>) {
+        let IntervalRow { from, to, cpu, pid, .. } = *interval;
         self.span.push(from, to, cpu, pid, host);
         self.span.hour.push(to.0);
         self.length.append_value((to - from).0);
@@ -100,7 +100,7 @@ impl IntervalColumns {
         let by = interval.by.as_ref();
         self.by_tid.append_option(by.map(|(Tid(tid), _)| *tid));
         self.by_comm.push(by.and_then(|(_, comm)| comm.as_ref()));
-        if self.table == Table::Intervals {
+        if self.table == TableKind::Intervals {
             self.fiber.append_option(interval.fiber);
             self.state.append_value(interval.state);
             self.name.push(interval.name.as_ref());
@@ -118,7 +118,7 @@ impl IntervalColumns {
         let mut columns: Vec<ArrayRef> = vec![from, to, Arc::new(self.length.finish()), cpu, pid];
         columns.extend([Arc::new(self.tid.finish()) as ArrayRef, self.comm.finish()?]);
         let by: [ArrayRef; 2] = [Arc::new(self.by_tid.finish()), self.by_comm.finish()?];
-        if self.table == Table::Intervals {
+        if self.table == TableKind::Intervals {
             columns.push(Arc::new(self.fiber.finish()));
             columns.push(Arc::new(self.state.finish()));
             columns.push(self.name.finish()?);
@@ -161,6 +161,6 @@ impl LossColumns {
         let mut columns = vec![from, to, cpu, pid, Arc::new(self.count.finish()) as ArrayRef];
         columns.push(Arc::new(self.cause.finish()));
         columns.extend(last);
-        RecordBatch::try_new(Table::Losses.schema(), columns)
+        RecordBatch::try_new(TableKind::Losses.schema(), columns)
     }
 }

@@ -8,7 +8,7 @@ pub const PARTITIONS: [&str; 2] = ["host", "hour"];
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Table {
+pub enum TableKind {
     /// One row for each event.
     Events,
     /// One row for each span of time in which a thread, a fiber or an interrupt was in one state.
@@ -19,7 +19,7 @@ pub enum Table {
     Losses,
 }
 
-impl Table {
+impl TableKind {
     /// All tables, in the order of their documentation.
     pub const ALL: [Self; 4] = [Self::Events, Self::Intervals, Self::Latencies, Self::Losses];
 

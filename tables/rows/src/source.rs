@@ -2,9 +2,9 @@
 
 use crate::error::OpenError;
 use crate::events::{ClassColumns, EventColumns, UNKNOWN_HOST};
-use crate::intervals::{Interval, Intervals, WOKEN};
+use crate::intervals::{IntervalFinder, IntervalRow, WOKEN};
 use crate::rows::{IntervalColumns, LossColumns};
-use crate::schema::Table;
+use crate::schema::TableKind;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use sordino_ctf::read::Stream;
@@ -22,38 +22,38 @@ const ROWS: usize = 8192;
 
 /// The part of a recording that a query reads.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct PassLimits {
     /// The first and the last time.
     pub within: (Time, Time),
     /// The names of the wanted events; `None` for all.
     pub names: Option<BTreeSet<String>>,
 }
 
-impl Limits {
+impl PassLimits {
     /// The limits of a query that reads everything.
     pub const NONE: Self = Self { within: (Time::MIN, Time::MAX), names: None };
 }
 
 /// An open recording, with the selection of its events.
-pub struct Source {
+pub struct RecordingSource {
     recording: OpenRecording,
     rules: EventRules,
     /// The columns that depend on an event's class only.
     classes: Arc<ClassColumns>,
     host: Arc<str>,
-    findings: Mutex<Findings>,
+    findings: Mutex<PassFindings>,
 }
 
 /// What passes over a recording have found besides its rows.
 #[derive(Debug, Default)]
-struct Findings {
+struct PassFindings {
     problems: BTreeSet<String>,
     /// The number of places where records are missing, and of the records as far as it is known, in the pass that found
     /// most.
     losses: (u64, u64),
 }
 
-impl Source {
+impl RecordingSource {
     /// Opens a recording, limited to the selected time.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Source {
     }
 
     /// Returns true for each class whose events the filter can pass and `limits` name.
-    fn wanted(&self, limits: &Limits, filter: &EventFilter) -> Vec<bool> {
+    fn wanted(&self, limits: &PassLimits, filter: &EventFilter) -> Vec<bool> {
         let names = limits.names.as_ref();
         let is_named = |name: &str| names.is_none_or(|names| names.contains(name));
         let classes = self.recording.classes.iter();
@@ -122,16 +122,17 @@ impl Source {
     /// A batch could not be made; problems of reading are among the findings.
     pub fn pass(
         &self,
-        tables: &[Table],
+        tables: &[TableKind],
         projection: &[usize],
-        limits: &Limits,
-        sink: impl FnMut(Table, RecordBatch) -> bool,
+        limits: &PassLimits,
+        sink: impl FnMut(TableKind, RecordBatch) -> bool,
     ) -> Result<EventFilter, ArrowError> {
         let mut recording = self.recording.clone();
         recording.narrow(limits.within.0, limits.within.1);
         let filter = self.rules.filter_of(&recording.classes, recording.facts.clone());
         let mut pass = Pass::new(self, tables, projection, limits, filter, sink)?;
-        let has_lead = tables.iter().any(|table| matches!(table, Table::Intervals | Table::Latencies));
+        let has_lead =
+            tables.iter().any(|table| matches!(table, TableKind::Intervals | TableKind::Latencies));
         let begin = recording.begin();
         let demand = if has_lead { Demand::default().with_lead() } else { Demand::default() };
         recording.pass_of(&demand, None, |item| pass.take(item, begin))?;
@@ -164,8 +165,8 @@ impl Source {
         &self,
         streams: &[Stream],
         projection: &[usize],
-        limits: &Limits,
-        mut sink: impl FnMut(Table, RecordBatch) -> bool,
+        limits: &PassLimits,
+        mut sink: impl FnMut(TableKind, RecordBatch) -> bool,
     ) -> Result<(), ArrowError> {
         let filter = self.rules.filter_of(&self.recording.classes, self.recording.facts.clone());
         let wanted = self.wanted(limits, &filter);
@@ -184,7 +185,7 @@ impl Source {
                     Ok(Step::Event) if event.time < from || !wanted[event.class.index()] => {}
                     Ok(Step::Event) => {
                         columns.push(&event, None)?;
-                        if columns.len() == ROWS && !sink(Table::Events, columns.finish()?) {
+                        if columns.len() == ROWS && !sink(TableKind::Events, columns.finish()?) {
                             return Ok(());
                         }
                     }
@@ -195,7 +196,7 @@ impl Source {
             }
         }
         if columns.len() > 0 {
-            sink(Table::Events, columns.finish()?);
+            sink(TableKind::Events, columns.finish()?);
         }
         self.find(&problems, lost);
         Ok(())
@@ -207,9 +208,9 @@ fn count(lost: &mut (u64, u64), loss: &Loss) {
     lost.1 = lost.1.saturating_add(loss.count.unwrap_or(0));
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for RecordingSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("path", &self.recording.path).finish_non_exhaustive()
+        f.debug_struct("RecordingSource").field("path", &self.recording.path).finish_non_exhaustive()
     }
 }
 
@@ -224,39 +225,39 @@ struct Pass<S> {
     intervals: Option<IntervalColumns>,
     latencies: Option<IntervalColumns>,
     losses: Option<LossColumns>,
-    finder: Option<Intervals>,
+    finder: Option<IntervalFinder>,
     /// The spans that the last item ended.
-    found: Vec<Interval>,
+    found: Vec<IntervalRow>,
     lost: (u64, u64),
 }
 
-impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
+impl<S: FnMut(TableKind, RecordBatch) -> bool> Pass<S> {
     fn new(
-        source: &Source,
-        tables: &[Table],
+        source: &RecordingSource,
+        tables: &[TableKind],
         projection: &[usize],
-        limits: &Limits,
+        limits: &PassLimits,
         filter: EventFilter,
         sink: S,
     ) -> Result<Self, ArrowError> {
         let has = |table| tables.contains(&table);
         let columns = |table| has(table).then(|| IntervalColumns::new(table));
-        let finder = match (has(Table::Intervals), has(Table::Latencies)) {
-            (true, _) => Some(Intervals::all()),
-            (false, true) => Some(Intervals::latencies()),
+        let finder = match (has(TableKind::Intervals), has(TableKind::Latencies)) {
+            (true, _) => Some(IntervalFinder::all()),
+            (false, true) => Some(IntervalFinder::latencies()),
             (false, false) => None,
         };
         let events =
-            has(Table::Events).then(|| EventColumns::new(&source.classes, projection)).transpose()?;
+            has(TableKind::Events).then(|| EventColumns::new(&source.classes, projection)).transpose()?;
         Ok(Self {
             sink,
             wanted: source.wanted(limits, &filter),
             filter,
             host: Arc::clone(&source.host),
             events,
-            intervals: columns(Table::Intervals),
-            latencies: columns(Table::Latencies),
-            losses: has(Table::Losses).then(LossColumns::default),
+            intervals: columns(TableKind::Intervals),
+            latencies: columns(TableKind::Latencies),
+            losses: has(TableKind::Losses).then(LossColumns::default),
             finder,
             found: Vec::new(),
             lost: (0, 0),
@@ -274,7 +275,7 @@ impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
                 {
                     events.push(moment.event, Some(moment))?;
                     if events.len() >= ROWS {
-                        goes_on = (self.sink)(Table::Events, events.finish()?);
+                        goes_on = (self.sink)(TableKind::Events, events.finish()?);
                     }
                 }
             }
@@ -283,7 +284,7 @@ impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
                 if let Some(losses) = &mut self.losses {
                     losses.push(loss, &self.host);
                     if losses.len() >= ROWS {
-                        goes_on &= (self.sink)(Table::Losses, losses.finish()?);
+                        goes_on &= (self.sink)(TableKind::Losses, losses.finish()?);
                     }
                 }
             }
@@ -314,7 +315,7 @@ impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
     /// Passes on the rows that are left.
     fn end(mut self) -> Result<EventFilter, ArrowError> {
         if let Some(events) = self.events.as_mut().filter(|events| events.len() > 0) {
-            (self.sink)(Table::Events, events.finish()?);
+            (self.sink)(TableKind::Events, events.finish()?);
         }
         for columns in [&mut self.intervals, &mut self.latencies].into_iter().flatten() {
             if columns.len() > 0 {
@@ -322,7 +323,7 @@ impl<S: FnMut(Table, RecordBatch) -> bool> Pass<S> {
             }
         }
         if let Some(losses) = self.losses.as_mut().filter(|losses| losses.len() > 0) {
-            (self.sink)(Table::Losses, losses.finish()?);
+            (self.sink)(TableKind::Losses, losses.finish()?);
         }
         Ok(self.filter)
     }

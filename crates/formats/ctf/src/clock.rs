@@ -40,7 +40,7 @@ impl ClockDescription {
 
     /// Returns the time of `ticks`, rounded down to a nanosecond, or the nearest time that [`Time`] can represent.
     pub fn time(&self, ticks: u64) -> Time {
-        Conversion::new(self).time(ticks)
+        TickConversion::new(self).time(ticks)
     }
 
     /// Moves the clock's zero by this time, to a tick, or as far as the offset can represent.
@@ -59,7 +59,7 @@ impl ClockDescription {
 /// bits, and its division takes longer than decoding an event. Therefore the seconds are computed first and then the
 /// rest, each by one multiplication with the reciprocal; the rare values that do not fit take the slow path.
 #[derive(Clone, Debug)]
-pub(crate) struct Conversion {
+pub(crate) struct TickConversion {
     frequency: u64,
     /// floor((2^64 - 1) / frequency)
     reciprocal: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Conversion {
     rest: u64,
 }
 
-impl Conversion {
+impl TickConversion {
     pub(crate) fn new(clock: &ClockDescription) -> Self {
         let frequency = clock.frequency.max(1);
         let seconds = i128::from(clock.offset_seconds) + i128::from(clock.offset_ticks / frequency);
@@ -166,13 +166,13 @@ mod tests {
             offset in prop_oneof![0..4_000_000_000_000_000_000_u64, any::<u64>()],
             ticks in prop_oneof![Just(0), 0..10_000_000_000_000_u64, any::<u64>(), Just(u64::MAX)],
         ) {
-            let conversion = Conversion::new(&clock(frequency, seconds, offset));
+            let conversion = TickConversion::new(&clock(frequency, seconds, offset));
             prop_assert_eq!(conversion.time(ticks), conversion.exact(ticks));
         }
 
         #[test]
         fn quotients_are_exact(number in any::<u64>(), frequency in prop_oneof![1..1000_u64, 1..=u64::MAX]) {
-            let conversion = Conversion::new(&clock(frequency, 0, 0));
+            let conversion = TickConversion::new(&clock(frequency, 0, 0));
             prop_assert_eq!(conversion.divide(number), (number / frequency, number % frequency));
         }
     }

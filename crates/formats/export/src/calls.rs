@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The functions of a trace's programs.
 #[derive(Default)]
-pub(crate) struct Functions {
+pub(crate) struct CallTracker {
     names: Option<NameAddress>,
     /// The calls so far; `None` in a trace without any.
     calls: Option<Spans>,
@@ -28,13 +28,13 @@ pub(crate) struct Call {
     pub(crate) end: Time,
 }
 
-impl fmt::Debug for Functions {
+impl fmt::Debug for CallTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Functions").field("calls", &self.calls).finish_non_exhaustive()
+        f.debug_struct("CallTracker").field("calls", &self.calls).finish_non_exhaustive()
     }
 }
 
-impl Functions {
+impl CallTracker {
     /// Finds the calls of functions that have no names so far.
     pub(crate) fn new(classes: &Classes) -> Self {
         Self { names: None, calls: Spans::calls(classes) }

@@ -3,9 +3,9 @@
 //! Times are microseconds since the recording began, with three decimals: since the epoch they would not fit the
 //! numbers of JavaScript.
 
-use crate::calls::{Call, Functions};
+use crate::calls::{Call, CallTracker};
 use crate::lines::object;
-use crate::runs::{Kind, Span, Spans};
+use crate::runs::{CpuActivity, CpuSpan, CpuSpans};
 use crate::{Exporter, Origin};
 use sordino_event::{Classes, Domain, Pid, Tid, Time};
 use sordino_query::NameAddress;
@@ -25,8 +25,8 @@ const INTERRUPTS: u64 = 6_000_000;
 pub struct Chrome {
     origin: Origin,
     classes: Classes,
-    spans: Spans,
-    functions: Functions,
+    spans: CpuSpans,
+    functions: CallTracker,
     /// The names of threads and processes that were written.
     threads: HashMap<(Option<Pid>, Tid), Option<Arc<str>>>,
     /// The threads that stand for CPUs and were named.
@@ -38,7 +38,7 @@ impl Chrome {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes, origin: Origin) -> Self {
         let (threads, cpus) = (HashMap::new(), HashSet::new());
-        let (spans, functions) = (Spans::default(), Functions::new(classes));
+        let (spans, functions) = (CpuSpans::default(), CallTracker::new(classes));
         Self { origin, classes: classes.clone(), spans, functions, threads, cpus, is_first: true }
     }
 
@@ -89,21 +89,21 @@ impl Chrome {
         }
     }
 
-    fn span(&mut self, span: &Span, system: &System, out: &mut Vec<u8>) {
+    fn span(&mut self, span: &CpuSpan, system: &System, out: &mut Vec<u8>) {
         let (first, category) = match span.kind {
-            Kind::Run(Tid(0), _) => return,
-            Kind::Run(..) => (CPUS, "sched"),
-            Kind::Interrupt(_) => (INTERRUPTS, "irq"),
+            CpuActivity::Run(Tid(0), _) => return,
+            CpuActivity::Run(..) => (CPUS, "sched"),
+            CpuActivity::Interrupt(_) => (INTERRUPTS, "irq"),
         };
         let tid = self.cpu(first, span.cpu.0, out);
         separate(&mut self.is_first, out);
         put(out, format_args!("{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":"));
         let args = match &span.kind {
-            Kind::Run(tid, state) => {
+            CpuActivity::Run(tid, state) => {
                 json_text(system.comm(*tid).map_or("?", |comm| comm).as_bytes(), out);
                 format!("{{\"tid\":{},\"state\":\"{}\"}}", tid.0, state.letter())
             }
-            Kind::Interrupt(name) => {
+            CpuActivity::Interrupt(name) => {
                 json_text(name.as_bytes(), out);
                 "{}".to_owned()
             }

@@ -6,13 +6,13 @@
 //! | module | content |
 //! |---|---|
 //! | `json` | the metadata of CTF 2 |
-//! | `kinds` | the event classes of a trace |
+//! | `classes` | the event classes of a trace |
 //! | `shape` | types of values, and their encoding |
 //! | `trace` | one trace: its streams and their losses |
 //! | `tsdl` | the metadata of CTF 1.8 |
 
+mod classes;
 mod json;
-mod kinds;
 mod shape;
 mod trace;
 mod tsdl;
@@ -22,7 +22,7 @@ use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_event::{Classes, Domain, Pid, PriorityNumbering, Time};
 use sordino_timeline::{Item, Moment};
 use std::collections::BTreeMap;
-use trace::Trace;
+use trace::ExportedTrace;
 
 /// Most programs that get a trace of their own; all others share one.
 const PROGRAMS_MAX: usize = 128;
@@ -47,13 +47,13 @@ pub struct Ctf {
     clock: ClockDescription,
     /// The time of the last item.
     now: Time,
-    traces: BTreeMap<Key, Trace>,
+    traces: BTreeMap<TraceKey, ExportedTrace>,
     labels_left: usize,
 }
 
 /// The identity of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum TraceKey {
     Kernel,
     Program(Pid),
     /// The programs without a trace of their own.
@@ -88,29 +88,37 @@ impl Ctf {
     }
 
     /// Returns the trace of a domain and a process. `moment` has the program's name.
-    fn trace(&mut self, domain: Domain, pid: Option<Pid>, moment: Option<&Moment<'_>>) -> &mut Trace {
+    fn trace(&mut self, domain: Domain, pid: Option<Pid>, moment: Option<&Moment<'_>>) -> &mut ExportedTrace {
         let key = match (domain, pid) {
-            (Domain::Kernel, _) => Key::Kernel,
+            (Domain::Kernel, _) => TraceKey::Kernel,
             (Domain::User, Some(pid))
-                if self.traces.contains_key(&Key::Program(pid)) || self.traces.len() < PROGRAMS_MAX =>
+                if self.traces.contains_key(&TraceKey::Program(pid)) || self.traces.len() < PROGRAMS_MAX =>
             {
-                Key::Program(pid)
+                TraceKey::Program(pid)
             }
-            (Domain::User, _) => Key::Others,
+            (Domain::User, _) => TraceKey::Others,
         };
         let Self { traces, origin, classes, .. } = self;
         traces.entry(key).or_insert_with(|| {
             let mut environment = environment(origin, key);
-            let name = moment.and_then(|moment| moment.program()).filter(|_| key != Key::Kernel);
-            if let (Key::Program(_), Some(name)) = (key, name) {
+            let name = moment.and_then(|moment| moment.program()).filter(|_| key != TraceKey::Kernel);
+            if let (TraceKey::Program(_), Some(name)) = (key, name) {
                 environment.set("procname", &**name);
             }
             let (directory, number) = match key {
-                Key::Kernel => ("kernel".to_owned(), 1),
-                Key::Others => ("ust/uid/0/64-bit".to_owned(), 2),
-                Key::Program(pid) => (format!("ust/pid/{}", pid.0), 3 + u64::from(pid.0.cast_unsigned())),
+                TraceKey::Kernel => ("kernel".to_owned(), 1),
+                TraceKey::Others => ("ust/uid/0/64-bit".to_owned(), 2),
+                TraceKey::Program(pid) => {
+                    (format!("ust/pid/{}", pid.0), 3 + u64::from(pid.0.cast_unsigned()))
+                }
             };
-            Trace::new(directory, uuid(origin, number), environment, classes, matches!(key, Key::Program(_)))
+            ExportedTrace::new(
+                directory,
+                uuid(origin, number),
+                environment,
+                classes,
+                matches!(key, TraceKey::Program(_)),
+            )
         })
     }
 }
@@ -148,7 +156,7 @@ impl DirectoryExporter for Ctf {
     }
 }
 
-fn environment(origin: &Origin, key: Key) -> Environment {
+fn environment(origin: &Origin, key: TraceKey) -> Environment {
     let mut environment = Environment::default();
     let texts = [
         ("hostname", &origin.host),
@@ -159,13 +167,13 @@ fn environment(origin: &Origin, key: Key) -> Environment {
         text.iter().for_each(|text| _ = environment.set(name, text.as_str()));
     }
     match (key, origin.priorities) {
-        (Key::Kernel, Some(numbering)) => {
+        (TraceKey::Kernel, Some(numbering)) => {
             environment.set("domain", "kernel").set("tracer_name", "sordino");
             environment.set(PriorityNumbering::ENTRY, numbering.name());
         }
-        (Key::Kernel, None) => _ = environment.set("domain", "kernel"),
-        (Key::Program(pid), _) => _ = environment.set("domain", "ust").set("vpid", i64::from(pid.0)),
-        (Key::Others, _) => _ = environment.set("domain", "ust"),
+        (TraceKey::Kernel, None) => _ = environment.set("domain", "kernel"),
+        (TraceKey::Program(pid), _) => _ = environment.set("domain", "ust").set("vpid", i64::from(pid.0)),
+        (TraceKey::Others, _) => _ = environment.set("domain", "ust"),
     }
     environment
 }

@@ -1,7 +1,7 @@
 //! Tables of text: JSON lines as `sordino events --json` prints them, and CSV.
 
 use crate::Exporter;
-use crate::calls::Functions;
+use crate::calls::CallTracker;
 use sordino_event::{Class, Classes, Domain};
 use sordino_query::NameAddress;
 use sordino_report::{Listing, ListingFormat, json_text, json_value};
@@ -46,7 +46,7 @@ impl Exporter for Json {
 #[derive(Debug)]
 pub struct Csv {
     classes: Classes,
-    functions: Functions,
+    functions: CallTracker,
     /// The fields of the item that is being written, as JSON.
     fields: Vec<u8>,
 }
@@ -54,7 +54,7 @@ pub struct Csv {
 impl Csv {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes) -> Self {
-        Self { classes: classes.clone(), functions: Functions::default(), fields: Vec::new() }
+        Self { classes: classes.clone(), functions: CallTracker::default(), fields: Vec::new() }
     }
 
     fn event(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {

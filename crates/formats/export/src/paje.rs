@@ -19,7 +19,7 @@ mod line;
 use crate::lines::object;
 use crate::{Exporter, Origin};
 use containers::{Containers, FIBER, THREAD};
-use line::Line;
+use line::PajeLine;
 use sordino_event::{Classes, Cpu, Domain, Loss, Pid, Tid, Time};
 use sordino_timeline::{
     Disorder, FiberEvent, FiberId, FiberState, Item, Kernel, Moment, System, TaskState, ThreadState,
@@ -72,8 +72,8 @@ impl Paje {
     }
 
     /// Returns the begin of a line at the current time.
-    fn line<'a>(&self, kind: u8, out: &'a mut Vec<u8>) -> Line<'a> {
-        Line::at(kind, self.now - self.begin, out)
+    fn line<'a>(&self, kind: u8, out: &'a mut Vec<u8>) -> PajeLine<'a> {
+        PajeLine::at(kind, self.now - self.begin, out)
     }
 
     fn moment(&mut self, moment: &Moment<'_>, out: &mut Vec<u8>) {
@@ -204,7 +204,7 @@ impl Paje {
         self.links += 1;
         let ends = [(10, at, from), (11, self.now, to)];
         for (line, time, container) in ends {
-            let mut line = Line::at(line, time - self.begin, out);
+            let mut line = PajeLine::at(line, time - self.begin, out);
             line.word(kind).number(containers::MACHINE).number(container).word("wake-up").number(self.links);
             line.end();
         }

@@ -17,10 +17,10 @@ mod annotations;
 mod ftrace;
 mod tracks;
 
-use crate::calls::{Call, Functions};
-use crate::wire::Message;
+use crate::calls::{Call, CallTracker};
+use crate::wire::ProtobufMessage;
 use crate::{Exporter, Origin};
-use annotations::{Name, Names, annotate};
+use annotations::{InternedNames, Name, annotate};
 use ftrace::Ftrace;
 use sordino_event::{Base, Classes, Domain, Loss, Tid, Time, View};
 use sordino_query::NameAddress;
@@ -53,10 +53,10 @@ const INSTANT: u64 = 3;
 pub struct Perfetto {
     origin: Origin,
     classes: Classes,
-    names: Names,
+    names: InternedNames,
     tracks: Tracks,
     ftrace: Ftrace,
-    functions: Functions,
+    functions: CallTracker,
     /// The flow from the last wake-up of each thread that has not run since.
     wakeups: HashMap<Tid, u64>,
     flows: u64,
@@ -75,9 +75,9 @@ impl Perfetto {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes, origin: Origin) -> Self {
         Self {
-            names: Names::new(classes),
+            names: InternedNames::new(classes),
             ftrace: Ftrace::new(classes, origin.kernel_release.as_deref()),
-            functions: Functions::new(classes),
+            functions: CallTracker::new(classes),
             classes: classes.clone(),
             origin,
             tracks: Tracks::default(),
@@ -158,7 +158,7 @@ impl Perfetto {
             Domain::Kernel => (moment.event, Name::OfKernel),
         };
         self.event.clear();
-        let mut message = Message::new(&mut self.event);
+        let mut message = ProtobufMessage::new(&mut self.event);
         let name = self.names.class(event.class, &self.classes);
         head(&mut message, INSTANT, track, self.names.own(category));
         message.unsigned(NAME, name);
@@ -197,7 +197,7 @@ impl Perfetto {
         };
         for (kind, time) in [(BEGIN, call.begin), (END, call.end)] {
             self.event.clear();
-            let mut message = Message::new(&mut self.event);
+            let mut message = ProtobufMessage::new(&mut self.event);
             head(&mut message, kind, track, self.names.own(Name::OfFunctions));
             message.text(NAME, call.name.as_bytes());
             self.write(time, out);
@@ -246,7 +246,7 @@ impl Perfetto {
         const FLOWS: u32 = 47;
         const ENDING_FLOWS: u32 = 48;
         self.event.clear();
-        let mut message = Message::new(&mut self.event);
+        let mut message = ProtobufMessage::new(&mut self.event);
         head(&mut message, INSTANT, track, self.names.own(category));
         message.unsigned(NAME, self.names.own(name));
         for (name, value) in fields {
@@ -332,7 +332,7 @@ impl Exporter for Perfetto {
 const NAME: u32 = 10;
 
 /// Appends the fields that every track event has.
-fn head(event: &mut Message<'_>, kind: u64, track: u64, category: u64) {
+fn head(event: &mut ProtobufMessage<'_>, kind: u64, track: u64, category: u64) {
     const CATEGORY: u32 = 3;
     const TYPE: u32 = 9;
     const TRACK: u32 = 11;
@@ -342,8 +342,8 @@ fn head(event: &mut Message<'_>, kind: u64, track: u64, category: u64) {
 }
 
 /// Appends a packet of the only sequence.
-fn packet(out: &mut Vec<u8>, fill: impl FnOnce(&mut Message<'_>)) {
-    Message::new(out).message(PACKET, |packet| {
+fn packet(out: &mut Vec<u8>, fill: impl FnOnce(&mut ProtobufMessage<'_>)) {
+    ProtobufMessage::new(out).message(PACKET, |packet| {
         packet.unsigned(SEQUENCE, ONLY);
         fill(packet);
     });

@@ -9,15 +9,15 @@ const DEPTH_MAX: usize = 16;
 
 /// A span that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct CpuSpan {
     pub(crate) cpu: Cpu,
     pub(crate) begin: Time,
     pub(crate) end: Time,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CpuActivity,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CpuActivity {
     /// The thread ran, and left the CPU in this state.
     Run(Tid, TaskState),
     /// The CPU handled this interrupt.
@@ -26,20 +26,20 @@ pub(crate) enum Kind {
 
 /// The spans that have not ended. A loss of the kernel's records ends those of its CPU without a span.
 #[derive(Debug, Default)]
-pub(crate) struct Spans {
+pub(crate) struct CpuSpans {
     runs: BTreeMap<Cpu, (Tid, Time)>,
     interrupts: BTreeMap<Cpu, Vec<(String, Time)>>,
 }
 
-impl Spans {
+impl CpuSpans {
     /// Returns the span that ends with this event.
-    pub(crate) fn take(&mut self, moment: &Moment<'_>) -> Option<Span> {
+    pub(crate) fn take(&mut self, moment: &Moment<'_>) -> Option<CpuSpan> {
         let (kernel, cpu, end) = (moment.kernel?, moment.cpu?, moment.event.time);
         let (begin, kind) = match kernel {
             Kernel::Switch { prev, state, next } => {
                 let (_, begin) =
                     self.runs.insert(cpu, (next.tid, end)).filter(|(tid, _)| *tid == prev.tid)?;
-                (begin, Kind::Run(prev.tid, state))
+                (begin, CpuActivity::Run(prev.tid, state))
             }
             Kernel::Enter(interrupt) => {
                 let open = self.interrupts.entry(cpu).or_default();
@@ -54,11 +54,11 @@ impl Spans {
                 let ended = interrupt.label();
                 let index = open.iter().rposition(|(name, _)| name.starts_with(&ended))?;
                 let (name, begin) = open.drain(index..).next()?;
-                (begin, Kind::Interrupt(name))
+                (begin, CpuActivity::Interrupt(name))
             }
             _ => return None,
         };
-        Some(Span { cpu, begin, end, kind })
+        Some(CpuSpan { cpu, begin, end, kind })
     }
 
     /// Drops the spans in which records are missing.

@@ -9,16 +9,16 @@
 //! | module | content |
 //! |---|---|
 //! | `head` | the sections in front of the events |
-//! | `kinds` | formats of events, and their encoding |
+//! | `formats` | formats of events, and their encoding |
 //! | `page` | pages of the ring buffer |
 
+mod formats;
 mod head;
-mod kinds;
 mod page;
 
 use crate::{DirectoryExporter, Files, Origin};
-use kinds::Kinds;
-use page::Pages;
+use formats::EventFormats;
+use page::CpuPages;
 use sordino_event::{Classes, Cpu, Domain, Tid};
 use sordino_timeline::Item;
 use std::collections::{BTreeMap, HashMap};
@@ -32,8 +32,8 @@ const CPUS_MAX: u32 = 8192;
 /// A writer of `trace.dat`.
 #[derive(Debug)]
 pub struct TraceDat {
-    kinds: Kinds,
-    cpus: BTreeMap<u32, Pages>,
+    formats: EventFormats,
+    cpus: BTreeMap<u32, CpuPages>,
     names: HashMap<Tid, Arc<str>>,
     record: Vec<u8>,
 }
@@ -41,11 +41,11 @@ pub struct TraceDat {
 impl TraceDat {
     /// Creates a writer of events of `classes`.
     pub fn new(classes: &Classes, origin: &Origin) -> Self {
-        let kinds = Kinds::new(classes, origin.priorities);
-        Self { kinds, cpus: BTreeMap::new(), names: HashMap::new(), record: Vec::new() }
+        let formats = EventFormats::new(classes, origin.priorities);
+        Self { formats, cpus: BTreeMap::new(), names: HashMap::new(), record: Vec::new() }
     }
 
-    fn pages(&mut self, cpu: Option<Cpu>) -> Option<(u32, &mut Pages)> {
+    fn pages(&mut self, cpu: Option<Cpu>) -> Option<(u32, &mut CpuPages)> {
         let cpu = cpu.map_or(0, |cpu| cpu.0);
         (cpu < CPUS_MAX).then(|| (cpu, self.cpus.entry(cpu).or_default()))
     }
@@ -62,7 +62,7 @@ impl DirectoryExporter for TraceDat {
             Item::Event(moment) => {
                 moment.domain == Domain::Kernel
                     && moment.cpu.is_none_or(|cpu| cpu.0 < CPUS_MAX)
-                    && self.kinds.has_room(moment.event)
+                    && self.formats.has_room(moment.event)
             }
             Item::Loss(loss, _) => loss.pid.is_none(),
             Item::Disorder(_) => true,
@@ -79,7 +79,7 @@ impl DirectoryExporter for TraceDat {
                     self.names.insert(tid, Arc::clone(name));
                 }
                 let mut record = std::mem::take(&mut self.record);
-                self.kinds.encode(moment, tid, &mut record);
+                self.formats.encode(moment, tid, &mut record);
                 if let Some((cpu, pages)) = self.pages(moment.cpu)
                     && let Some(page) = pages.append(moment.event.time, &record)
                 {
@@ -110,6 +110,6 @@ impl DirectoryExporter for TraceDat {
             pages.close().into_iter().for_each(|page| out.append(&part(*cpu), &page));
         }
         let sizes = self.cpus.iter().map(|(cpu, pages)| (*cpu, pages.bytes())).collect::<Vec<_>>();
-        out.append("00head", &head::head(&self.kinds, &self.names, &sizes));
+        out.append("00head", &head::head(&self.formats, &self.names, &sizes));
     }
 }

@@ -7,14 +7,14 @@ use std::borrow::Cow;
 
 /// A message that is being appended to a buffer.
 #[derive(Debug)]
-pub(crate) struct Message<'a>(&'a mut Vec<u8>);
+pub(crate) struct ProtobufMessage<'a>(&'a mut Vec<u8>);
 
 /// The wire types of fields that have a length, 8 bytes, or neither.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
 
-impl<'a> Message<'a> {
+impl<'a> ProtobufMessage<'a> {
     /// Begins a message whose fields are appended to `out`.
     pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
         Self(out)
@@ -60,11 +60,11 @@ impl<'a> Message<'a> {
     }
 
     /// Appends a nested message, whose fields `fill` appends.
-    pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Message<'_>)) {
+    pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut ProtobufMessage<'_>)) {
         self.tag(field, LENGTH);
         let begin = self.0.len();
         self.0.push(0);
-        fill(&mut Message(self.0));
+        fill(&mut ProtobufMessage(self.0));
         let length = self.0.len() - begin - 1;
         match u8::try_from(length) {
             Ok(short @ ..0x80) => self.0[begin] = short,
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_the_specification() {
         let mut out = Vec::new();
-        let mut message = Message::new(&mut out);
+        let mut message = ProtobufMessage::new(&mut out);
         message.unsigned(1, 150);
         message.text(2, b"testing");
         message.message(3, |inner| inner.unsigned(1, 150));
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn texts_are_utf_8_without_zero_bytes() {
         let mut out = Vec::new();
-        Message::new(&mut out).text(1, b"a\0b\xff");
+        ProtobufMessage::new(&mut out).text(1, b"a\0b\xff");
         assert_eq!(out[2..], *"a\u{fffd}b\u{fffd}".as_bytes());
     }
 
@@ -139,7 +139,7 @@ mod tests {
         #[test]
         fn a_nested_message_has_its_length_whatever_that_is(length in 0_usize..70_000, value: u64, number: f64) {
             let mut out = Vec::new();
-            Message::new(&mut out).message(1, |outer| {
+            ProtobufMessage::new(&mut out).message(1, |outer| {
                 outer.message(500, |inner| inner.bytes(2, &vec![7; length]));
                 outer.unsigned(3, value);
                 outer.double(4, number);

@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// The position up to which a stream was read: a time, and the number of its events at that time.
 type Position = Rc<Cell<(Time, usize)>>;
 /// Events that are not settled yet.
-type Held = Rc<RefCell<Vec<Event>>>;
+type UnsettledEvents = Rc<RefCell<Vec<Event>>>;
 /// Traces with events whose times lie in the future.
 type Ahead = Rc<RefCell<BTreeSet<PathBuf>>>;
 /// A source of the super-trace.
@@ -29,7 +29,7 @@ const EACH: u64 = 1 << 16;
 
 /// The state of reading: positions, and events that wait for older ones of other CPUs.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct PartReader {
     positions: HashMap<PathBuf, Position>,
     /// Events that wait for older ones, each with its class.
     held: Vec<(Event, Rc<Class>)>,
@@ -42,9 +42,9 @@ pub(crate) struct Reader {
     pub(crate) problems: Vec<String>,
 }
 
-/// The events to read of a part.
+/// Bounds of the events that are read of a part.
 #[derive(Clone, Copy)]
-pub(crate) struct Portion {
+pub(crate) struct PartBounds {
     /// Events from this time on are held for the next part.
     pub(crate) until: Time,
     /// Time that no event can have, because the part was written before; such events are left out.
@@ -68,18 +68,18 @@ pub(crate) struct PartRead {
     pub(crate) is_interrupted: bool,
 }
 
-impl Reader {
+impl PartReader {
     /// Reads the new events of a part of a recording, until `is_stopped` returns true. It gets the nanoseconds that
     /// were read, and those of the part.
     pub(crate) fn read(
         &mut self,
         mut recording: OpenRecording,
-        portion: Portion,
+        bounds: PartBounds,
         tally: &mut Tally,
         condition: Option<&Expression>,
         is_stopped: &mut dyn FnMut(u64, u64) -> bool,
     ) -> PartRead {
-        let (held, ahead) = (Held::default(), Ahead::default());
+        let (held, ahead) = (UnsettledEvents::default(), Ahead::default());
         let waiting = std::mem::take(&mut self.held);
         let waiting = classified(waiting, &mut recording);
         let path = recording.path.clone();
@@ -87,11 +87,11 @@ impl Reader {
         let condition = condition.map(|expression| {
             SpanCondition::new(expression.clone(), &recording.classes, recording.facts.clone())
         });
-        let news = recording.streams().iter().filter(|stream| portion.has_state || !describes_state(stream));
+        let news = recording.streams().iter().filter(|stream| bounds.has_state || !describes_state(stream));
         let sources: Vec<BoxedSource<'_>> = news
             .map(|stream| {
                 let aside = (Rc::clone(&held), Rc::clone(&ahead));
-                news_of(stream, self.position(&path, stream), portion, aside)
+                news_of(stream, self.position(&path, stream), bounds, aside)
             })
             .chain([events(waiting)])
             .collect();
@@ -121,7 +121,7 @@ impl Reader {
             if let Item::Event(moment) = item {
                 count += 1;
                 at = moment.event.time;
-                if count >= portion.most {
+                if count >= bounds.most {
                     break Some(moment.event.time);
                 }
             }
@@ -129,11 +129,11 @@ impl Reader {
         self.system = trace.into_system();
         self.held = with_classes(held.take(), &recording.classes);
         if let Some(at) = stopped {
-            self.leave_out(at, portion.until, tally);
+            self.leave_out(at, bounds.until, tally);
         }
         // Programs that have ended are not in the part.
         self.positions.retain(|file, _| file.parent().is_some_and(|trace| path.join(trace).exists()));
-        problems.extend(recording.problems().iter().filter(|_| portion.is_final).cloned());
+        problems.extend(recording.problems().iter().filter(|_| bounds.is_final).cloned());
         problems.extend(
             ahead.take().iter().map(|trace| {
                 format!("{}: events whose times lie in the future are left out", trace.display())
@@ -216,13 +216,13 @@ fn events<'a>(events: Vec<Event>) -> BoxedSource<'a> {
     })
 }
 
-/// Returns the events of a stream after its position and before the portion's end; later ones are held. Those of the
-/// future do not move the position: they would hide all others of their program.
+/// Returns the events of a stream after its position and before the bound; later ones are held. Those of the future do
+/// not move the position: they would hide all others of their program.
 fn news_of<'a>(
     stream: &Stream,
     position: Position,
-    portion: Portion,
-    (held, ahead): (Held, Ahead),
+    bounds: PartBounds,
+    (held, ahead): (UnsettledEvents, Ahead),
 ) -> BoxedSource<'a> {
     let trace = stream.files().next().and_then(|file| Some(PathBuf::from(file.parent()?.file_name()?)));
     let mut trace = Some(trace.unwrap_or_default());
@@ -235,7 +235,7 @@ fn news_of<'a>(
     Box::new(move |event| {
         loop {
             match events.next(event)? {
-                Step::Event if event.time >= portion.future => {
+                Step::Event if event.time >= bounds.future => {
                     ahead.borrow_mut().extend(trace.take());
                 }
                 Step::Event => {
@@ -244,7 +244,7 @@ fn news_of<'a>(
                         continue;
                     }
                     position.set(at);
-                    if event.time < portion.until {
+                    if event.time < bounds.until {
                         return Ok(Step::Event);
                     }
                     held.borrow_mut().push(event.clone());

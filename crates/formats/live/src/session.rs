@@ -57,7 +57,7 @@ pub struct LiveSession {
 
 /// A reader that shares the session's pieces with others. Its directory is removed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub(crate) struct SessionReader {
     session: LiveSession,
     name: String,
     own: Dir,
@@ -137,7 +137,7 @@ impl LiveSession {
     }
 }
 
-impl Watcher {
+impl SessionReader {
     /// Registers a reader: it gets all pieces from now on, whoever requests them.
     pub(crate) fn register(session: LiveSession) -> io::Result<Self> {
         let registered = (1..ATTEMPTS).find_map(|_| match Self::try_register(&session) {
@@ -223,7 +223,7 @@ impl PendingRequest {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for SessionReader {
     fn drop(&mut self) {
         let Ok(watchers) = self.session.dir().and_then(|dir| dir.dir(WATCHERS)) else { return };
         let _ = watchers.remove_all(&self.name);
@@ -324,12 +324,12 @@ mod tests {
         (place, session)
     }
 
-    fn waiting(watcher: &Watcher) -> Vec<u64> {
-        numbers(&watcher.own).unwrap()
+    fn waiting(reader: &SessionReader) -> Vec<u64> {
+        numbers(&reader.own).unwrap()
     }
 
-    fn piece(watcher: &Watcher, number: u64) -> Piece {
-        let path = watcher.own.path().join(number.to_string());
+    fn piece(reader: &SessionReader, number: u64) -> Piece {
+        let path = reader.own.path().join(number.to_string());
         let follows_gap = path.join(MISSED).exists();
         Piece { path, follows_gap }
     }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn every_reader_gets_every_piece_and_leaves_nothing_behind() {
         let (place, session) = session();
-        let readers = [0, 1].map(|_| Watcher::register(session.clone()).unwrap());
+        let readers = [0, 1].map(|_| SessionReader::register(session.clone()).unwrap());
         hand_on(place.path()).unwrap();
         hand_on(place.path()).unwrap();
         for reader in &readers {
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_reader_that_stands_still_misses_pieces_and_learns_after_which() {
         let (place, session) = session();
-        let reader = Watcher::register(session).unwrap();
+        let reader = SessionReader::register(session).unwrap();
         (0..WAITING_MAX + 2).for_each(|_| hand_on(place.path()).unwrap());
         assert_eq!(waiting(&reader).len(), WAITING_MAX);
         reader.remove(&piece(&reader, 0));
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn the_pieces_that_wait_are_limited_in_bytes() {
         let (place, session) = session();
-        let reader = Watcher::register(session).unwrap();
+        let reader = SessionReader::register(session).unwrap();
         let large = File::create(place.path().join("live/user/cpu1")).unwrap();
         // A sparse file: it takes no memory.
         large.set_len(2 * WAITING_BYTES_MAX).unwrap();
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn a_reader_that_is_gone_or_broken_ends_no_other() {
         let (place, session) = session();
-        let [broken, other] = [0, 1].map(|_| Watcher::register(session.clone()).unwrap());
+        let [broken, other] = [0, 1].map(|_| SessionReader::register(session.clone()).unwrap());
         // The name of the next piece is taken.
         let taken = u64::MAX;
         broken.own.create(taken.to_string()).unwrap();
@@ -413,7 +413,7 @@ mod tests {
             .map(|_| {
                 let session = session.clone();
                 std::thread::spawn(move || {
-                    (0..50).for_each(|_| drop(Watcher::register(session.clone()).unwrap()))
+                    (0..50).for_each(|_| drop(SessionReader::register(session.clone()).unwrap()))
                 })
             })
             .collect();

@@ -1,8 +1,8 @@
 //! The recording that is watched: a session, or a directory.
 
 use crate::Error;
-use crate::reader::{Portion, Reader};
-use crate::session::{LiveSession, Piece, Silence, Watcher};
+use crate::reader::{PartBounds, PartReader};
+use crate::session::{LiveSession, Piece, SessionReader, Silence};
 use sordino_collect::{Directory, Kind, State, Summary, recordings};
 use sordino_event::text::count;
 use sordino_event::{Nanos, Time};
@@ -23,7 +23,7 @@ const TOLERANCE: i64 = 1_000_000_000;
 /// The recording that is watched, and its state of reading.
 pub struct GrowingRecording {
     kind: SourceKind,
-    reader: Reader,
+    reader: PartReader,
     /// The time up to which a session's events were read.
     end: Option<Time>,
     /// The time at which the last stretch ended.
@@ -35,7 +35,7 @@ pub struct GrowingRecording {
 }
 
 enum SourceKind {
-    Session(LiveSession, Watcher),
+    Session(LiveSession, SessionReader),
     Directory(PathBuf),
 }
 
@@ -60,14 +60,14 @@ impl GrowingRecording {
     pub fn open(what: &str) -> Result<Self, Error> {
         let kind = match LiveSession::find(what) {
             Some(session) if session.is_running() => {
-                SourceKind::Session(session.clone(), Watcher::register(session)?)
+                SourceKind::Session(session.clone(), SessionReader::register(session)?)
             }
             None if Path::new(what).is_dir() => SourceKind::Directory(what.into()),
             Some(_) if Path::new(what).is_dir() => SourceKind::Directory(what.into()),
             Some(_) => return Err(Error::NotRunning(what.to_owned())),
             None => return Err(Error::Unknown(what.to_owned())),
         };
-        let (reader, last, notes) = (Reader::default(), Instant::now(), Vec::new());
+        let (reader, last, notes) = (PartReader::default(), Instant::now(), Vec::new());
         Ok(Self { kind, reader, end: None, last, notes, gaps: 0 })
     }
 
@@ -107,7 +107,7 @@ impl GrowingRecording {
 
     fn silence(&self) -> Option<Silence> {
         match &self.kind {
-            SourceKind::Session(_, watcher) => watcher.silence(),
+            SourceKind::Session(_, session_reader) => session_reader.silence(),
             SourceKind::Directory(_) => None,
         }
     }
@@ -141,9 +141,9 @@ impl GrowingRecording {
     }
 
     fn advance_session(&mut self, tally: &mut Tally, condition: Option<&Expression>) -> Result<(), Error> {
-        let SourceKind::Session(_, watcher) = &mut self.kind else { return Ok(()) };
+        let SourceKind::Session(_, session_reader) = &mut self.kind else { return Ok(()) };
         let (begin, mut covered) = (self.end, Nanos::ZERO);
-        let pieces = watcher.pieces()?;
+        let pieces = session_reader.pieces()?;
         let mut budget = EVENTS_MAX;
         for piece in &pieces {
             let summary = Summary::read(&Directory::open(&piece.path)?)?;
@@ -153,7 +153,7 @@ impl GrowingRecording {
             self.notes.extend(notes.collect::<Vec<_>>());
             let before = self.end.replace(until);
             let from = before.filter(|before| !is_behind_gap(piece, *before, until));
-            let portion = Portion { until, future, most: budget, has_state: false, is_final: true };
+            let bounds = PartBounds { until, future, most: budget, has_state: false, is_final: true };
             let Some(from) = from else {
                 if let Some(before) = before {
                     self.gaps += 1;
@@ -161,20 +161,20 @@ impl GrowingRecording {
                 }
                 // This piece reaches back by a different time on each CPU: it shows the state of the machine.
                 let recording = OpenRecording::open(Some(&piece.path))?;
-                let portion = Portion { most: EVENTS_MAX, ..portion };
-                self.reader.read(recording, portion, &mut Tally::default(), None, &mut |_, _| false);
-                watcher.remove(piece);
+                let bounds = PartBounds { most: EVENTS_MAX, ..bounds };
+                self.reader.read(recording, bounds, &mut Tally::default(), None, &mut |_, _| false);
+                session_reader.remove(piece);
                 continue;
             };
             if budget == 0 {
                 self.reader.leave_out(from, until, tally);
             } else {
                 let recording = OpenRecording::open(Some(&piece.path))?;
-                let read = self.reader.read(recording, portion, tally, condition, &mut |_, _| false);
+                let read = self.reader.read(recording, bounds, tally, condition, &mut |_, _| false);
                 budget = budget.saturating_sub(read.count);
                 covered += read.stopped.unwrap_or(until).max(from) - from;
             }
-            watcher.remove(piece);
+            session_reader.remove(piece);
         }
         if let Some((begin, end)) = begin.zip(self.end).filter(|_| !pieces.is_empty()) {
             tally.end_stretch(end, Extent { elapsed: end - begin, covered });
@@ -192,14 +192,14 @@ impl GrowingRecording {
         let is_growing = is_growing(path);
         if !is_growing {
             // What was converted at the end, such as the kernel's events, is older than what was read.
-            (self.reader, *tally) = (Reader::default(), Tally::default());
+            (self.reader, *tally) = (PartReader::default(), Tally::default());
         }
         let recording = OpenRecording::open(Some(path))?;
         let span = recording.span();
         let most = if is_growing { EVENTS_MAX } else { u64::MAX };
         let future = if is_growing { now() + Nanos(TOLERANCE) } else { future_of(path) };
-        let portion = Portion { until: Time::MAX, future, most, has_state: true, is_final: !is_growing };
-        let read = self.reader.read(recording, portion, tally, condition, is_stopped);
+        let bounds = PartBounds { until: Time::MAX, future, most, has_state: true, is_final: !is_growing };
+        let read = self.reader.read(recording, bounds, tally, condition, is_stopped);
         if read.is_interrupted {
             return Ok(ReadingProgress::Interrupted);
         }

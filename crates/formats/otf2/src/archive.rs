@@ -1,7 +1,7 @@
 //! An archive that is being written.
 
-use crate::library::{Code, Error, FlushCallbacks, Handle, Library};
-use crate::names::{Attribute, Names};
+use crate::definitions::{AttributeValue, Definitions};
+use crate::library::{Error, ErrorCode, FlushCallbacks, Handle, Library};
 use libc::c_char;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -27,7 +27,7 @@ const FUNCTION: u8 = 1;
 const USER: u8 = 1;
 const FLUSH: u8 = 1;
 /// The library's codes that stand for a value of `errno`: `OTF2_ERROR_E2BIG` to `OTF2_ERROR_EXDEV`.
-const SYSTEM_ERRORS: RangeInclusive<Code> = 2..=75;
+const SYSTEM_ERRORS: RangeInclusive<ErrorCode> = 2..=75;
 /// The number of nothing.
 const NONE: u32 = u32::MAX;
 const NANOS: u64 = 1_000_000_000;
@@ -57,10 +57,10 @@ extern "C" fn keep_error(
     _: *const c_char,
     _: u64,
     _: *const c_char,
-    code: Code,
+    code: ErrorCode,
     _: *const c_char,
     _: Handle,
-) -> Code {
+) -> ErrorCode {
     // ORDER: one thread writes an archive and reads these.
     if ERROR.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         SYSTEM_ERROR.store(system_error(code, &io::Error::last_os_error()), Ordering::Relaxed);
@@ -69,7 +69,7 @@ extern "C" fn keep_error(
 }
 
 /// Returns the number of the system's error, or 0 if the library's code stands for none: `errno` then is an older one.
-fn system_error(code: Code, last: &io::Error) -> i32 {
+fn system_error(code: ErrorCode, last: &io::Error) -> i32 {
     last.raw_os_error().filter(|_| SYSTEM_ERRORS.contains(&code)).unwrap_or(0)
 }
 
@@ -102,7 +102,7 @@ impl Archive {
         Ok(archive)
     }
 
-    fn check(&self, function: &'static str, code: Code) -> Result<(), Error> {
+    fn check(&self, function: &'static str, code: ErrorCode) -> Result<(), Error> {
         let (first, system) = (ERROR.load(Ordering::Relaxed), SYSTEM_ERROR.load(Ordering::Relaxed));
         let code = if first == 0 { code } else { first };
         if code == 0 {
@@ -139,19 +139,19 @@ impl Archive {
         location: u64,
         time: u64,
         region: u32,
-        attributes: &[(u32, Attribute)],
+        attributes: &[(u32, AttributeValue)],
     ) -> Result<(), Error> {
         let (writer, library, list) = (self.writer(location)?, self.library, self.attributes);
         for (number, value) in distinct(attributes) {
             let code = match *value {
                 // SAFETY: the list is one of this library, and lives as long as the process.
-                Attribute::Signed(value) => unsafe { (library.add_signed)(list, *number, value) },
+                AttributeValue::Signed(value) => unsafe { (library.add_signed)(list, *number, value) },
                 // SAFETY: the list is one of this library, and lives as long as the process.
-                Attribute::Unsigned(value) => unsafe { (library.add_unsigned)(list, *number, value) },
+                AttributeValue::Unsigned(value) => unsafe { (library.add_unsigned)(list, *number, value) },
                 // SAFETY: the list is one of this library, and lives as long as the process.
-                Attribute::Float(value) => unsafe { (library.add_float)(list, *number, value) },
+                AttributeValue::Float(value) => unsafe { (library.add_float)(list, *number, value) },
                 // SAFETY: the list is one of this library, and lives as long as the process.
-                Attribute::Text(value) => unsafe { (library.add_text)(list, *number, value) },
+                AttributeValue::Text(value) => unsafe { (library.add_text)(list, *number, value) },
             };
             self.check("OTF2_AttributeList_Add", code)?;
         }
@@ -176,7 +176,7 @@ impl Archive {
     pub(crate) fn close(
         &mut self,
         (begin, length): (u64, u64),
-        names: &mut Names,
+        definitions: &mut Definitions,
         name: impl Fn(u64) -> String,
     ) -> Result<(), Error> {
         let (library, archive) = (self.library, self.handle);
@@ -189,9 +189,10 @@ impl Archive {
             // SAFETY: the writer belongs to the open archive, and nothing uses it afterwards.
             let closed = unsafe { (library.close_event_writer)(archive, writer) };
             self.check("OTF2_Archive_CloseEvtWriter", closed)?;
-            locations.push((location, names.string(&name(location)), count));
+            locations.push((location, definitions.string(&name(location)), count));
         }
-        let [machine, node, cpus, nothing] = ["machine", "node", "CPUs", ""].map(|text| names.string(text));
+        let [machine, node, cpus, nothing] =
+            ["machine", "node", "CPUs", ""].map(|text| definitions.string(text));
         // SAFETY: the archive is open, and its event writers are closed.
         self.check("OTF2_Archive_CloseEvtFiles", unsafe { (library.close_events)(archive) })?;
         self.close_locations(&locations)?;
@@ -202,16 +203,16 @@ impl Archive {
         }
         // SAFETY: the writer belongs to the open archive.
         self.check("clock", unsafe { (library.clock)(writer, NANOS, begin, length, begin) })?;
-        for (number, text) in names.strings() {
+        for (number, text) in definitions.strings() {
             let text = CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
             // SAFETY: the writer belongs to the open archive; the text ends with a zero byte and is copied.
             self.check("string", unsafe { (library.string)(writer, number, text.as_ptr()) })?;
         }
-        for (number, name, kind) in names.attributes() {
+        for (number, name, kind) in definitions.attributes() {
             // SAFETY: the writer belongs to the open archive.
             self.check("attribute", unsafe { (library.attribute)(writer, number, name, nothing, kind) })?;
         }
-        for (number, name) in names.regions() {
+        for (number, name) in definitions.regions() {
             // SAFETY: the writer belongs to the open archive.
             let code = unsafe {
                 (library.region)(writer, number, name, name, nothing, FUNCTION, USER, 0, nothing, 0, 0)
@@ -252,8 +253,8 @@ impl Archive {
 }
 
 /// Returns the attributes without those whose number an earlier one has.
-fn distinct(attributes: &[(u32, Attribute)]) -> impl Iterator<Item = &(u32, Attribute)> {
-    let is_first = |(index, (number, _)): &(usize, &(u32, Attribute))| {
+fn distinct(attributes: &[(u32, AttributeValue)]) -> impl Iterator<Item = &(u32, AttributeValue)> {
+    let is_first = |(index, (number, _)): &(usize, &(u32, AttributeValue))| {
         attributes[..*index].iter().all(|(earlier, _)| earlier != number)
     };
     attributes.iter().enumerate().filter(is_first).map(|(_, attribute)| attribute)
@@ -283,9 +284,9 @@ mod tests {
     #[test]
     fn an_event_has_each_attribute_once() {
         let attributes = [(3, 1), (4, 2), (3, 3), (4, 4), (5, 5)];
-        let attributes = attributes.map(|(number, value)| (number, Attribute::Unsigned(value)));
+        let attributes = attributes.map(|(number, value)| (number, AttributeValue::Unsigned(value)));
         let kept: Vec<_> = distinct(&attributes)
-            .map(|(number, value)| (*number, matches!(value, Attribute::Unsigned(1 | 2 | 5))))
+            .map(|(number, value)| (*number, matches!(value, AttributeValue::Unsigned(1 | 2 | 5))))
             .collect();
         assert_eq!(kept, [(3, true), (4, true), (5, true)]);
     }

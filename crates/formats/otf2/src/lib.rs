@@ -8,16 +8,16 @@
 //! |---|---|
 //! | `archive` | an archive that is being written: calls of the library without pointers |
 //! | `library` | the library's functions, found at run time |
-//! | `names` | the strings, regions and attributes that records refer to by number |
+//! | `definitions` | the strings, regions and attributes that records refer to by number |
 
 mod archive;
+mod definitions;
 mod library;
-mod names;
 
 pub use library::Error;
 
 use archive::Archive;
-use names::{Attribute, Names};
+use definitions::{AttributeValue, Definitions};
 use sordino_event::{Classes, Cpu, Domain, Loss, Tid, Time, View};
 use sordino_report::json_value;
 use sordino_timeline::{Item, Kernel, Moment, System};
@@ -33,19 +33,19 @@ const DEPTH_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Otf2 {
     archive: Archive,
-    names: Names,
+    definitions: Definitions,
     classes: Classes,
     begin: Time,
     /// The time of the last record.
     now: u64,
     /// The regions of each CPU that have not ended, the innermost last; the first is the thread's.
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenRegions>,
     text: Vec<u8>,
 }
 
 /// The regions of a CPU that have not ended.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenRegions {
     run: Option<u32>,
     interrupts: Vec<(String, u32)>,
 }
@@ -57,8 +57,8 @@ impl Otf2 {
     /// The format's library is not installed, or it can't create the archive.
     pub fn create(path: &Path, classes: &Classes, begin: Time) -> Result<Self, Error> {
         let archive = Archive::create(path)?;
-        let (names, open, text) = (Names::default(), BTreeMap::new(), Vec::new());
-        Ok(Self { archive, names, classes: classes.clone(), begin, now: 0, open, text })
+        let (definitions, open, text) = (Definitions::default(), BTreeMap::new(), Vec::new());
+        Ok(Self { archive, definitions, classes: classes.clone(), begin, now: 0, open, text })
     }
 
     /// Writes an item.
@@ -82,7 +82,7 @@ impl Otf2 {
             }
             Item::Loss(loss, _) => self.lose(loss),
             Item::Disorder(disorder) => {
-                let back = [("back_ns", Attribute::Signed(disorder.back.0))];
+                let back = [("back_ns", AttributeValue::Signed(disorder.back.0))];
                 self.record(NO_CPU, "time went back", &back)
             }
         }
@@ -98,17 +98,23 @@ impl Otf2 {
         }
         let length = self.now.saturating_sub(u64::try_from(self.begin.0).unwrap_or(0));
         let begin = self.now - length.min(self.now);
-        self.archive.close((begin, length), &mut self.names, |location| match location {
+        self.archive.close((begin, length), &mut self.definitions, |location| match location {
             NO_CPU => "no CPU".to_owned(),
             cpu => format!("cpu{cpu}"),
         })?;
-        Ok(self.names.left_out())
+        Ok(self.definitions.left_out())
     }
 
     /// Writes a record as a region without a length.
-    fn record(&mut self, location: u64, name: &str, attributes: &[(&str, Attribute)]) -> Result<(), Error> {
-        let region = self.names.region(name);
-        let attributes = attributes.iter().map(|(name, value)| (self.names.attribute(name, *value), *value));
+    fn record(
+        &mut self,
+        location: u64,
+        name: &str,
+        attributes: &[(&str, AttributeValue)],
+    ) -> Result<(), Error> {
+        let region = self.definitions.region(name);
+        let attributes =
+            attributes.iter().map(|(name, value)| (self.definitions.attribute(name, *value), *value));
         let attributes: Vec<_> = attributes.collect();
         self.archive.enter(location, self.now, region, &attributes)?;
         self.archive.leave(location, self.now, region)
@@ -119,31 +125,34 @@ impl Otf2 {
         let mut attributes = Vec::new();
         let own = [("$pid", moment.pid().map(|pid| pid.0)), ("$tid", moment.tid.map(|tid| tid.0))];
         for (name, id) in own {
-            attributes.extend(id.map(|id| (name, Attribute::Signed(id.into()))));
+            attributes.extend(id.map(|id| (name, AttributeValue::Signed(id.into()))));
         }
-        attributes.extend(moment.comm().map(|comm| ("$comm", Attribute::Text(self.names.value(comm)))));
+        attributes
+            .extend(moment.comm().map(|comm| ("$comm", AttributeValue::Text(self.definitions.value(comm)))));
         if moment.domain == Domain::Kernel {
-            attributes.push(("$domain", Attribute::Text(self.names.value("kernel"))));
+            attributes.push(("$domain", AttributeValue::Text(self.definitions.value("kernel"))));
         }
         for (name, value) in moment.event.fields(class) {
             let value = match value {
-                View::Signed(value, _) | View::Label(value, None) => Attribute::Signed(value),
-                View::Unsigned(value, _) => Attribute::Unsigned(value),
-                View::Float(value) => Attribute::Float(value),
+                View::Signed(value, _) | View::Label(value, None) => AttributeValue::Signed(value),
+                View::Unsigned(value, _) => AttributeValue::Unsigned(value),
+                View::Float(value) => AttributeValue::Float(value),
                 View::Text(text) | View::Label(_, Some(text)) => {
-                    Attribute::Text(self.names.value(&String::from_utf8_lossy(text)))
+                    AttributeValue::Text(self.definitions.value(&String::from_utf8_lossy(text)))
                 }
                 other => {
                     self.text.clear();
                     json_value(other, &mut self.text);
-                    Attribute::Text(self.names.value(&String::from_utf8_lossy(&self.text)))
+                    AttributeValue::Text(self.definitions.value(&String::from_utf8_lossy(&self.text)))
                 }
             };
             attributes.push((name, value));
         }
-        let region = self.names.region(&class.name);
-        let attributes: Vec<_> =
-            attributes.into_iter().map(|(name, value)| (self.names.attribute(name, value), value)).collect();
+        let region = self.definitions.region(&class.name);
+        let attributes: Vec<_> = attributes
+            .into_iter()
+            .map(|(name, value)| (self.definitions.attribute(name, value), value))
+            .collect();
         let location = location(moment.cpu);
         self.archive.enter(location, self.now, region, &attributes)?;
         self.archive.leave(location, self.now, region)
@@ -156,7 +165,7 @@ impl Otf2 {
                 self.end_regions(location)?;
                 if next.tid != Tid(0) {
                     let name = system.comm(next.tid).map_or("?", |name| name);
-                    let region = self.names.region(&format!("{name}/{}", next.tid.0));
+                    let region = self.definitions.region(&format!("{name}/{}", next.tid.0));
                     self.archive.enter(location, self.now, region, &[])?;
                     self.open.entry(location).or_default().run = Some(region);
                 }
@@ -165,7 +174,7 @@ impl Otf2 {
                 let open = self.open.entry(location).or_default();
                 if open.interrupts.len() < DEPTH_MAX {
                     let name = interrupt.label();
-                    let region = self.names.region(&name);
+                    let region = self.definitions.region(&name);
                     open.interrupts.push((name, region));
                     self.archive.enter(location, self.now, region, &[])?;
                 }
@@ -194,10 +203,11 @@ impl Otf2 {
 
     /// Writes a loss, and ends the regions in which records are missing.
     fn lose(&mut self, loss: &Loss) -> Result<(), Error> {
-        let cause = self.names.value(&loss.cause.to_string());
-        let mut attributes = vec![("cause", Attribute::Text(cause)), ("to_ns", Attribute::Signed(loss.to.0))];
-        attributes.extend(loss.count.map(|count| ("count", Attribute::Unsigned(count))));
-        attributes.extend(loss.pid.map(|pid| ("$pid", Attribute::Signed(pid.0.into()))));
+        let cause = self.definitions.value(&loss.cause.to_string());
+        let mut attributes =
+            vec![("cause", AttributeValue::Text(cause)), ("to_ns", AttributeValue::Signed(loss.to.0))];
+        attributes.extend(loss.count.map(|count| ("count", AttributeValue::Unsigned(count))));
+        attributes.extend(loss.pid.map(|pid| ("$pid", AttributeValue::Signed(pid.0.into()))));
         self.record(location(loss.cpu), "lost records", &attributes)?;
         if loss.pid.is_some() {
             return Ok(());

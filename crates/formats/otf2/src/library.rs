@@ -65,12 +65,12 @@ macro_rules! library {
 }
 
 /// Result of a call: 0 is success.
-pub(crate) type Code = c_int;
+pub(crate) type ErrorCode = c_int;
 /// A pointer that only the library reads.
 pub(crate) type Handle = *mut c_void;
 /// The type of the library's error handlers. The last argument is a `va_list`, which is a pointer in calls.
 pub(crate) type OnError =
-    extern "C" fn(Handle, *const c_char, u64, *const c_char, Code, *const c_char, Handle) -> Code;
+    extern "C" fn(Handle, *const c_char, u64, *const c_char, ErrorCode, *const c_char, Handle) -> ErrorCode;
 
 /// The functions that the library calls when a buffer is full.
 #[repr(C)]
@@ -81,36 +81,36 @@ pub(crate) struct FlushCallbacks {
 
 library! {
     on_error: c"OTF2_Error_RegisterCallback" (OnError, Handle) -> Handle;
-    describe: c"OTF2_Error_GetDescription" (Code) -> *const c_char;
+    describe: c"OTF2_Error_GetDescription" (ErrorCode) -> *const c_char;
     open: c"OTF2_Archive_Open" (*const c_char, *const c_char, u8, u64, u64, u8, u8) -> Handle;
-    close: c"OTF2_Archive_Close" (Handle) -> Code;
-    set_flush: c"OTF2_Archive_SetFlushCallbacks" (Handle, *const FlushCallbacks, Handle) -> Code;
-    set_serial: c"OTF2_Archive_SetSerialCollectiveCallbacks" (Handle) -> Code;
-    open_events: c"OTF2_Archive_OpenEvtFiles" (Handle) -> Code;
-    close_events: c"OTF2_Archive_CloseEvtFiles" (Handle) -> Code;
-    open_definitions: c"OTF2_Archive_OpenDefFiles" (Handle) -> Code;
-    close_definitions: c"OTF2_Archive_CloseDefFiles" (Handle) -> Code;
+    close: c"OTF2_Archive_Close" (Handle) -> ErrorCode;
+    set_flush: c"OTF2_Archive_SetFlushCallbacks" (Handle, *const FlushCallbacks, Handle) -> ErrorCode;
+    set_serial: c"OTF2_Archive_SetSerialCollectiveCallbacks" (Handle) -> ErrorCode;
+    open_events: c"OTF2_Archive_OpenEvtFiles" (Handle) -> ErrorCode;
+    close_events: c"OTF2_Archive_CloseEvtFiles" (Handle) -> ErrorCode;
+    open_definitions: c"OTF2_Archive_OpenDefFiles" (Handle) -> ErrorCode;
+    close_definitions: c"OTF2_Archive_CloseDefFiles" (Handle) -> ErrorCode;
     event_writer: c"OTF2_Archive_GetEvtWriter" (Handle, u64) -> Handle;
-    close_event_writer: c"OTF2_Archive_CloseEvtWriter" (Handle, Handle) -> Code;
+    close_event_writer: c"OTF2_Archive_CloseEvtWriter" (Handle, Handle) -> ErrorCode;
     definition_writer: c"OTF2_Archive_GetDefWriter" (Handle, u64) -> Handle;
-    close_definition_writer: c"OTF2_Archive_CloseDefWriter" (Handle, Handle) -> Code;
+    close_definition_writer: c"OTF2_Archive_CloseDefWriter" (Handle, Handle) -> ErrorCode;
     global_writer: c"OTF2_Archive_GetGlobalDefWriter" (Handle) -> Handle;
-    clock: c"OTF2_GlobalDefWriter_WriteClockProperties" (Handle, u64, u64, u64, u64) -> Code;
-    string: c"OTF2_GlobalDefWriter_WriteString" (Handle, u32, *const c_char) -> Code;
-    attribute: c"OTF2_GlobalDefWriter_WriteAttribute" (Handle, u32, u32, u32, u8) -> Code;
-    node: c"OTF2_GlobalDefWriter_WriteSystemTreeNode" (Handle, u32, u32, u32, u32) -> Code;
-    group: c"OTF2_GlobalDefWriter_WriteLocationGroup" (Handle, u32, u32, u8, u32, u32) -> Code;
-    location: c"OTF2_GlobalDefWriter_WriteLocation" (Handle, u64, u32, u8, u64, u32) -> Code;
-    region: c"OTF2_GlobalDefWriter_WriteRegion" (Handle, u32, u32, u32, u32, u8, u8, u32, u32, u32, u32) -> Code;
-    enter: c"OTF2_EvtWriter_Enter" (Handle, Handle, u64, u32) -> Code;
-    leave: c"OTF2_EvtWriter_Leave" (Handle, Handle, u64, u32) -> Code;
-    count: c"OTF2_EvtWriter_GetNumberOfEvents" (Handle, *mut u64) -> Code;
+    clock: c"OTF2_GlobalDefWriter_WriteClockProperties" (Handle, u64, u64, u64, u64) -> ErrorCode;
+    string: c"OTF2_GlobalDefWriter_WriteString" (Handle, u32, *const c_char) -> ErrorCode;
+    attribute: c"OTF2_GlobalDefWriter_WriteAttribute" (Handle, u32, u32, u32, u8) -> ErrorCode;
+    node: c"OTF2_GlobalDefWriter_WriteSystemTreeNode" (Handle, u32, u32, u32, u32) -> ErrorCode;
+    group: c"OTF2_GlobalDefWriter_WriteLocationGroup" (Handle, u32, u32, u8, u32, u32) -> ErrorCode;
+    location: c"OTF2_GlobalDefWriter_WriteLocation" (Handle, u64, u32, u8, u64, u32) -> ErrorCode;
+    region: c"OTF2_GlobalDefWriter_WriteRegion" (Handle, u32, u32, u32, u32, u8, u8, u32, u32, u32, u32) -> ErrorCode;
+    enter: c"OTF2_EvtWriter_Enter" (Handle, Handle, u64, u32) -> ErrorCode;
+    leave: c"OTF2_EvtWriter_Leave" (Handle, Handle, u64, u32) -> ErrorCode;
+    count: c"OTF2_EvtWriter_GetNumberOfEvents" (Handle, *mut u64) -> ErrorCode;
     new_attributes: c"OTF2_AttributeList_New" () -> Handle;
-    clear_attributes: c"OTF2_AttributeList_RemoveAllAttributes" (Handle) -> Code;
-    add_signed: c"OTF2_AttributeList_AddInt64" (Handle, u32, i64) -> Code;
-    add_unsigned: c"OTF2_AttributeList_AddUint64" (Handle, u32, u64) -> Code;
-    add_float: c"OTF2_AttributeList_AddDouble" (Handle, u32, f64) -> Code;
-    add_text: c"OTF2_AttributeList_AddStringRef" (Handle, u32, u32) -> Code;
+    clear_attributes: c"OTF2_AttributeList_RemoveAllAttributes" (Handle) -> ErrorCode;
+    add_signed: c"OTF2_AttributeList_AddInt64" (Handle, u32, i64) -> ErrorCode;
+    add_unsigned: c"OTF2_AttributeList_AddUint64" (Handle, u32, u64) -> ErrorCode;
+    add_float: c"OTF2_AttributeList_AddDouble" (Handle, u32, f64) -> ErrorCode;
+    add_text: c"OTF2_AttributeList_AddStringRef" (Handle, u32, u32) -> ErrorCode;
 }
 
 fn open() -> Option<Handle> {

@@ -42,8 +42,8 @@ impl Symbols {
     }
 }
 
-/// The name of an address, if it has one.
-type Name = Option<Arc<str>>;
+/// The names of addresses that were looked up; `None` for those without one.
+type NamesByAddress = HashMap<(Pid, u64), Option<Arc<str>>>;
 
 /// The names of addresses in the programs that recorded functions, by the files that their traces list.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub(crate) struct TraceNames {
     /// The files that programs had mapped, of each trace.
     traces: HashMap<Pid, Vec<Vec<FileMapping>>>,
     symbols: Symbols,
-    names: Mutex<HashMap<(Pid, u64), Name>>,
+    names: Mutex<NamesByAddress>,
 }
 
 impl TraceNames {

@@ -32,18 +32,18 @@ type Decode = Box<dyn FnMut(&mut Event) -> Result<Step, Error> + Send>;
 
 /// The threads that decode streams. They end when it is dropped.
 pub(crate) struct Decoders {
-    jobs: Sender<Job>,
+    jobs: Sender<DecodeJob>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// A batch to be filled.
-struct Job {
+struct DecodeJob {
     decode: Decode,
     demand: OfStream,
     batch: Batch,
     /// The way back to the stream's reader. The reader has no copy: it notices if a thread dies with the job.
-    back: SyncSender<Job>,
+    back: SyncSender<DecodeJob>,
 }
 
 /// Items of a stream, in the order in which it returned them.
@@ -59,19 +59,19 @@ struct Batch {
 }
 
 /// A stream that is decoded by the reader itself, or ahead of it; or losses that no stream has.
-pub(crate) enum Reader<'a, S> {
+pub(crate) enum StreamReader<'a, S> {
     Own(S, OfStream),
-    Ahead(Ahead<'a>),
+    Ahead(AheadStream<'a>),
     Losses(vec::IntoIter<Loss>),
 }
 
 /// A stream that is decoded ahead.
-pub(crate) struct Ahead<'a> {
+pub(crate) struct AheadStream<'a> {
     batch: Batch,
     /// The number of the batch's events that were taken.
     taken: usize,
-    jobs: &'a Sender<Job>,
-    filled: Receiver<Job>,
+    jobs: &'a Sender<DecodeJob>,
+    filled: Receiver<DecodeJob>,
 }
 
 impl Decoders {
@@ -95,11 +95,11 @@ impl Decoders {
     }
 
     /// Begins to decode a stream.
-    fn decode(&self, decode: Decode, demand: OfStream) -> Ahead<'_> {
+    fn decode(&self, decode: Decode, demand: OfStream) -> AheadStream<'_> {
         let (back, filled) = sync_channel(1);
         // Without a thread that takes it, the job is lost, and the reader notices.
-        _ = self.jobs.send(Job { decode, demand, batch: Batch::default(), back });
-        Ahead { batch: Batch::default(), taken: 0, jobs: &self.jobs, filled }
+        _ = self.jobs.send(DecodeJob { decode, demand, batch: Batch::default(), back });
+        AheadStream { batch: Batch::default(), taken: 0, jobs: &self.jobs, filled }
     }
 }
 
@@ -114,7 +114,7 @@ impl Drop for Decoders {
 }
 
 /// Fills batches until nobody wants another.
-fn work(waiting: &Mutex<Receiver<Job>>, is_over: &AtomicBool, most: usize) {
+fn work(waiting: &Mutex<Receiver<DecodeJob>>, is_over: &AtomicBool, most: usize) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(mut job) = job else { return };
@@ -158,7 +158,7 @@ impl Batch {
     }
 }
 
-impl<'a, S> Reader<'a, S>
+impl<'a, S> StreamReader<'a, S>
 where
     S: FnMut(&mut Event) -> Result<Step, Error> + Send + 'static,
 {
@@ -171,7 +171,7 @@ where
     }
 }
 
-impl<S> Source for Reader<'_, S>
+impl<S> Source for StreamReader<'_, S>
 where
     S: FnMut(&mut Event) -> Result<Step, Error>,
 {
@@ -191,7 +191,7 @@ where
     }
 }
 
-impl Ahead<'_> {
+impl AheadStream<'_> {
     /// Returns the stream's next item: an event in `event`.
     ///
     /// # Errors
@@ -294,7 +294,7 @@ mod tests {
     fn merged(streams: &[Vec<Item>], times: usize, decoders: Option<&Decoders>) -> Vec<String> {
         let readers = streams
             .iter()
-            .map(|items| Reader::new(stream(items.clone(), times), OfStream::default(), decoders));
+            .map(|items| StreamReader::new(stream(items.clone(), times), OfStream::default(), decoders));
         let mut merge = Merge::new(&Classes::default(), readers);
         let mut seen = Vec::new();
         loop {
@@ -359,7 +359,7 @@ mod tests {
             }
         };
         let mut readers: Vec<_> =
-            (0..100).map(|_| Reader::new(endless(), OfStream::default(), Some(&decoders))).collect();
+            (0..100).map(|_| StreamReader::new(endless(), OfStream::default(), Some(&decoders))).collect();
         assert_eq!(readers[0].next(&mut Event::default()).unwrap(), Step::Event);
         drop(readers);
         drop(decoders);
@@ -369,9 +369,12 @@ mod tests {
     #[test]
     fn a_panic_of_a_decoder_is_one_of_its_reader_and_of_no_other() {
         let decoders = Decoders::start(2, 2).expect("threads");
-        let mut whole =
-            Reader::new(stream(vec![Item::Event(1)], 10 * BATCH.0), OfStream::default(), Some(&decoders));
-        let mut spoilt = Reader::new(
+        let mut whole = StreamReader::new(
+            stream(vec![Item::Event(1)], 10 * BATCH.0),
+            OfStream::default(),
+            Some(&decoders),
+        );
+        let mut spoilt = StreamReader::new(
             |_: &mut Event| -> Result<Step, Error> { panic!("planted") },
             OfStream::default(),
             Some(&decoders),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// The time that a trace covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Coverage {
+pub(crate) struct TraceCoverage {
     /// The index of the recording: its own traces follow each other without gaps.
     pub(crate) recording: usize,
     pub(crate) host: Host,
@@ -21,9 +21,9 @@ pub(crate) struct Coverage {
 
 /// Returns the gaps between the traces of each kernel and each process as losses, and the time after a host's last
 /// kernel trace until its end in `ends`: nothing that was known there holds on.
-pub(crate) fn gaps(covered: &[Coverage], ends: &BTreeMap<Host, Time>) -> Vec<(Host, Vec<Loss>)> {
+pub(crate) fn gaps(covered: &[TraceCoverage], ends: &BTreeMap<Host, Time>) -> Vec<(Host, Vec<Loss>)> {
     let mut by_source: BTreeMap<(Host, Option<Pid>), BTreeMap<usize, _>> = BTreeMap::new();
-    for Coverage { recording, host, pid, span, .. } in covered {
+    for TraceCoverage { recording, host, pid, span, .. } in covered {
         let whole = by_source.entry((*host, *pid)).or_default().entry(*recording).or_insert(*span);
         *whole = (whole.0.min(span.0), whole.1.max(span.1));
     }
@@ -47,8 +47,8 @@ pub(crate) fn gaps(covered: &[Coverage], ends: &BTreeMap<Host, Time>) -> Vec<(Ho
 }
 
 /// Returns the pairs of traces of different recordings that have a time of one kernel or one process in common.
-pub(crate) fn overlaps(covered: &[Coverage]) -> impl Iterator<Item = (&Coverage, &Coverage)> {
-    let is_shared = |one: &Coverage, other: &Coverage| {
+pub(crate) fn overlaps(covered: &[TraceCoverage]) -> impl Iterator<Item = (&TraceCoverage, &TraceCoverage)> {
+    let is_shared = |one: &TraceCoverage, other: &TraceCoverage| {
         one.recording != other.recording
             && (one.host, one.pid) == (other.host, other.pid)
             && one.span.0 < other.span.1
@@ -65,8 +65,8 @@ pub(crate) fn overlaps(covered: &[Coverage]) -> impl Iterator<Item = (&Coverage,
 mod tests {
     use super::*;
 
-    fn covered(recording: usize, host: u16, pid: Option<i32>, from: i64, to: i64) -> Coverage {
-        Coverage {
+    fn covered(recording: usize, host: u16, pid: Option<i32>, from: i64, to: i64) -> TraceCoverage {
+        TraceCoverage {
             recording,
             host: Host(host),
             pid: pid.map(Pid),

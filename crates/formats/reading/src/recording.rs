@@ -6,9 +6,9 @@ mod open;
 pub use merged::MergedRecording;
 
 use crate::addresses::{Symbols, TraceNames};
-use crate::ahead::{Decoders, Reader};
+use crate::ahead::{Decoders, StreamReader};
 use crate::demand::Demand;
-use crate::gaps::Coverage;
+use crate::gaps::TraceCoverage;
 use sordino_analyze::{GroupQuotas, Quotas};
 use sordino_collect::Watch;
 use sordino_ctf::read::Stream;
@@ -48,10 +48,10 @@ pub struct OpenRecording {
     /// The hosts of the classes, of the streams, and of the gaps.
     hosts: Hosts,
     /// The times that the traces cover.
-    covered: Vec<Coverage>,
+    covered: Vec<TraceCoverage>,
     /// The times of hosts that no recording has.
     gaps: Vec<(Host, Vec<Loss>)>,
-    programs: Vec<Program>,
+    programs: Vec<RecordedProgram>,
     /// The time that real-time threads may use on a CPU, and the period of that limit.
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the events of the first host's kernel, if the traces state it.
@@ -71,7 +71,7 @@ pub struct OpenRecording {
 
 /// A program, from its trace's environment.
 #[derive(Clone)]
-struct Program {
+struct RecordedProgram {
     host: Host,
     pid: Pid,
     name: String,
@@ -90,7 +90,7 @@ impl OpenRecording {
         // Processes of two hosts may have one id.
         let is_one_host = self.host_count() == 1;
         let with_files = self.programs.iter().filter(|program| is_one_host && !program.files.is_empty());
-        for Program { pid, files, .. } in with_files {
+        for RecordedProgram { pid, files, .. } in with_files {
             traces.entry(*pid).or_default().push(files.clone());
         }
         self.function_names = Arc::new(TraceNames::new(traces, symbols));
@@ -142,13 +142,13 @@ impl OpenRecording {
         stream: &Stream,
         demand: &Demand,
         decoders: Option<&'a Decoders>,
-    ) -> Reader<'a, impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> + Send + use<>> {
+    ) -> StreamReader<'a, impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> + Send + use<>> {
         let (from, to) = (self.within.0 - LEAD, self.within.1);
         let mut events = stream.events().without_fields(demand.bare());
         if from > Time::MIN && !describes_state(stream) {
             events.skip_to(from);
         }
-        Reader::new(move |event: &mut Event| events.next(event), demand.of_stream(to), decoders)
+        StreamReader::new(move |event: &mut Event| events.next(event), demand.of_stream(to), decoders)
     }
 
     /// Returns the events that `source` returns from each stream, in order of time.
@@ -167,7 +167,7 @@ impl OpenRecording {
         let trace = SuperTrace::new(&self.classes, sources).of_hosts(self.hosts.clone());
         let mut trace = trace.continuing(before);
         self.numberings.iter().for_each(|(host, numbering)| trace.number_priorities(*host, *numbering));
-        for Program { host, pid, name, wake_up, .. } in &self.programs {
+        for RecordedProgram { host, pid, name, wake_up, .. } in &self.programs {
             trace.introduce(*host, *pid, name);
             wake_up.iter().for_each(|futex| trace.introduce_wake_up(*host, *pid, *futex));
         }
@@ -253,7 +253,7 @@ impl OpenRecording {
         let (first, last) = (first.max(self.within.0), last.min(self.within.1));
         let decoders = self.decoders();
         let readers = self.streams.iter().map(|stream| self.reader(stream, demand, decoders.as_ref()));
-        let gaps = self.gaps.iter().map(|(_, losses)| Reader::Losses(losses.clone().into_iter()));
+        let gaps = self.gaps.iter().map(|(_, losses)| StreamReader::Losses(losses.clone().into_iter()));
         let mut trace = self.super_trace_after(System::default(), readers.chain(gaps));
         let mut count = 0;
         let mut problems = Vec::new();

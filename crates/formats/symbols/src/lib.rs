@@ -21,7 +21,7 @@ mod program;
 pub use demangle::{demangled, named_function};
 pub use functions::FunctionTable;
 
-use program::Program;
+use program::ProgramFile;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub struct MappedFile {
 #[derive(Debug, Default)]
 pub struct SymbolFiles {
     /// The files by path and build id; `None` for those that cannot be used.
-    files: HashMap<(PathBuf, String), Option<Program>>,
+    files: HashMap<(PathBuf, String), Option<ProgramFile>>,
     total: u64,
 }
 
@@ -70,7 +70,7 @@ impl SymbolFiles {
     }
 
     /// Returns the file of the mapping, if it can be used.
-    fn program(&mut self, mapped: &MappedFile) -> Option<&Program> {
+    fn program(&mut self, mapped: &MappedFile) -> Option<&ProgramFile> {
         if mapped.build_id.is_empty() {
             return None;
         }
@@ -84,10 +84,10 @@ impl SymbolFiles {
     }
 
     /// Reads a file with this build id, if there is room.
-    fn read(&mut self, path: &Path, build_id: &str) -> Option<Program> {
+    fn read(&mut self, path: &Path, build_id: &str) -> Option<ProgramFile> {
         let data = open::contents(path, TOTAL_MAX - self.total)?;
         let size = data.len() as u64;
-        let program = Program::new(data).filter(|program| program.build_id() == build_id)?;
+        let program = ProgramFile::new(data).filter(|program| program.build_id() == build_id)?;
         self.total += size;
         Some(program)
     }

@@ -18,7 +18,7 @@ const PAGE_MAX: u64 = 64 << 10;
 
 /// A program's file in memory.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct ProgramFile {
     data: Vec<u8>,
     build_id: String,
     segments: Vec<Segment>,
@@ -43,7 +43,7 @@ struct Symbol {
     index: usize,
 }
 
-impl Program {
+impl ProgramFile {
     /// Parses a file; `None` if it is no ELF file, has no build id, or has more than anyone needs.
     pub(crate) fn new(data: Vec<u8>) -> Option<Self> {
         let file = File::parse(&*data).ok()?;

@@ -1,15 +1,15 @@
 //! The attributes of integers, floating-point numbers and strings.
 
-use super::lex::{Result, Token};
-use super::parse::{Entry, Parser, Value};
-use super::types::{Integer, Kind, Order, Path, Type, alignment};
+use super::lex::{MetadataToken, Result};
+use super::parse::{BlockEntry, EntryValue, MetadataParser};
+use super::types::{DeclaredType, Endianness, IntegerType, Path, TypeKind, alignment};
 use crate::Problem;
 use sordino_event::Base;
 use std::sync::Arc;
 
-impl Parser<'_> {
+impl MetadataParser<'_> {
     /// Parses `{ size = 8; ... }` behind `integer` and its kin.
-    fn attributes(&mut self) -> Result<Vec<Entry>> {
+    fn attributes(&mut self) -> Result<Vec<BlockEntry>> {
         let mut entries = Vec::new();
         self.expect("{")?;
         while !self.accept("}")? {
@@ -17,14 +17,20 @@ impl Parser<'_> {
             self.expect("=")?;
             let value = self.value()?;
             self.expect(";")?;
-            entries.push(Entry { name, offset, value });
+            entries.push(BlockEntry { name, offset, value });
         }
         Ok(entries)
     }
 
-    pub(super) fn integer(&mut self, offset: usize) -> Result<Arc<Type>> {
-        let mut integer =
-            Integer { bits: 0, signed: false, order: None, base: Base::Decimal, text: false, clock: None };
+    pub(super) fn integer(&mut self, offset: usize) -> Result<Arc<DeclaredType>> {
+        let mut integer = IntegerType {
+            bits: 0,
+            signed: false,
+            order: None,
+            base: Base::Decimal,
+            text: false,
+            clock: None,
+        };
         let mut align = None;
         for entry in self.attributes()? {
             let known = match entry.name.as_str() {
@@ -48,10 +54,10 @@ impl Parser<'_> {
             return self.fail(offset, Problem::Missing("size"));
         }
         let natural = if integer.bits.is_multiple_of(8) { 8 } else { 1 };
-        Type::new(Kind::Integer(integer), align.unwrap_or(natural), offset)
+        DeclaredType::new(TypeKind::Integer(integer), align.unwrap_or(natural), offset)
     }
 
-    pub(super) fn float(&mut self, offset: usize) -> Result<Arc<Type>> {
+    pub(super) fn float(&mut self, offset: usize) -> Result<Arc<DeclaredType>> {
         let (mut exponent, mut mantissa, mut order, mut align) = (0, 0, None, 8);
         for entry in self.attributes()? {
             let known = match entry.name.as_str() {
@@ -74,15 +80,16 @@ impl Parser<'_> {
                     .fail(offset, attribute("floating_point", format!("of {exponent} + {mantissa} digits")));
             }
         };
-        let integer = Integer { bits, signed: false, order, base: Base::Decimal, text: false, clock: None };
-        Type::new(Kind::Float(integer), align, offset)
+        let integer =
+            IntegerType { bits, signed: false, order, base: Base::Decimal, text: false, clock: None };
+        DeclaredType::new(TypeKind::Float(integer), align, offset)
     }
 
-    pub(super) fn string(&mut self, offset: usize) -> Result<Arc<Type>> {
-        if self.token == Token::Sign("{") {
+    pub(super) fn string(&mut self, offset: usize) -> Result<Arc<DeclaredType>> {
+        if self.token == MetadataToken::Sign("{") {
             self.attributes()?;
         }
-        Type::new(Kind::String, 8, offset)
+        DeclaredType::new(TypeKind::String, 8, offset)
     }
 }
 
@@ -90,27 +97,27 @@ pub(super) fn attribute(name: &str, value: impl ToString) -> Problem {
     Problem::Attribute { name: name.to_owned(), value: value.to_string() }
 }
 
-impl Entry {
+impl BlockEntry {
     pub(super) fn complaint(&self) -> Problem {
         let value = match &self.value {
-            Value::Number(number) => number.to_string(),
-            Value::Text(text) => format!("{text:?}"),
-            Value::Name(path) => format!("`{}`", path.text()),
-            Value::Type(_) => "a type".to_owned(),
+            EntryValue::Number(number) => number.to_string(),
+            EntryValue::Text(text) => format!("{text:?}"),
+            EntryValue::Name(path) => format!("`{}`", path.text()),
+            EntryValue::Type(_) => "a type".to_owned(),
         };
         attribute(&self.name, value)
     }
 
     pub(super) fn number(&self) -> Option<i128> {
         match self.value {
-            Value::Number(number) => Some(number),
+            EntryValue::Number(number) => Some(number),
             _ => None,
         }
     }
 
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.value {
-            Value::Name(path) => Some(path),
+            EntryValue::Name(path) => Some(path),
             _ => None,
         }
     }
@@ -118,15 +125,15 @@ impl Entry {
     /// Returns the text, which may also be a bare word.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
-            Value::Text(text) => Some(text),
-            Value::Name(path) if path.words.len() == 1 => path.words.first().map(String::as_str),
+            EntryValue::Text(text) => Some(text),
+            EntryValue::Name(path) if path.words.len() == 1 => path.words.first().map(String::as_str),
             _ => None,
         }
     }
 
     pub(super) fn boolean(&self) -> Option<bool> {
         match (&self.value, self.text()) {
-            (Value::Number(number), _) => Some(*number != 0),
+            (EntryValue::Number(number), _) => Some(*number != 0),
             (_, Some("true" | "TRUE")) => Some(true),
             (_, Some("false" | "FALSE")) => Some(false),
             _ => None,
@@ -134,10 +141,10 @@ impl Entry {
     }
 
     /// Returns the byte order; `Some(None)` is the trace's own.
-    pub(super) fn order(&self) -> Option<Option<Order>> {
+    pub(super) fn order(&self) -> Option<Option<Endianness>> {
         Some(match self.text()? {
-            "le" => Some(Order::Little),
-            "be" | "network" => Some(Order::Big),
+            "le" => Some(Endianness::Little),
+            "be" | "network" => Some(Endianness::Big),
             "native" => None,
             _ => return None,
         })

@@ -1,13 +1,15 @@
-//! The compiler from the types of metadata to a [`Program`].
+//! The compiler from the types of metadata to a [`TraceProgram`].
 
-use super::compile_type::{ChooseRegister, Compiler, Names, Scope, Target};
-use super::hidden::Hidden;
+use super::compile_type::{ChooseRegister, CompiledField, CompiledFields, Compiler, Scope};
+use super::decoder::EVENT_MAX;
+use super::hidden::HiddenProgram;
 use super::lex::Result;
-use super::machine::EVENT_MAX;
 use super::metadata::{self, Metadata};
-use super::program::{Context, EventProgram, LossPlace, Op, Program, Register, StreamProgram};
-use super::types::{Integer, Kind, Member, Type, plain};
-use crate::clock::Conversion;
+use super::program::{
+    ContextProgram, DecodeOp, EventProgram, LossPlace, Register, StreamProgram, TraceProgram,
+};
+use super::types::{DeclaredType, IntegerType, Member, TypeKind, plain};
+use crate::clock::TickConversion;
 use sordino_event::{Class, Classes, Domain, LossCause};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,16 +19,16 @@ use std::sync::Arc;
 const FIXED_MAX: u64 = 8 * EVENT_MAX as u64;
 
 /// Compiles `metadata`, and adds a class to `classes` for every event class.
-pub(super) fn compile(metadata: &Metadata, classes: &mut Classes) -> Result<Program> {
+pub(super) fn compile(metadata: &Metadata, classes: &mut Classes) -> Result<TraceProgram> {
     let mut compiler = Compiler::new(metadata.order);
     let packet_header =
         compiler.hidden(Scope::PacketHeader, metadata.packet_header.as_ref(), packet_header_register)?;
     let streams = metadata.streams.iter().map(|stream| compiler.stream(metadata, stream, classes));
     let streams = streams.collect::<Result<_>>()?;
-    Ok(Program { ops: compiler.ops, slots: compiler.slots as usize, packet_header, streams })
+    Ok(TraceProgram { ops: compiler.ops, slots: compiler.slots as usize, packet_header, streams })
 }
 
-fn packet_header_register(name: &str, _: &Integer, top: bool) -> Register {
+fn packet_header_register(name: &str, _: &IntegerType, top: bool) -> Register {
     match name {
         "magic" if top => Register::Magic,
         "stream_id" if top => Register::StreamId,
@@ -35,7 +37,7 @@ fn packet_header_register(name: &str, _: &Integer, top: bool) -> Register {
     }
 }
 
-fn packet_context_register(name: &str, _: &Integer, top: bool) -> Register {
+fn packet_context_register(name: &str, _: &IntegerType, top: bool) -> Register {
     match name {
         "packet_size" if top => Register::PacketSize,
         "content_size" if top => Register::ContentSize,
@@ -51,7 +53,7 @@ fn packet_context_register(name: &str, _: &Integer, top: bool) -> Register {
 
 /// Returns the register of a member of an event's header. LTTng's headers have the id and the time a second time in a
 /// variant: the last one counts.
-fn event_header_register(name: &str, integer: &Integer, _: bool) -> Register {
+fn event_header_register(name: &str, integer: &IntegerType, _: bool) -> Register {
     match name {
         "id" => Register::Id,
         "timestamp" => Register::Ticks,
@@ -64,7 +66,7 @@ impl Compiler {
     fn stream(
         &mut self,
         metadata: &Metadata,
-        stream: &metadata::Stream,
+        stream: &metadata::StreamDeclaration,
         classes: &mut Classes,
     ) -> Result<StreamProgram> {
         self.roots.retain(|(scope, _)| *scope == Scope::PacketHeader);
@@ -88,7 +90,7 @@ impl Compiler {
                 level: event.level,
                 ..Class::new(domain(metadata), event.name.clone(), fields)
             };
-            let mut fixed = self.ops[payload.clone()].iter().map(Op::fixed_bits);
+            let mut fixed = self.ops[payload.clone()].iter().map(DecodeOp::fixed_bits);
             let fixed =
                 fixed.try_fold(0_u64, |sum, bits| sum.checked_add(bits?)).filter(|bits| *bits < FIXED_MAX);
             events.push(EventProgram { id: event.id, class: classes.add(class), context, payload, fixed });
@@ -115,30 +117,31 @@ impl Compiler {
     fn hidden(
         &mut self,
         scope: Scope,
-        ty: Option<&Arc<Type>>,
+        ty: Option<&Arc<DeclaredType>>,
         register: ChooseRegister,
     ) -> Result<Range<usize>> {
         self.scope(scope, ty, |compiler, member, _| compiler.skip(&member.ty, &member.name, register, true))
     }
 
-    fn event_header(&mut self, ty: Option<&Arc<Type>>) -> Result<Hidden> {
+    fn event_header(&mut self, ty: Option<&Arc<DeclaredType>>) -> Result<HiddenProgram> {
         let ops = self.scope(Scope::EventHeader, ty, |compiler, member, _| {
             let target = compiler.skip(&member.ty, &member.name, event_header_register, true)?;
-            if let (true, Some(Op::Register(_, register))) = (is_lost(member), compiler.ops.last_mut()) {
+            if let (true, Some(DecodeOp::Register(_, register))) = (is_lost(member), compiler.ops.last_mut())
+            {
                 *register = Register::Lost;
             }
             Ok(target)
         })?;
-        Ok(Hidden::new(ops))
+        Ok(HiddenProgram::new(ops))
     }
 
     /// Compiles a context. Also returns the names of the fields that it shows.
     fn context(
         &mut self,
         scope: Scope,
-        ty: Option<&Arc<Type>>,
+        ty: Option<&Arc<DeclaredType>>,
         loss: LossPlace,
-    ) -> Result<(Context, Vec<String>)> {
+    ) -> Result<(ContextProgram, Vec<String>)> {
         let members = ty.map_or(&[][..], |ty| members(ty));
         let all: HashSet<_> = members.iter().map(|member| plain(&member.name)).collect();
         let registers: Vec<_> = members.iter().map(|member| context_register(member, &all, loss)).collect();
@@ -154,18 +157,18 @@ impl Compiler {
         }
         let hidden = self.scope(scope, ty, |compiler, member, index| {
             let target = compiler.skip(&member.ty, &member.name, |_, _, _| Register::Nowhere, true)?;
-            if let (Some(register), Some(Op::Register(_, place))) =
+            if let (Some(register), Some(DecodeOp::Register(_, place))) =
                 (registers[index], compiler.ops.last_mut())
             {
                 *place = register;
             }
             Ok(target)
         })?;
-        Ok((Context { hidden: Hidden::new(hidden), shown }, names))
+        Ok((ContextProgram { hidden: HiddenProgram::new(hidden), shown }, names))
     }
 
     /// Compiles a payload. Also returns the names of the fields that it shows.
-    fn payload(&mut self, ty: Option<&Arc<Type>>) -> Result<(Range<usize>, Vec<String>)> {
+    fn payload(&mut self, ty: Option<&Arc<DeclaredType>>) -> Result<(Range<usize>, Vec<String>)> {
         let members = ty.map_or(&[][..], |ty| members(ty));
         let is_length = |index: usize| match (members.get(index), members.get(index + 1)) {
             (Some(length), Some(sequence)) => is_length_of(length, sequence),
@@ -186,12 +189,12 @@ impl Compiler {
     fn scope(
         &mut self,
         scope: Scope,
-        ty: Option<&Arc<Type>>,
-        compile: impl FnMut(&mut Self, &Member, usize) -> Result<Target>,
+        ty: Option<&Arc<DeclaredType>>,
+        compile: impl FnMut(&mut Self, &Member, usize) -> Result<CompiledField>,
     ) -> Result<Range<usize>> {
         let start = self.ops.len();
         // While the scope is being compiled, an absolute path into it resolves to the frame, not to a root.
-        self.roots.push((scope, Names::new()));
+        self.roots.push((scope, CompiledFields::new()));
         if let Some(ty) = ty {
             let names = self.structure(ty, members(ty), compile)?;
             self.roots.pop();
@@ -209,7 +212,7 @@ fn domain(metadata: &Metadata) -> Domain {
 }
 
 /// Returns the clock to which a stream's header or context is mapped, or the trace's only one if none is named.
-fn clock(metadata: &Metadata, stream: &metadata::Stream) -> Result<Option<Conversion>> {
+fn clock(metadata: &Metadata, stream: &metadata::StreamDeclaration) -> Result<Option<TickConversion>> {
     let types = [&stream.event_header, &stream.packet_context];
     let named = types.into_iter().flatten().find_map(|ty| ty.clock.as_deref());
     let clock = match named {
@@ -217,19 +220,19 @@ fn clock(metadata: &Metadata, stream: &metadata::Stream) -> Result<Option<Conver
         None if metadata.clocks.len() == 1 => metadata.clocks.values().next(),
         None => None,
     };
-    Ok(clock.map(Conversion::new))
+    Ok(clock.map(TickConversion::new))
 }
 
-fn members(ty: &Type) -> &[Member] {
+fn members(ty: &DeclaredType) -> &[Member] {
     match &ty.kind {
-        Kind::Structure(members) => members,
+        TypeKind::Structure(members) => members,
         _ => &[],
     }
 }
 
 /// Returns the register of a top-level field of a context; `None` if it is shown.
 fn context_register(member: &Member, names: &HashSet<&str>, loss: LossPlace) -> Option<Register> {
-    let Kind::Integer(_) = member.ty.kind else { return None };
+    let TypeKind::Integer(_) = member.ty.kind else { return None };
     match plain(&member.name) {
         "tid" => Some(Register::Tid),
         "vtid" if !names.contains("tid") => Some(Register::Tid),
@@ -243,8 +246,8 @@ fn context_register(member: &Member, names: &HashSet<&str>, loss: LossPlace) -> 
 
 /// Returns the place of a stream's counts of losses. The streams of sordino are recognized by their headers and
 /// contexts.
-fn loss_place(stream: &metadata::Stream) -> LossPlace {
-    let has = |ty: &Option<Arc<Type>>, test: fn(&Member) -> bool| {
+fn loss_place(stream: &metadata::StreamDeclaration) -> LossPlace {
+    let has = |ty: &Option<Arc<DeclaredType>>, test: fn(&Member) -> bool| {
         ty.as_deref().is_some_and(|ty| members(ty).iter().any(test))
     };
     if has(&stream.packet_context, |member| member.name == "unanswered") {
@@ -267,7 +270,7 @@ fn is_lost(member: &Member) -> bool {
     }
 }
 
-fn discarded_bits(packet_context: Option<&Type>) -> u32 {
+fn discarded_bits(packet_context: Option<&DeclaredType>) -> u32 {
     let mut members = packet_context.map_or(&[][..], members).iter();
     let member = members.find(|member| plain(&member.name) == "events_discarded");
     member.and_then(|member| member.ty.integer()).map_or(64, |integer| integer.bits)
@@ -276,9 +279,9 @@ fn discarded_bits(packet_context: Option<&Type>) -> u32 {
 /// Returns true if tracers generated the field `length` for `sequence`: `_NAME_length`, with more underscores where
 /// another field has that name.
 fn is_length_of(length: &Member, sequence: &Member) -> bool {
-    let Kind::Sequence(_, path) = &sequence.ty.kind else { return false };
+    let TypeKind::Sequence(_, path) = &sequence.ty.kind else { return false };
     let stem = length.name.trim_start_matches('_').strip_suffix("_length");
-    matches!(length.ty.kind, Kind::Integer(_))
+    matches!(length.ty.kind, TypeKind::Integer(_))
         && stem == Some(sequence.name.trim_start_matches('_'))
         && path.words == [length.name.as_str()]
 }

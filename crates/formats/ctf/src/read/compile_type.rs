@@ -1,8 +1,8 @@
 //! The compiler of one type to operations, and the resolution of a field's name to the operation that reads it.
 
 use super::lex::{At, Result};
-use super::program::{Arm, Int, NO_SLOT, Op, Register, Times};
-use super::types::{Integer, Kind, Member, Order, Path, Type, plain};
+use super::program::{Arm, DecodeOp, Int, NO_SLOT, Register, Times};
+use super::types::{DeclaredType, Endianness, IntegerType, Member, Path, TypeKind, plain};
 use crate::Problem;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,48 +37,48 @@ const SCOPES: [(Scope, &[&str]); 6] = [
 
 /// A compiled field that other fields may refer to.
 #[derive(Clone, Debug)]
-pub(super) enum Target {
+pub(super) enum CompiledField {
     /// The index of the operation that reads it, and its type.
-    Integer(usize, Arc<Type>),
-    Structure(Names),
+    Integer(usize, Arc<DeclaredType>),
+    Structure(CompiledFields),
     Other,
 }
 
-pub(super) type Names = HashMap<String, Target>;
+pub(super) type CompiledFields = HashMap<String, CompiledField>;
 
 /// The collector of a trace's operations.
 #[derive(Debug)]
 pub(super) struct Compiler {
-    order: Order,
-    pub(super) ops: Vec<Op>,
+    order: Endianness,
+    pub(super) ops: Vec<DecodeOp>,
     /// The number of integers that are remembered.
     pub(super) slots: u32,
     parts: usize,
     /// The fields of the scopes that lie before the current one; the last entry is the current scope itself.
-    pub(super) roots: Vec<(Scope, Names)>,
+    pub(super) roots: Vec<(Scope, CompiledFields)>,
     /// The fields so far of the structures around the current place, outermost first.
-    frames: Vec<Names>,
+    frames: Vec<CompiledFields>,
 }
 
 /// A function that selects the register for an integer of a hidden scope, by name, type, and true if it is top-level.
-pub(super) type ChooseRegister = fn(&str, &Integer, bool) -> Register;
+pub(super) type ChooseRegister = fn(&str, &IntegerType, bool) -> Register;
 
 impl Compiler {
-    pub(super) fn new(order: Order) -> Self {
+    pub(super) fn new(order: Endianness) -> Self {
         Self { order, ops: Vec::new(), slots: 0, parts: 0, roots: Vec::new(), frames: Vec::new() }
     }
 
     /// Compiles a structure, each member by `compile`.
     pub(super) fn structure(
         &mut self,
-        ty: &Type,
+        ty: &DeclaredType,
         members: &[Member],
-        mut compile: impl FnMut(&mut Self, &Member, usize) -> Result<Target>,
-    ) -> Result<Names> {
+        mut compile: impl FnMut(&mut Self, &Member, usize) -> Result<CompiledField>,
+    ) -> Result<CompiledFields> {
         if ty.align > 1 {
-            self.emit(Op::Align(ty.align - 1))?;
+            self.emit(DecodeOp::Align(ty.align - 1))?;
         }
-        self.frames.push(Names::new());
+        self.frames.push(CompiledFields::new());
         for (index, member) in members.iter().enumerate() {
             self.count(1 + member.name.len() / NAME_PART)?;
             let target = compile(self, member, index)?;
@@ -90,122 +90,122 @@ impl Compiler {
     }
 
     /// Compiles a type whose value is shown.
-    pub(super) fn show(&mut self, ty: &Arc<Type>) -> Result<Target> {
+    pub(super) fn show(&mut self, ty: &Arc<DeclaredType>) -> Result<CompiledField> {
         match &ty.kind {
-            Kind::Integer(integer) => {
-                let op = self.emit(Op::Integer(self.int(integer, ty.align), integer.base))?;
-                return Ok(Target::Integer(op, Arc::clone(ty)));
+            TypeKind::Integer(integer) => {
+                let op = self.emit(DecodeOp::Integer(self.int(integer, ty.align), integer.base))?;
+                return Ok(CompiledField::Integer(op, Arc::clone(ty)));
             }
-            Kind::Enumeration(enumeration) => {
+            TypeKind::Enumeration(enumeration) => {
                 let int = self.int(&enumeration.integer, ty.align);
-                let op = self.emit(Op::Label(int, Arc::clone(enumeration)))?;
-                return Ok(Target::Integer(op, Arc::clone(ty)));
+                let op = self.emit(DecodeOp::Label(int, Arc::clone(enumeration)))?;
+                return Ok(CompiledField::Integer(op, Arc::clone(ty)));
             }
-            Kind::Float(integer) => {
-                self.emit(Op::Float(self.int(integer, ty.align)))?;
+            TypeKind::Float(integer) => {
+                self.emit(DecodeOp::Float(self.int(integer, ty.align)))?;
             }
-            Kind::String => {
-                self.emit(Op::String)?;
+            TypeKind::String => {
+                self.emit(DecodeOp::String)?;
             }
-            Kind::Structure(members) => {
-                self.emit(Op::Group(members.len() as u32))?;
+            TypeKind::Structure(members) => {
+                self.emit(DecodeOp::Group(members.len() as u32))?;
                 let names = self.structure(ty, members, |compiler, member, _| {
-                    compiler.emit(Op::Name(plain(&member.name).into()))?;
+                    compiler.emit(DecodeOp::Name(plain(&member.name).into()))?;
                     compiler.show(&member.ty)
                 })?;
-                return Ok(Target::Structure(names));
+                return Ok(CompiledField::Structure(names));
             }
-            Kind::Array(element, length) => {
+            TypeKind::Array(element, length) => {
                 self.repeat(element, Times::Fixed(*length), true, |compiler| compiler.show(element))?;
             }
-            Kind::Sequence(element, path) => {
+            TypeKind::Sequence(element, path) => {
                 let times = self.length(path)?;
                 self.repeat(element, times, true, |compiler| compiler.show(element))?;
             }
-            Kind::Variant { tag, options, offset } => {
+            TypeKind::Variant { tag, options, offset } => {
                 let tag = tag.as_ref().ok_or(At { offset: *offset, problem: Problem::NoTag })?;
                 self.select(tag, options, |compiler, option| {
-                    compiler.emit(Op::Group(1))?;
-                    compiler.emit(Op::Name(plain(&option.name).into()))?;
+                    compiler.emit(DecodeOp::Group(1))?;
+                    compiler.emit(DecodeOp::Name(plain(&option.name).into()))?;
                     compiler.show(&option.ty)
                 })?;
             }
         }
-        Ok(Target::Other)
+        Ok(CompiledField::Other)
     }
 
     /// Compiles a type whose value is not shown; `register` selects the registers of its integers.
     pub(super) fn skip(
         &mut self,
-        ty: &Arc<Type>,
+        ty: &Arc<DeclaredType>,
         name: &str,
         register: ChooseRegister,
         top: bool,
-    ) -> Result<Target> {
+    ) -> Result<CompiledField> {
         if let Some(integer) = ty.integer() {
             let place = register(plain(name), integer, top);
-            let op = self.emit(Op::Register(self.int(integer, ty.align), place))?;
-            return Ok(Target::Integer(op, Arc::clone(ty)));
+            let op = self.emit(DecodeOp::Register(self.int(integer, ty.align), place))?;
+            return Ok(CompiledField::Integer(op, Arc::clone(ty)));
         }
         match &ty.kind {
             // These are done above.
-            Kind::Integer(_) | Kind::Enumeration(_) => {}
-            Kind::Float(integer) => {
-                self.emit(Op::Register(self.int(integer, ty.align), Register::Nowhere))?;
+            TypeKind::Integer(_) | TypeKind::Enumeration(_) => {}
+            TypeKind::Float(integer) => {
+                self.emit(DecodeOp::Register(self.int(integer, ty.align), Register::Nowhere))?;
             }
-            Kind::String => {
-                self.emit(Op::SkipString)?;
+            TypeKind::String => {
+                self.emit(DecodeOp::SkipString)?;
             }
-            Kind::Structure(members) => {
+            TypeKind::Structure(members) => {
                 let names = self.structure(ty, members, |compiler, member, _| {
                     compiler.skip(&member.ty, &member.name, register, false)
                 })?;
-                return Ok(Target::Structure(names));
+                return Ok(CompiledField::Structure(names));
             }
-            Kind::Array(element, 16) if top && name == "uuid" && is_byte(element) => {
-                self.emit(Op::Uuid)?;
+            TypeKind::Array(element, 16) if top && name == "uuid" && is_byte(element) => {
+                self.emit(DecodeOp::Uuid)?;
             }
-            Kind::Array(element, length) => {
+            TypeKind::Array(element, length) => {
                 let times = Times::Fixed(*length);
                 self.repeat(element, times, false, |compiler| compiler.skip(element, "", register, false))?;
             }
-            Kind::Sequence(element, path) => {
+            TypeKind::Sequence(element, path) => {
                 let times = self.length(path)?;
                 self.repeat(element, times, false, |compiler| compiler.skip(element, "", register, false))?;
             }
-            Kind::Variant { tag, options, offset } => {
+            TypeKind::Variant { tag, options, offset } => {
                 let tag = tag.as_ref().ok_or(At { offset: *offset, problem: Problem::NoTag })?;
                 self.select(tag, options, |compiler, option| {
                     compiler.skip(&option.ty, &option.name, register, false)
                 })?;
             }
         }
-        Ok(Target::Other)
+        Ok(CompiledField::Other)
     }
 
     fn repeat(
         &mut self,
-        element: &Type,
+        element: &DeclaredType,
         times: Times,
         shown: bool,
-        body: impl FnOnce(&mut Self) -> Result<Target>,
+        body: impl FnOnce(&mut Self) -> Result<CompiledField>,
     ) -> Result<()> {
         if shown && element.is_character() {
-            self.emit(Op::Text(times))?;
+            self.emit(DecodeOp::Text(times))?;
             return Ok(());
         }
         if !shown && is_byte(element) {
-            self.emit(Op::SkipBytes(times))?;
+            self.emit(DecodeOp::SkipBytes(times))?;
             return Ok(());
         }
         // An array without elements is aligned, too.
         if element.align > 1 {
-            self.emit(Op::Align(element.align - 1))?;
+            self.emit(DecodeOp::Align(element.align - 1))?;
         }
-        let at = self.emit(Op::Repeat { times, end: 0, shown })?;
+        let at = self.emit(DecodeOp::Repeat { times, end: 0, shown })?;
         body(self)?;
         let behind = self.ops.len();
-        if let Some(Op::Repeat { end, .. }) = self.ops.get_mut(at) {
+        if let Some(DecodeOp::Repeat { end, .. }) = self.ops.get_mut(at) {
             *end = behind;
         }
         Ok(())
@@ -215,12 +215,16 @@ impl Compiler {
         &mut self,
         path: &Path,
         options: &[Member],
-        mut body: impl FnMut(&mut Self, &Member) -> Result<Target>,
+        mut body: impl FnMut(&mut Self, &Member) -> Result<CompiledField>,
     ) -> Result<()> {
         let (slot, ty) = self.remembered(path, "enumeration")?;
-        let Kind::Enumeration(enumeration) = &ty.kind else { return Err(reference(path, "enumeration")) };
-        let at =
-            self.emit(Op::Select { slot, signed: enumeration.integer.signed, arms: Box::default(), end: 0 })?;
+        let TypeKind::Enumeration(enumeration) = &ty.kind else { return Err(reference(path, "enumeration")) };
+        let at = self.emit(DecodeOp::Select {
+            slot,
+            signed: enumeration.integer.signed,
+            arms: Box::default(),
+            end: 0,
+        })?;
         let mut bodies = HashMap::new();
         for option in options {
             self.count(1 + option.name.len() / NAME_PART)?;
@@ -237,13 +241,13 @@ impl Compiler {
         });
         let chosen = chosen.collect();
         let behind = self.ops.len();
-        if let Some(Op::Select { arms, end, .. }) = self.ops.get_mut(at) {
+        if let Some(DecodeOp::Select { arms, end, .. }) = self.ops.get_mut(at) {
             (*arms, *end) = (chosen, behind);
         }
         Ok(())
     }
 
-    fn emit(&mut self, op: Op) -> Result<usize> {
+    fn emit(&mut self, op: DecodeOp) -> Result<usize> {
         self.count(1)?;
         self.ops.push(op);
         Ok(self.ops.len() - 1)
@@ -257,12 +261,12 @@ impl Compiler {
         Ok(())
     }
 
-    fn int(&self, integer: &Integer, align: u64) -> Int {
+    fn int(&self, integer: &IntegerType, align: u64) -> Int {
         Int {
             mask: align - 1,
             bits: integer.bits,
             signed: integer.signed,
-            big: integer.order.unwrap_or(self.order) == Order::Big,
+            big: integer.order.unwrap_or(self.order) == Endianness::Big,
             slot: NO_SLOT,
         }
     }
@@ -276,14 +280,14 @@ impl Compiler {
     }
 
     /// Returns the slot in which the integer at `path` is remembered, and its type.
-    fn remembered(&mut self, path: &Path, expected: &'static str) -> Result<(u32, Arc<Type>)> {
+    fn remembered(&mut self, path: &Path, expected: &'static str) -> Result<(u32, Arc<DeclaredType>)> {
         let (op, ty) = match self.find(path) {
-            Some(Target::Integer(op, ty)) => (*op, Arc::clone(ty)),
+            Some(CompiledField::Integer(op, ty)) => (*op, Arc::clone(ty)),
             Some(_) => return Err(reference(path, expected)),
             None => return Err(At { offset: path.offset, problem: Problem::UnknownField(path.text()) }),
         };
         let int = match self.ops.get_mut(op) {
-            Some(Op::Integer(int, _) | Op::Label(int, _) | Op::Register(int, _)) => int,
+            Some(DecodeOp::Integer(int, _) | DecodeOp::Label(int, _) | DecodeOp::Register(int, _)) => int,
             _ => return Err(reference(path, expected)),
         };
         if int.slot == NO_SLOT {
@@ -295,7 +299,7 @@ impl Compiler {
 
     /// Returns the field at `path`, relative to the structures around the current place, innermost first, or else to
     /// its scope's root.
-    fn find(&self, path: &Path) -> Option<&Target> {
+    fn find(&self, path: &Path) -> Option<&CompiledField> {
         let words: Vec<_> = path.words.iter().map(String::as_str).collect();
         self.frames.iter().rev().find_map(|frame| descend(frame, &words)).or_else(|| {
             let (scope, prefix) = SCOPES.into_iter().find(|(_, prefix)| words.starts_with(prefix))?;
@@ -310,11 +314,11 @@ impl Compiler {
     }
 }
 
-fn descend<'n>(names: &'n Names, words: &[&str]) -> Option<&'n Target> {
+fn descend<'n>(names: &'n CompiledFields, words: &[&str]) -> Option<&'n CompiledField> {
     let (first, rest) = words.split_first()?;
     match (names.get(*first)?, rest) {
         (target, []) => Some(target),
-        (Target::Structure(inner), rest) => descend(inner, rest),
+        (CompiledField::Structure(inner), rest) => descend(inner, rest),
         _ => None,
     }
 }
@@ -323,6 +327,6 @@ fn reference(path: &Path, expected: &'static str) -> At {
     At { offset: path.offset, problem: Problem::Reference { name: path.text(), expected } }
 }
 
-fn is_byte(ty: &Type) -> bool {
-    matches!(&ty.kind, Kind::Integer(integer) if integer.bits == 8 && ty.align == 8)
+fn is_byte(ty: &DeclaredType) -> bool {
+    matches!(&ty.kind, TypeKind::Integer(integer) if integer.bits == 8 && ty.align == 8)
 }

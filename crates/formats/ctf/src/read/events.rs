@@ -1,10 +1,10 @@
 //! The reader of a stream's events, with the losses between them.
 
+use super::decoder::{Checkpoint, InvalidBytes, PacketDecoder};
 use super::index::{self, IndexedPacket};
-use super::machine::{Corrupt, Machine, Mark};
 use super::program::{EventProgram, LossPlace, Register};
-use super::source::Open;
-use super::trace::Content;
+use super::source::OpenSource;
+use super::trace::StreamContent;
 use crate::Error;
 use sordino_event::{Event, Loss, LossCause, Pid, Step, Tid, Time};
 use std::collections::VecDeque;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// longer. All readers together keep no more than 64 files open.
 #[derive(Debug)]
 pub struct Events {
-    stream: Arc<Content>,
-    machine: Machine,
+    stream: Arc<StreamContent>,
+    decoder: PacketDecoder,
     /// The index of the next packet; the current one lies before it.
     next: usize,
-    current: Option<Current>,
+    current: Option<CurrentPacket>,
     /// The file of that packet, and its index among the stream's files.
-    opened: Option<(usize, Open)>,
+    opened: Option<(usize, OpenSource)>,
     pending: VecDeque<Loss>,
     /// The time of the last item: nothing that follows is earlier.
     last: Option<Time>,
@@ -31,7 +31,7 @@ pub struct Events {
     too_large: u64,
     /// The sequence number of the last packet.
     sequence: Option<u64>,
-    /// The place of the last event's payload in the machine's window, in bits.
+    /// The place of the last event's payload in the decoder's window, in bits.
     payload: Range<u64>,
     /// True for classes whose events may lack their fields; indexed by class. None may, if it is empty.
     bare: Arc<[bool]>,
@@ -39,7 +39,7 @@ pub struct Events {
 
 /// The packet that is being read.
 #[derive(Clone, Copy, Debug)]
-struct Current {
+struct CurrentPacket {
     class: usize,
     /// The begin of the next packet: no event of this one is later.
     limit: Option<Time>,
@@ -52,16 +52,16 @@ struct Current {
 }
 
 /// The result of decoding in the place of an event.
-enum Found {
+enum DecodedItem {
     Event(Time),
     /// Records were lost before the event.
     Gap(Time, u16),
 }
 
 impl Events {
-    pub(super) fn new(stream: Arc<Content>) -> Self {
+    pub(super) fn new(stream: Arc<StreamContent>) -> Self {
         Self {
-            machine: Machine::new(stream.program.slots),
+            decoder: PacketDecoder::new(stream.program.slots),
             stream,
             next: 0,
             current: None,
@@ -96,25 +96,26 @@ impl Events {
                 self.enter()?;
                 continue;
             };
-            let (mask, mark) = (self.stream.program.streams[current.class].event_mask, self.machine.mark());
-            if (mark.position + mask) & !mask >= self.machine.end {
-                if !self.slide(mark)? {
+            let (mask, checkpoint) =
+                (self.stream.program.streams[current.class].event_mask, self.decoder.checkpoint());
+            if (checkpoint.position + mask) & !mask >= self.decoder.end {
+                if !self.slide(checkpoint)? {
                     self.leave(current);
                 }
                 continue;
             }
             match self.decode(current, event) {
-                Ok(Found::Event(time)) => {
+                Ok(DecodedItem::Event(time)) => {
                     self.last = Some(time);
                     return Ok(Step::Event);
                 }
-                Ok(Found::Gap(time, lost)) => {
-                    self.machine.rewind(mark);
+                Ok(DecodedItem::Gap(time, lost)) => {
+                    self.decoder.rewind(checkpoint);
                     self.place_gap(current, time, lost);
                 }
-                Err(Corrupt) if self.machine.take_short() && self.slide(mark)? => {}
-                Err(Corrupt) => {
-                    self.machine.end = 0;
+                Err(InvalidBytes) if self.decoder.take_short() && self.slide(checkpoint)? => {}
+                Err(InvalidBytes) => {
+                    self.decoder.end = 0;
                     self.push_corrupt();
                 }
             }
@@ -130,7 +131,7 @@ impl Events {
 
     /// Returns the bytes of the last event's fields, without contexts, as they lie in the trace.
     pub fn payload(&self) -> &[u8] {
-        self.machine.bytes(&self.payload)
+        self.decoder.bytes(&self.payload)
     }
 
     /// Skips the packets that lie wholly before `time` by their headers, and the losses in them.
@@ -183,13 +184,18 @@ impl Events {
         }
         self.sequence = packet.sequence;
         let limit = stream.begin_of(self.next);
-        let mut current =
-            Current { class: packet.class, limit, unplaced: 0, too_large: 0, lost: self.discarded as u16 };
+        let mut current = CurrentPacket {
+            class: packet.class,
+            limit,
+            unplaced: 0,
+            too_large: 0,
+            lost: self.discarded as u16,
+        };
         if let Some(count) = packet.discarded {
             self.count_lost(&mut current, count, packet);
         }
-        if index::header(&mut self.machine, &stream.program, stream.uuid) != Ok(packet.class) {
-            self.machine.end = 0;
+        if index::header(&mut self.decoder, &stream.program, stream.uuid) != Ok(packet.class) {
+            self.decoder.end = 0;
             self.push_corrupt();
         }
         self.current = Some(current);
@@ -202,19 +208,19 @@ impl Events {
         let open = self.open(packet.file)?;
         let reader = open.reader(&stream.sources[packet.file]);
         let bytes = packet.content_bits.div_ceil(8);
-        self.machine.load(bytes, |room| reader.read(packet.offset, room))?;
-        self.machine.end = self.machine.end.min(packet.content_bits);
+        self.decoder.load(bytes, |room| reader.read(packet.offset, room))?;
+        self.decoder.end = self.decoder.end.min(packet.content_bits);
         self.opened = open.keep().map(|open| (packet.file, open));
         Ok(())
     }
 
-    /// Moves the window to `mark` and loads more of the current packet. Returns false if there is no more: the content
-    /// ends, a hole in the file begins, or no event may be as long.
+    /// Moves the window to `checkpoint` and loads more of the current packet. Returns false if there is no more: the
+    /// content ends, a hole in the file begins, or no event may be as long.
     #[cold]
     #[inline(never)]
-    fn slide(&mut self, mark: Mark) -> Result<bool, Error> {
-        let (place, loaded) = (self.next - 1, self.machine.base * 8 + self.machine.end);
-        if self.machine.end == 0 || loaded >= self.stream.packets[place].content_bits {
+    fn slide(&mut self, checkpoint: Checkpoint) -> Result<bool, Error> {
+        let (place, loaded) = (self.next - 1, self.decoder.base * 8 + self.decoder.end);
+        if self.decoder.end == 0 || loaded >= self.stream.packets[place].content_bits {
             return Ok(false);
         }
         let stream = Arc::clone(&self.stream);
@@ -226,15 +232,15 @@ impl Events {
         }
         let bytes = packet.content_bits.div_ceil(8);
         let fill = |offset, room: &mut [u8]| reader.read(packet.offset + offset, room);
-        let Some(filled) = self.machine.slide(mark, bytes, fill) else { return Ok(false) };
+        let Some(filled) = self.decoder.slide(checkpoint, bytes, fill) else { return Ok(false) };
         filled?;
-        self.machine.end = self.machine.end.min(packet.content_bits - self.machine.base * 8);
+        self.decoder.end = self.decoder.end.min(packet.content_bits - self.decoder.base * 8);
         self.opened = open.keep().map(|open| (packet.file, open));
-        Ok(self.machine.base * 8 + self.machine.end > loaded)
+        Ok(self.decoder.base * 8 + self.decoder.end > loaded)
     }
 
     /// Opens the stream's file with this index.
-    fn open(&mut self, file: usize) -> Result<Open, Error> {
+    fn open(&mut self, file: usize) -> Result<OpenSource, Error> {
         match self.opened.take() {
             Some((kept, open)) if kept == file => Ok(open),
             _ => self.stream.sources[file].open(),
@@ -242,7 +248,7 @@ impl Events {
     }
 
     /// Processes the packet's `count` of lost records.
-    fn count_lost(&mut self, current: &mut Current, count: u64, packet: &IndexedPacket) {
+    fn count_lost(&mut self, current: &mut CurrentPacket, count: u64, packet: &IndexedPacket) {
         let class = &self.stream.program.streams[packet.class];
         let (loss, mask) = (class.loss, u64::MAX >> (64 - class.discarded_bits));
         let missing = count.wrapping_sub(self.discarded) & mask;
@@ -258,12 +264,12 @@ impl Events {
     }
 
     /// Leaves the current packet, whose events are all read.
-    fn leave(&mut self, current: Current) {
+    fn leave(&mut self, current: CurrentPacket) {
         self.current = None;
         let packet = &self.stream.packets[self.next - 1];
-        let missing = !packet.sound || self.machine.base * 8 + self.machine.end < packet.content_bits;
+        let missing = !packet.sound || self.decoder.base * 8 + self.decoder.end < packet.content_bits;
         // A packet that has been reported as corrupt (its end is 0) is not reported again.
-        let cut_off = missing && self.machine.end > 0;
+        let cut_off = missing && self.decoder.end > 0;
         self.push_lost(current.limit.max(packet.end), current.unplaced, current.too_large);
         if cut_off {
             self.push_corrupt();
@@ -271,59 +277,59 @@ impl Events {
     }
 
     /// Decodes the event or gap in the current place.
-    fn decode(&mut self, current: Current, event: &mut Event) -> Result<Found, Corrupt> {
+    fn decode(&mut self, current: CurrentPacket, event: &mut Event) -> Result<DecodedItem, InvalidBytes> {
         let program = &self.stream.program;
         let class = &program.streams[current.class];
-        let machine = &mut self.machine;
-        let start = machine.position;
-        machine.begin_event();
-        machine.run_hidden(&program.ops, &class.event_header, event)?;
-        let registers = machine.registers();
+        let decoder = &mut self.decoder;
+        let start = decoder.position;
+        decoder.begin_event();
+        decoder.run_hidden(&program.ops, &class.event_header, event)?;
+        let registers = decoder.registers();
         let id = registers.get(Register::Id);
-        let event_class = find_event(&class.events, id).ok_or(Corrupt)?;
+        let event_class = find_event(&class.events, id).ok_or(InvalidBytes)?;
         let time = class.clock.as_ref().map_or(Time(0), |clock| clock.time(registers.ticks));
         if self.last.is_some_and(|last| time < last) || current.limit.is_some_and(|limit| limit < time) {
-            return Err(Corrupt);
+            return Err(InvalidBytes);
         }
         if class.loss == LossPlace::Event {
             let lost = registers.get(Register::Lost).unwrap_or(0) as u16;
             let missing = lost.wrapping_sub(current.lost);
             if missing > 0 && u64::from(missing) <= current.unplaced {
-                return Ok(Found::Gap(time, lost));
+                return Ok(DecodedItem::Gap(time, lost));
             }
         }
         event.begin(time, event_class.class);
-        let context = machine.position;
-        machine.run_hidden(&program.ops, &class.event_context.hidden, event)?;
-        let own_context = machine.position;
-        machine.run_hidden(&program.ops, &event_class.context.hidden, event)?;
-        let payload = machine.position;
+        let context = decoder.position;
+        decoder.run_hidden(&program.ops, &class.event_context.hidden, event)?;
+        let own_context = decoder.position;
+        decoder.run_hidden(&program.ops, &event_class.context.hidden, event)?;
+        let payload = decoder.position;
         let is_bare = self.bare.get(event_class.class.index()).is_some_and(|bare| *bare);
         let fixed = event_class.fixed.filter(|_| is_bare && payload.is_multiple_of(8));
         match fixed {
-            Some(bits) => machine.skip(bits)?,
-            None => machine.run(&program.ops, event_class.payload.clone(), event)?,
+            Some(bits) => decoder.skip(bits)?,
+            None => decoder.run(&program.ops, event_class.payload.clone(), event)?,
         }
-        let stop = machine.position;
+        let stop = decoder.position;
         self.payload = payload..stop;
         if fixed.is_none() {
             for (place, shown) in
                 [(context, &class.event_context.shown), (own_context, &event_class.context.shown)]
             {
                 if !shown.is_empty() {
-                    machine.position = place;
-                    machine.run(&program.ops, shown.clone(), event)?;
+                    decoder.position = place;
+                    decoder.run(&program.ops, shown.clone(), event)?;
                 }
             }
-            machine.position = stop;
+            decoder.position = stop;
         }
-        let registers = machine.registers();
+        let registers = decoder.registers();
         let first_bit = (start + class.event_mask) & !class.event_mask;
         let length = registers.get(Register::Length);
         let agrees = length.is_none_or(|bytes| bytes.checked_mul(8) == Some(stop - first_bit));
         // An event without a bit would be followed by infinitely many.
         if stop == start || !agrees {
-            return Err(Corrupt);
+            return Err(InvalidBytes);
         }
         event.cpu = match registers.get(Register::Cpu) {
             Some(number) => index::cpu(number),
@@ -331,14 +337,14 @@ impl Events {
         };
         event.pid = registers.get(Register::Pid).map(|pid| Pid(pid as i32)).or(self.stream.pid);
         event.tid = registers.get(Register::Tid).map(|tid| Tid(tid as i32));
-        Ok(Found::Event(time))
+        Ok(DecodedItem::Event(time))
     }
 
     /// Reports the records that were lost before the event at `time`, which contains the count `lost`.
     ///
     /// The ring is full only at the end of a sub-buffer, so the records that are missing here were too large, up to the
     /// count of those.
-    fn place_gap(&mut self, mut current: Current, time: Time, lost: u16) {
+    fn place_gap(&mut self, mut current: CurrentPacket, time: Time, lost: u16) {
         let missing = u64::from(lost.wrapping_sub(current.lost));
         let too_large = missing.min(current.too_large);
         (current.lost, current.unplaced) = (lost, current.unplaced - missing);

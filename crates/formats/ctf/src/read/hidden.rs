@@ -1,30 +1,30 @@
 //! Headers and contexts of events, whose values are not shown.
 
-use super::program::{NO_SLOT, Op, Register};
+use super::program::{DecodeOp, NO_SLOT, Register};
 use std::ops::Range;
 
 /// The operations of a header or a context that fill registers and show nothing.
 #[derive(Debug)]
-pub(super) struct Hidden {
+pub(super) struct HiddenProgram {
     pub(super) ops: Range<usize>,
     /// The same, if it is so simple.
-    pub(super) loads: Option<Loads>,
+    pub(super) loads: Option<RegisterLoads>,
 }
 
 /// Little-endian integers, each of whole bytes and at the same distance from the first in every event in which that
 /// begins with a byte. Reading them needs no look at each operation.
 #[derive(Debug)]
-pub(super) struct Loads {
+pub(super) struct RegisterLoads {
     /// The alignment of the first in bits, minus 1.
     pub(super) mask: u64,
     /// The size of all of them in bits, with what lies between them.
     pub(super) bits: u64,
-    pub(super) loads: Box<[Load]>,
+    pub(super) loads: Box<[RegisterLoad]>,
 }
 
 /// The read of one register.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct RegisterLoad {
     /// The distance from the first integer in bytes.
     pub(super) byte: usize,
     /// The size in bits.
@@ -33,43 +33,45 @@ pub(super) struct Load {
     pub(super) register: Register,
 }
 
-impl Hidden {
+impl HiddenProgram {
     pub(super) fn new(ops: Range<usize>) -> Self {
         Self { ops, loads: None }
     }
 
     /// Finds out if the operations, among `all` of the stream, are simple. Until all are compiled, a later field may
     /// turn out to need the value of one.
-    pub(super) fn simplify(&mut self, all: &[Op]) {
-        self.loads = all.get(self.ops.clone()).and_then(Loads::of);
+    pub(super) fn simplify(&mut self, all: &[DecodeOp]) {
+        self.loads = all.get(self.ops.clone()).and_then(RegisterLoads::of);
     }
 }
 
-impl Loads {
+impl RegisterLoads {
     /// Returns the loads that do the same as `ops`, if these are so simple.
-    fn of(ops: &[Op]) -> Option<Self> {
+    fn of(ops: &[DecodeOp]) -> Option<Self> {
         let mask = match ops.first() {
-            Some(Op::Align(mask)) => *mask,
+            Some(DecodeOp::Align(mask)) => *mask,
             _ => 0,
         };
         // An alignment does not have the same effect in every event if it is larger than that of the begin.
         let largest = mask | 7;
         let (mut bits, mut loads) = (0_u64, Vec::new());
         // An alignment behind the last integer may lead behind the content, which is no fault.
-        if let [_, .., Op::Align(_)] = ops {
+        if let [_, .., DecodeOp::Align(_)] = ops {
             return None;
         }
         for op in ops {
             match op {
-                Op::Align(next) if *next <= largest => bits = (bits + next) & !next,
-                Op::Register(int, register) if int.mask <= largest && int.slot == NO_SLOT && !int.big => {
+                DecodeOp::Align(next) if *next <= largest => bits = (bits + next) & !next,
+                DecodeOp::Register(int, register)
+                    if int.mask <= largest && int.slot == NO_SLOT && !int.big =>
+                {
                     bits = (bits + int.mask) & !int.mask;
                     if !bits.is_multiple_of(8) || !int.bits.is_multiple_of(8) {
                         return None;
                     }
                     let (byte, signed) = ((bits / 8) as usize, int.signed);
                     if *register != Register::Nowhere {
-                        loads.push(Load { byte, bits: int.bits, signed, register: *register });
+                        loads.push(RegisterLoad { byte, bits: int.bits, signed, register: *register });
                     }
                     bits += u64::from(int.bits);
                 }
@@ -82,7 +84,7 @@ impl Loads {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Machine;
+    use super::super::decoder::PacketDecoder;
     use super::super::program::Int;
     use super::*;
     use proptest::prelude::*;
@@ -91,32 +93,37 @@ mod tests {
     const REGISTERS: [Register; 5] =
         [Register::Ticks, Register::Id, Register::Tid, Register::Cpu, Register::Nowhere];
 
-    fn op() -> impl Strategy<Value = Op> {
+    fn op() -> impl Strategy<Value = DecodeOp> {
         let mask = prop::sample::select(vec![0_u64, 7, 15, 31, 63]);
         let bits = prop_oneof![4 => (1..=8_u32).prop_map(|bytes| bytes * 8), 1 => 1..=64_u32];
         let register = prop::sample::select(REGISTERS.to_vec());
         let slot = prop::sample::select(vec![NO_SLOT, NO_SLOT, NO_SLOT, 0]);
         let integer = (mask.clone(), bits, any::<bool>(), prop::bool::weighted(0.1), slot, register);
         prop_oneof![
-            1 => mask.prop_map(Op::Align),
+            1 => mask.prop_map(DecodeOp::Align),
             4 => integer.prop_map(|(mask, bits, signed, big, slot, register)| {
-                Op::Register(Int { mask, bits, signed, big, slot }, register)
+                DecodeOp::Register(Int { mask, bits, signed, big, slot }, register)
             }),
         ]
     }
 
     /// Runs a context that begins at the bit `start`. Returns its success, the place behind it and the registers.
-    fn run(ops: &[Op], hidden: &Hidden, start: u64, bytes: &[u8]) -> (bool, Option<u64>, Vec<Option<u64>>) {
-        let mut machine = Machine::new(1);
+    fn run(
+        ops: &[DecodeOp],
+        hidden: &HiddenProgram,
+        start: u64,
+        bytes: &[u8],
+    ) -> (bool, Option<u64>, Vec<Option<u64>>) {
+        let mut decoder = PacketDecoder::new(1);
         let fill = |room: &mut [u8]| {
             room.copy_from_slice(bytes);
             Ok::<_, ()>(bytes.len())
         };
-        machine.load(bytes.len() as u64, fill).unwrap();
-        machine.position = start;
-        let ended = machine.run_hidden(ops, hidden, &mut Event::default()).is_ok();
-        let registers = REGISTERS.map(|register| machine.registers().get(register).filter(|_| ended));
-        (ended, ended.then_some(machine.position), registers.to_vec())
+        decoder.load(bytes.len() as u64, fill).unwrap();
+        decoder.position = start;
+        let ended = decoder.run_hidden(ops, hidden, &mut Event::default()).is_ok();
+        let registers = REGISTERS.map(|register| decoder.registers().get(register).filter(|_| ended));
+        (ended, ended.then_some(decoder.position), registers.to_vec())
     }
 
     proptest! {
@@ -127,7 +134,7 @@ mod tests {
             start in prop_oneof![(0..16_u64).prop_map(|byte| byte * 8), 0..128_u64],
             bytes in prop::collection::vec(any::<u8>(), 0..64),
         ) {
-            let mut hidden = Hidden::new(0..ops.len());
+            let mut hidden = HiddenProgram::new(0..ops.len());
             let plain = run(&ops, &hidden, start, &bytes);
             hidden.simplify(&ops);
             prop_assert_eq!(run(&ops, &hidden, start, &bytes), plain);
@@ -137,18 +144,18 @@ mod tests {
     #[test]
     fn headers_of_whole_bytes_are_loads() {
         let integer = |bits, register| {
-            Op::Register(Int { mask: 7, bits, signed: false, big: false, slot: NO_SLOT }, register)
+            DecodeOp::Register(Int { mask: 7, bits, signed: false, big: false, slot: NO_SLOT }, register)
         };
         let ops = [
-            Op::Align(63),
+            DecodeOp::Align(63),
             integer(64, Register::Ticks),
             integer(16, Register::Nowhere),
             integer(16, Register::Id),
         ];
-        let loads = Loads::of(&ops).unwrap();
+        let loads = RegisterLoads::of(&ops).unwrap();
         assert_eq!((loads.mask, loads.bits, loads.loads.len()), (63, 96, 2));
         assert_eq!(loads.loads.last().map(|load| load.byte), Some(10));
-        assert!(Loads::of(&[integer(12, Register::Id)]).is_none());
-        assert!(Loads::of(&[integer(8, Register::Id), Op::Align(31)]).is_none());
+        assert!(RegisterLoads::of(&[integer(12, Register::Id)]).is_none());
+        assert!(RegisterLoads::of(&[integer(8, Register::Id), DecodeOp::Align(31)]).is_none());
     }
 }

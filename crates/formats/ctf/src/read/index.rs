@@ -1,8 +1,8 @@
 //! The index of the packets in a stream file, made from their headers only.
 
-use super::machine::Machine;
-use super::program::{Op, Program, Register};
-use super::source::Reader;
+use super::decoder::PacketDecoder;
+use super::program::{DecodeOp, Register, TraceProgram};
+use super::source::SourceReader;
 use crate::{Error, PACKET_MAGIC, Uuid};
 use sordino_event::{Cpu, Event, Time};
 
@@ -56,12 +56,17 @@ pub struct IndexedPacket {
 
 /// Finds the packets of one file.
 pub(super) fn packets(
-    reader: Reader<'_>,
-    program: &Program,
+    reader: SourceReader<'_>,
+    program: &TraceProgram,
     uuid: Option<Uuid>,
 ) -> Result<Vec<IndexedPacket>, Error> {
-    let mut indexer =
-        Indexer { reader, length: reader.length()?, program, uuid, machine: Machine::new(program.slots) };
+    let mut indexer = Indexer {
+        reader,
+        length: reader.length()?,
+        program,
+        uuid,
+        decoder: PacketDecoder::new(program.slots),
+    };
     let mut packets = Vec::new();
     let mut offset = 0;
     while offset < indexer.length {
@@ -105,11 +110,11 @@ fn unreadable(offset: u64, bytes: u64) -> IndexedPacket {
 }
 
 struct Indexer<'a> {
-    reader: Reader<'a>,
+    reader: SourceReader<'a>,
     length: u64,
-    program: &'a Program,
+    program: &'a TraceProgram,
     uuid: Option<Uuid>,
-    machine: Machine,
+    decoder: PacketDecoder,
 }
 
 impl Indexer<'_> {
@@ -118,8 +123,8 @@ impl Indexer<'_> {
         let left = self.length - offset;
         let mut room = HEADER_READ.min(left);
         loop {
-            self.machine.load(room, |bytes| self.reader.read(offset, bytes))?;
-            match header(&mut self.machine, self.program, self.uuid) {
+            self.decoder.load(room, |bytes| self.reader.read(offset, bytes))?;
+            match header(&mut self.decoder, self.program, self.uuid) {
                 Ok(class) => return Ok(self.describe(class, offset, left)),
                 Err(NoHeader::Short) if room < HEADER_MAX.min(left) => {
                     room = (room * 16).min(HEADER_MAX).min(left);
@@ -132,7 +137,7 @@ impl Indexer<'_> {
     /// Returns the packet that the header in the registers describes.
     fn describe(&self, class: usize, offset: u64, left: u64) -> Option<IndexedPacket> {
         let stream = self.program.streams.get(class)?;
-        let registers = self.machine.registers();
+        let registers = self.decoder.registers();
         let get = |register| registers.get(register);
         let (size, content) = (get(Register::PacketSize), get(Register::ContentSize));
         // Without any size, the file is one packet.
@@ -140,7 +145,7 @@ impl Indexer<'_> {
             .or(content.and_then(|bits| bits.checked_next_multiple_of(8)))
             .unwrap_or(left.saturating_mul(8));
         let content = content.unwrap_or(size);
-        let header = self.machine.position;
+        let header = self.decoder.position;
         if size == 0 || size % 8 != 0 || size < header {
             return None;
         }
@@ -173,7 +178,7 @@ impl Indexer<'_> {
     /// the file.
     fn next_header(&mut self, offset: u64) -> Result<u64, Error> {
         let header = &self.program.ops[self.program.packet_header.clone()];
-        if !header.iter().any(|op| matches!(op, Op::Register(_, Register::Magic))) {
+        if !header.iter().any(|op| matches!(op, DecodeOp::Register(_, Register::Magic))) {
             return Ok(self.length);
         }
         let first = (offset + 1).next_multiple_of(PAGE);
@@ -200,18 +205,18 @@ pub(super) enum NoHeader {
     Wrong,
 }
 
-/// Reads the header and context of the packet that `machine` has loaded. Returns the index of its class in the program.
+/// Reads the header and context of the packet that `decoder` has loaded. Returns the index of its class in the program.
 pub(super) fn header(
-    machine: &mut Machine,
-    program: &Program,
+    decoder: &mut PacketDecoder,
+    program: &TraceProgram,
     uuid: Option<Uuid>,
 ) -> Result<usize, NoHeader> {
     let mut nothing = Event::default();
-    let mut run = |machine: &mut Machine, range| {
-        machine.run(&program.ops, range, &mut nothing).or(Err(NoHeader::Short))
+    let mut run = |decoder: &mut PacketDecoder, range| {
+        decoder.run(&program.ops, range, &mut nothing).or(Err(NoHeader::Short))
     };
-    run(machine, program.packet_header.clone())?;
-    let registers = machine.registers();
+    run(decoder, program.packet_header.clone())?;
+    let registers = decoder.registers();
     let magic = registers.get(Register::Magic).is_none_or(|magic| magic == u64::from(PACKET_MAGIC));
     let ours = uuid.zip(registers.uuid).is_none_or(|(expected, found)| expected == found);
     let class = match registers.get(Register::StreamId) {
@@ -219,6 +224,6 @@ pub(super) fn header(
         None => Some(0),
     };
     let class = class.filter(|_| magic && ours).ok_or(NoHeader::Wrong)?;
-    run(machine, program.streams[class].packet_context.clone())?;
+    run(decoder, program.streams[class].packet_context.clone())?;
     Ok(class)
 }

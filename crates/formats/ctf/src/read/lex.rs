@@ -12,7 +12,7 @@ pub(super) struct At {
 pub(super) type Result<T> = std::result::Result<T, At>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum MetadataToken<'a> {
     /// A keyword or an identifier: which of them depends on the context.
     Word(&'a str),
     /// An integer or character constant, without its sign.
@@ -23,7 +23,7 @@ pub(super) enum Token<'a> {
     End,
 }
 
-impl Token<'_> {
+impl MetadataToken<'_> {
     /// Returns the token's text for "expected ..., found ...".
     pub(super) fn describe(&self) -> String {
         match self {
@@ -42,27 +42,27 @@ const SIGNS: [&str; 19] =
 
 /// A lexer that splits a text into tokens.
 #[derive(Clone)]
-pub(super) struct Lexer<'a> {
+pub(super) struct MetadataLexer<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> MetadataLexer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
     /// Returns the next token and its offset.
-    pub(super) fn next(&mut self) -> Result<(usize, Token<'a>)> {
+    pub(super) fn next(&mut self) -> Result<(usize, MetadataToken<'a>)> {
         self.skip_blank()?;
         let start = self.at;
-        let Some(first) = self.rest().chars().next() else { return Ok((start, Token::End)) };
+        let Some(first) = self.rest().chars().next() else { return Ok((start, MetadataToken::End)) };
         let token = match first {
-            'a'..='z' | 'A'..='Z' | '_' => Token::Word(self.word()),
-            '0'..='9' => Token::Number(self.number()?),
-            '"' => Token::Text(self.quoted('"', "text")?),
-            '\'' => Token::Number(self.character()?),
-            _ => Token::Sign(self.sign(first)?),
+            'a'..='z' | 'A'..='Z' | '_' => MetadataToken::Word(self.word()),
+            '0'..='9' => MetadataToken::Number(self.number()?),
+            '"' => MetadataToken::Text(self.quoted('"', "text")?),
+            '\'' => MetadataToken::Number(self.character()?),
+            _ => MetadataToken::Sign(self.sign(first)?),
         };
         Ok((start, token))
     }
@@ -201,22 +201,22 @@ pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    fn tokens(text: &str) -> Vec<Token<'_>> {
-        let mut lexer = Lexer::new(text);
+    fn tokens(text: &str) -> Vec<MetadataToken<'_>> {
+        let mut lexer = MetadataLexer::new(text);
         let mut tokens = Vec::new();
         loop {
             match lexer.next().unwrap() {
-                (_, Token::End) => return tokens,
+                (_, MetadataToken::End) => return tokens,
                 (_, token) => tokens.push(token),
             }
         }
     }
 
     fn problem(text: &str) -> (usize, Problem) {
-        let mut lexer = Lexer::new(text);
+        let mut lexer = MetadataLexer::new(text);
         loop {
             match lexer.next() {
-                Ok((_, Token::End)) => panic!("no problem in {text}"),
+                Ok((_, MetadataToken::End)) => panic!("no problem in {text}"),
                 Ok(_) => {}
                 Err(at) => return (at.offset, at.problem),
             }
@@ -227,14 +227,14 @@ mod tests {
     fn numbers_are_read_as_c_reads_them() {
         assert_eq!(
             tokens("0 10 010 0x1F 0XfULL 18446744073709551615u 'a' '\\n'"),
-            [0, 10, 8, 31, 15, u64::MAX, 97, 10].map(Token::Number)
+            [0, 10, 8, 31, 15, u64::MAX, 97, 10].map(MetadataToken::Number)
         );
     }
 
     #[test]
     fn the_longest_sign_counts() {
         assert_eq!(tokens("a.b:=c ...:="), {
-            use Token::{Sign, Word};
+            use MetadataToken::{Sign, Word};
             [Word("a"), Sign("."), Word("b"), Sign(":="), Word("c"), Sign("..."), Sign(":=")]
         });
     }
@@ -242,12 +242,15 @@ mod tests {
     #[test]
     fn escapes_become_bytes() {
         let text = r#""a\"b\\\n\t\101\x42\x4g\0é\xc3\xa9""#;
-        assert_eq!(tokens(text), [Token::Text("a\"b\\\n\tAB\u{4}g\0éé".to_owned())]);
+        assert_eq!(tokens(text), [MetadataToken::Text("a\"b\\\n\tAB\u{4}g\0éé".to_owned())]);
     }
 
     #[test]
     fn comments_and_blanks_are_nothing() {
-        assert_eq!(tokens("/* a * / */x// y\n/**/z // end"), [Token::Word("x"), Token::Word("z")]);
+        assert_eq!(
+            tokens("/* a * / */x// y\n/**/z // end"),
+            [MetadataToken::Word("x"), MetadataToken::Word("z")]
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The content of a trace's metadata, assembled from its blocks.
 
 use super::lex::{At, Result};
-use super::parse::{Block, Entry, Value, parse};
-use super::types::{Order, Path, Type};
+use super::parse::{Block, BlockEntry, EntryValue, parse};
+use super::types::{DeclaredType, Endianness, Path};
 use crate::{ClockDescription, Environment, Problem, Setting, Uuid};
 use sordino_event::Level;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,32 +11,32 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Metadata {
     pub(super) uuid: Option<Uuid>,
-    pub(super) order: Order,
-    pub(super) packet_header: Option<Arc<Type>>,
+    pub(super) order: Endianness,
+    pub(super) packet_header: Option<Arc<DeclaredType>>,
     pub(super) environment: Environment,
     /// The clocks by their names.
     pub(super) clocks: BTreeMap<String, ClockDescription>,
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: Vec<StreamDeclaration>,
 }
 
 /// A class of streams.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct StreamDeclaration {
     pub(super) id: u64,
-    pub(super) packet_context: Option<Arc<Type>>,
-    pub(super) event_header: Option<Arc<Type>>,
-    pub(super) event_context: Option<Arc<Type>>,
-    pub(super) events: Vec<Event>,
+    pub(super) packet_context: Option<Arc<DeclaredType>>,
+    pub(super) event_header: Option<Arc<DeclaredType>>,
+    pub(super) event_context: Option<Arc<DeclaredType>>,
+    pub(super) events: Vec<EventDeclaration>,
 }
 
 /// A class of events.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct EventDeclaration {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) level: Option<Level>,
-    pub(super) context: Option<Arc<Type>>,
-    pub(super) fields: Option<Arc<Type>>,
+    pub(super) context: Option<Arc<DeclaredType>>,
+    pub(super) fields: Option<Arc<DeclaredType>>,
 }
 
 impl Metadata {
@@ -70,7 +70,7 @@ impl Metadata {
         }
         if metadata.streams.is_empty() {
             index.insert(0, 0);
-            metadata.streams.push(Stream::default());
+            metadata.streams.push(StreamDeclaration::default());
         }
         let mut ids = HashSet::new();
         for block in of("event") {
@@ -117,8 +117,8 @@ impl Metadata {
     }
 }
 
-fn stream(block: &Block) -> Result<Stream> {
-    Ok(Stream {
+fn stream(block: &Block) -> Result<StreamDeclaration> {
+    Ok(StreamDeclaration {
         id: block.unsigned("id")?.unwrap_or(0),
         packet_context: block.ty("packet.context")?,
         event_header: block.ty("event.header")?,
@@ -127,9 +127,9 @@ fn stream(block: &Block) -> Result<Stream> {
     })
 }
 
-fn event(block: &Block) -> Result<Event> {
+fn event(block: &Block) -> Result<EventDeclaration> {
     let id = block.unsigned("id")?.unwrap_or(0);
-    Ok(Event {
+    Ok(EventDeclaration {
         id,
         name: match block.entry("name")? {
             Some(name) => dotted(name).ok_or_else(|| name.bad())?,
@@ -165,28 +165,28 @@ fn clock(block: &Block) -> Result<ClockDescription> {
     Ok(clock)
 }
 
-fn setting(entry: &Entry) -> Result<Setting> {
+fn setting(entry: &BlockEntry) -> Result<Setting> {
     match &entry.value {
-        Value::Number(number) => Ok(Setting::Integer(i64::try_from(*number).or(Err(entry.bad()))?)),
+        EntryValue::Number(number) => Ok(Setting::Integer(i64::try_from(*number).or(Err(entry.bad()))?)),
         _ => dotted(entry).map(Setting::Text).ok_or_else(|| entry.bad()),
     }
 }
 
 /// Returns the text, which may also be a name: old LTTng does not quote event names.
-fn dotted(entry: &Entry) -> Option<String> {
+fn dotted(entry: &BlockEntry) -> Option<String> {
     match &entry.value {
-        Value::Text(text) => Some(text.clone()),
-        Value::Name(path) => Some(path.text()),
+        EntryValue::Text(text) => Some(text.clone()),
+        EntryValue::Name(path) => Some(path.text()),
         _ => None,
     }
 }
 
 /// Returns the log level; `None` if LTTng does not have it.
-fn level(entry: Option<&Entry>) -> Option<Level> {
+fn level(entry: Option<&BlockEntry>) -> Option<Level> {
     Level::from_number(u8::try_from(entry?.number()?).ok()?)
 }
 
-impl Entry {
+impl BlockEntry {
     fn bad(&self) -> At {
         At { offset: self.offset, problem: self.complaint() }
     }
@@ -201,7 +201,7 @@ impl Block {
         At { offset: self.offset, problem: Problem::Missing(name) }
     }
 
-    fn entry(&self, name: &str) -> Result<Option<&Entry>> {
+    fn entry(&self, name: &str) -> Result<Option<&BlockEntry>> {
         let mut entries = self.entries.iter().filter(|entry| entry.name == name);
         match (entries.next(), entries.next()) {
             (_, Some(second)) => Err(At { offset: second.offset, problem: Problem::Twice(name.to_owned()) }),
@@ -209,7 +209,7 @@ impl Block {
         }
     }
 
-    fn required(&self, name: &'static str) -> Result<&Entry> {
+    fn required(&self, name: &'static str) -> Result<&BlockEntry> {
         self.entry(name)?.ok_or_else(|| self.missing(name))
     }
 
@@ -229,10 +229,10 @@ impl Block {
         }
     }
 
-    fn ty(&self, name: &str) -> Result<Option<Arc<Type>>> {
+    fn ty(&self, name: &str) -> Result<Option<Arc<DeclaredType>>> {
         let Some(entry) = self.entry(name)? else { return Ok(None) };
         match &entry.value {
-            Value::Type(ty) if matches!(ty.kind, super::types::Kind::Structure(_)) => {
+            EntryValue::Type(ty) if matches!(ty.kind, super::types::TypeKind::Structure(_)) => {
                 Ok(Some(Arc::clone(ty)))
             }
             _ => Err(entry.bad()),

@@ -1,8 +1,8 @@
 //! The grammar of TSDL: types, and the blocks that assign them to streams and events.
 
-use super::lex::{At, Lexer, Result, Token};
+use super::lex::{At, MetadataLexer, MetadataToken, Result};
 use super::parse_type::Specifier;
-use super::types::{MAX_DEPTH, Member, Path, Type};
+use super::types::{DeclaredType, MAX_DEPTH, Member, Path};
 use crate::Problem;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ pub(super) struct Block {
     pub(super) kind: &'static str,
     /// The offset of the block in the text.
     pub(super) offset: usize,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<BlockEntry>,
 }
 
 /// An entry of a block, `name = value;` or `name := type;`.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct BlockEntry {
     pub(super) name: String,
     pub(super) offset: usize,
-    pub(super) value: Value,
+    pub(super) value: EntryValue,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum EntryValue {
     Number(i128),
     Text(String),
     Name(Path),
-    Type(Arc<Type>),
+    Type(Arc<DeclaredType>),
 }
 
 const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
 
 pub(super) fn parse(text: &str) -> Result<Vec<Block>> {
-    let mut parser = Parser::new(text)?;
+    let mut parser = MetadataParser::new(text)?;
     let mut blocks = Vec::new();
-    while parser.token != Token::End {
+    while parser.token != MetadataToken::End {
         if parser.accept(";")? || parser.definition()? || parser.tagged_definition()? {
             continue;
         }
@@ -47,25 +47,25 @@ pub(super) fn parse(text: &str) -> Result<Vec<Block>> {
 }
 
 /// A parser with a lookahead of one token. The grammar of types is in [`super::parse_type`].
-pub(super) struct Parser<'a> {
-    lexer: Lexer<'a>,
+pub(super) struct MetadataParser<'a> {
+    lexer: MetadataLexer<'a>,
     /// The next token and its offset.
-    pub(super) token: Token<'a>,
+    pub(super) token: MetadataToken<'a>,
     pub(super) offset: usize,
     /// The types that can be named here, innermost scope last. The name of a structure starts with "struct ".
-    scopes: Vec<HashMap<String, Arc<Type>>>,
+    scopes: Vec<HashMap<String, Arc<DeclaredType>>>,
     depth: u32,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> MetadataParser<'a> {
     fn new(text: &'a str) -> Result<Self> {
-        let mut lexer = Lexer::new(text);
+        let mut lexer = MetadataLexer::new(text);
         let (offset, token) = lexer.next()?;
         Ok(Self { lexer, token, offset, scopes: vec![HashMap::new()], depth: 0 })
     }
 
     /// Returns the token and reads the next one.
-    pub(super) fn advance(&mut self) -> Result<Token<'a>> {
+    pub(super) fn advance(&mut self) -> Result<MetadataToken<'a>> {
         let (offset, token) = self.lexer.next()?;
         self.offset = offset;
         Ok(std::mem::replace(&mut self.token, token))
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
 
     /// Consumes the sign if it is the next token; returns true if so.
     pub(super) fn accept(&mut self, sign: &'static str) -> Result<bool> {
-        let found = self.token == Token::Sign(sign);
+        let found = self.token == MetadataToken::Sign(sign);
         if found {
             self.advance()?;
         }
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
 
     /// Consumes the keyword if it is the next token; returns true if so.
     pub(super) fn accept_word(&mut self, word: &str) -> Result<bool> {
-        let found = self.token == Token::Word(word);
+        let found = self.token == MetadataToken::Word(word);
         if found {
             self.advance()?;
         }
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
 
     pub(super) fn word(&mut self, expected: &'static str) -> Result<&'a str> {
         match self.token {
-            Token::Word(word) => {
+            MetadataToken::Word(word) => {
                 self.advance()?;
                 Ok(word)
             }
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    pub(super) fn define(&mut self, name: String, ty: Arc<Type>, offset: usize) -> Result<()> {
+    pub(super) fn define(&mut self, name: String, ty: Arc<DeclaredType>, offset: usize) -> Result<()> {
         let twice = Problem::Twice(name.clone());
         match self.scopes.last_mut().and_then(|scope| scope.insert(name, ty)) {
             Some(_) => self.fail(offset, twice),
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn lookup(&self, name: &str, offset: usize) -> Result<Arc<Type>> {
+    pub(super) fn lookup(&self, name: &str, offset: usize) -> Result<Arc<DeclaredType>> {
         match self.scopes.iter().rev().find_map(|scope| scope.get(name)) {
             Some(ty) => Ok(Arc::clone(ty)),
             None => self.fail(offset, Problem::UnknownType(name.to_owned())),
@@ -150,11 +150,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a constant expression.
-    pub(super) fn value(&mut self) -> Result<Value> {
+    pub(super) fn value(&mut self) -> Result<EntryValue> {
         let offset = self.offset;
         if self.accept("-")? {
             return match self.nested(Self::value)? {
-                Value::Number(number) => Ok(Value::Number(-number)),
+                EntryValue::Number(number) => Ok(EntryValue::Number(-number)),
                 _ => self.fail(offset, Problem::Expected { expected: "a number", found: "`-`".to_owned() }),
             };
         }
@@ -167,17 +167,17 @@ impl<'a> Parser<'a> {
             return Ok(value);
         }
         match &self.token {
-            Token::Number(number) => {
+            MetadataToken::Number(number) => {
                 let number = i128::from(*number);
                 self.advance()?;
-                Ok(Value::Number(number))
+                Ok(EntryValue::Number(number))
             }
-            Token::Text(text) => {
+            MetadataToken::Text(text) => {
                 let text = text.clone();
                 self.advance()?;
-                Ok(Value::Text(text))
+                Ok(EntryValue::Text(text))
             }
-            Token::Word(_) => self.path().map(Value::Name),
+            MetadataToken::Word(_) => self.path().map(EntryValue::Name),
             _ => self.unexpected("a value"),
         }
     }
@@ -185,14 +185,14 @@ impl<'a> Parser<'a> {
     pub(super) fn number(&mut self) -> Result<i128> {
         let (offset, found) = (self.offset, self.token.describe());
         match self.value()? {
-            Value::Number(number) => Ok(number),
+            EntryValue::Number(number) => Ok(number),
             _ => self.fail(offset, Problem::Expected { expected: "a number", found }),
         }
     }
 
     fn block(&mut self) -> Result<Block> {
         let offset = self.offset;
-        let kind = BLOCKS.into_iter().find(|kind| self.token == Token::Word(kind));
+        let kind = BLOCKS.into_iter().find(|kind| self.token == MetadataToken::Word(kind));
         let Some(kind) = kind else { return self.unexpected("a block or a type definition") };
         self.advance()?;
         let entries = self.nested(Self::entries)?;
@@ -200,8 +200,8 @@ impl<'a> Parser<'a> {
         Ok(Block { kind, offset, entries })
     }
 
-    fn entries(&mut self) -> Result<Vec<Entry>> {
-        let mut entries: Vec<Entry> = Vec::new();
+    fn entries(&mut self) -> Result<Vec<BlockEntry>> {
+        let mut entries: Vec<BlockEntry> = Vec::new();
         self.expect("{")?;
         while !self.accept("}")? {
             if self.definition()? || self.tagged_definition()? {
@@ -210,13 +210,13 @@ impl<'a> Parser<'a> {
             let path = self.path()?;
             let (name, offset) = (path.text(), path.offset);
             let value = if self.accept(":=")? {
-                Value::Type(self.abstract_type()?)
+                EntryValue::Type(self.abstract_type()?)
             } else {
                 self.expect("=")?;
                 self.value()?
             };
             self.expect(";")?;
-            entries.push(Entry { name, offset, value });
+            entries.push(BlockEntry { name, offset, value });
         }
         Ok(entries)
     }
@@ -268,10 +268,10 @@ mod tests {
             parse("env { a.b = -(+3); t = \"x\"; }; event { fields := struct { }; k = c.d.e; };").unwrap();
         assert_eq!(blocks.iter().map(|block| block.kind).collect::<Vec<_>>(), ["env", "event"]);
         assert_eq!(blocks[0].entries[0].name, "a.b");
-        assert!(matches!(blocks[0].entries[0].value, Value::Number(-3)));
-        assert!(matches!(&blocks[0].entries[1].value, Value::Text(text) if text == "x"));
-        assert!(matches!(blocks[1].entries[0].value, Value::Type(_)));
-        assert!(matches!(&blocks[1].entries[1].value, Value::Name(path) if path.text() == "c.d.e"));
+        assert!(matches!(blocks[0].entries[0].value, EntryValue::Number(-3)));
+        assert!(matches!(&blocks[0].entries[1].value, EntryValue::Text(text) if text == "x"));
+        assert!(matches!(blocks[1].entries[0].value, EntryValue::Type(_)));
+        assert!(matches!(&blocks[1].entries[1].value, EntryValue::Name(path) if path.text() == "c.d.e"));
     }
 
     #[test]

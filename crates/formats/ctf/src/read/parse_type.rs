@@ -1,9 +1,9 @@
 //! The grammar of TSDL's types.
 
 use super::attributes::attribute;
-use super::lex::{Result, Token};
-use super::parse::{Parser, Value};
-use super::types::{Enumeration, Kind, Range, Type, alignment};
+use super::lex::{MetadataToken, Result};
+use super::parse::{EntryValue, MetadataParser};
+use super::types::{DeclaredType, EnumerationType, LabelRange, TypeKind, alignment};
 use crate::Problem;
 use std::sync::Arc;
 
@@ -26,18 +26,18 @@ const C_WORDS: [&str; 12] = [
 /// A type in front of its declarators.
 pub(super) enum Specifier {
     /// A type that is defined in place.
-    Type(Arc<Type>),
+    Type(Arc<DeclaredType>),
     /// A type that is defined in place with a name, `struct a {...}`: it may stand alone.
-    Tagged(Arc<Type>),
+    Tagged(Arc<DeclaredType>),
     /// The name of a type, to which the declarator's stars belong, and its offset.
     Named(String, usize),
 }
 
-impl<'a> Parser<'a> {
+impl<'a> MetadataParser<'a> {
     /// Parses a definition that only names a type, if there is one.
     pub(super) fn definition(&mut self) -> Result<bool> {
         match self.token {
-            Token::Word("typealias") => {
+            MetadataToken::Word("typealias") => {
                 self.advance()?;
                 let ty = self.abstract_type()?;
                 self.expect(":=")?;
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
                 let name = self.alias_name()?;
                 self.define(name, ty, offset)?;
             }
-            Token::Word("typedef") => {
+            MetadataToken::Word("typedef") => {
                 self.advance()?;
                 let specifier = self.specifier()?;
                 loop {
@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
 
     /// Parses `struct a {...};` and the like, if there is one.
     pub(super) fn tagged_definition(&mut self) -> Result<bool> {
-        let found = matches!(self.token, Token::Word("struct" | "variant" | "enum"));
+        let found = matches!(self.token, MetadataToken::Word("struct" | "variant" | "enum"));
         if found {
             self.specifier()?;
             self.expect(";")?;
@@ -90,13 +90,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a type without a field's name.
-    pub(super) fn abstract_type(&mut self) -> Result<Arc<Type>> {
+    pub(super) fn abstract_type(&mut self) -> Result<Arc<DeclaredType>> {
         let specifier = self.specifier()?;
         let ty = self.pointed(&specifier)?;
         self.dimensions(ty)
     }
 
-    fn pointed(&mut self, specifier: &Specifier) -> Result<Arc<Type>> {
+    fn pointed(&mut self, specifier: &Specifier) -> Result<Arc<DeclaredType>> {
         match specifier {
             Specifier::Type(ty) | Specifier::Tagged(ty) => Ok(Arc::clone(ty)),
             Specifier::Named(name, offset) => {
@@ -107,14 +107,14 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a field's name with its stars and brackets; also returns the field's type.
-    pub(super) fn declarator(&mut self, specifier: &Specifier) -> Result<(&'a str, Arc<Type>)> {
+    pub(super) fn declarator(&mut self, specifier: &Specifier) -> Result<(&'a str, Arc<DeclaredType>)> {
         let ty = self.pointed(specifier)?;
         let name = self.word("a name")?;
         Ok((name, self.dimensions(ty)?))
     }
 
     /// Parses dimensions, `[2][length]`: the first is the outermost.
-    fn dimensions(&mut self, element: Arc<Type>) -> Result<Arc<Type>> {
+    fn dimensions(&mut self, element: Arc<DeclaredType>) -> Result<Arc<DeclaredType>> {
         let offset = self.offset;
         if !self.accept("[")? {
             return Ok(element);
@@ -123,24 +123,24 @@ impl<'a> Parser<'a> {
         self.expect("]")?;
         let element = self.nested(|parser| parser.dimensions(element))?;
         let kind = match length {
-            Value::Number(number) => match u64::try_from(number) {
-                Ok(length) => Kind::Array(element, length),
+            EntryValue::Number(number) => match u64::try_from(number) {
+                Ok(length) => TypeKind::Array(element, length),
                 Err(_) => return self.fail(offset, attribute("length", number)),
             },
-            Value::Name(path) => Kind::Sequence(element, path),
-            Value::Text(text) => return self.fail(offset, attribute("length", format!("{text:?}"))),
-            Value::Type(_) => return self.unexpected("a length"),
+            EntryValue::Name(path) => TypeKind::Sequence(element, path),
+            EntryValue::Text(text) => return self.fail(offset, attribute("length", format!("{text:?}"))),
+            EntryValue::Type(_) => return self.unexpected("a length"),
         };
-        Type::new(kind, 1, offset)
+        DeclaredType::new(kind, 1, offset)
     }
 
     /// Parses a type specifier: `struct {...}`, `integer {...}`, `unsigned long`, ...
     pub(super) fn specifier(&mut self) -> Result<Specifier> {
         while self.accept_word("const")? {}
         let offset = self.offset;
-        let Token::Word(word) = self.token else { return self.unexpected("a type") };
+        let MetadataToken::Word(word) = self.token else { return self.unexpected("a type") };
         self.advance()?;
-        let tagged = matches!(self.token, Token::Word(_));
+        let tagged = matches!(self.token, MetadataToken::Word(_));
         let ty = match word {
             "struct" => self.structure(offset)?,
             "variant" => self.variant(offset)?,
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
             _ => {
                 let mut name = word.to_owned();
                 if C_WORDS.contains(&word) {
-                    while let Token::Word(next) = self.token
+                    while let MetadataToken::Word(next) = self.token
                         && (C_WORDS.contains(&next) || next == "const")
                     {
                         if next != "const" {
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
     /// Parses the name behind `struct`, `variant` or `enum`, if there is one.
     fn tag(&mut self, keyword: &str) -> Result<Option<String>> {
         match self.token {
-            Token::Word(name) => {
+            MetadataToken::Word(name) => {
                 self.advance()?;
                 Ok(Some(format!("{keyword} {name}")))
             }
@@ -179,16 +179,21 @@ impl<'a> Parser<'a> {
     }
 
     /// Defines the name of `ty`, if it has one.
-    fn named(&mut self, name: Option<String>, ty: Arc<Type>, offset: usize) -> Result<Arc<Type>> {
+    fn named(
+        &mut self,
+        name: Option<String>,
+        ty: Arc<DeclaredType>,
+        offset: usize,
+    ) -> Result<Arc<DeclaredType>> {
         if let Some(name) = name {
             self.define(name, Arc::clone(&ty), offset)?;
         }
         Ok(ty)
     }
 
-    fn structure(&mut self, offset: usize) -> Result<Arc<Type>> {
+    fn structure(&mut self, offset: usize) -> Result<Arc<DeclaredType>> {
         let name = self.tag("struct")?;
-        if self.token != Token::Sign("{") {
+        if self.token != MetadataToken::Sign("{") {
             let Some(name) = name else { return self.unexpected("{") };
             return self.lookup(&name, offset);
         }
@@ -201,11 +206,11 @@ impl<'a> Parser<'a> {
             align = bits;
             self.expect(")")?;
         }
-        let ty = Type::new(Kind::Structure(members), align, offset)?;
+        let ty = DeclaredType::new(TypeKind::Structure(members), align, offset)?;
         self.named(name, ty, offset)
     }
 
-    fn variant(&mut self, offset: usize) -> Result<Arc<Type>> {
+    fn variant(&mut self, offset: usize) -> Result<Arc<DeclaredType>> {
         let name = self.tag("variant")?;
         let tag = if self.accept("<")? {
             let path = self.path()?;
@@ -214,9 +219,9 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        if self.token == Token::Sign("{") {
+        if self.token == MetadataToken::Sign("{") {
             let options = self.nested(Self::members)?.into();
-            let ty = Type::new(Kind::Variant { tag, options, offset }, 1, offset)?;
+            let ty = DeclaredType::new(TypeKind::Variant { tag, options, offset }, 1, offset)?;
             return self.named(name, ty, offset);
         }
         let Some(name) = name else { return self.unexpected("{") };
@@ -227,7 +232,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn enumeration(&mut self, offset: usize) -> Result<Arc<Type>> {
+    fn enumeration(&mut self, offset: usize) -> Result<Arc<DeclaredType>> {
         let name = self.tag("enum")?;
         let container = if self.accept(":")? {
             match self.nested(Self::specifier)? {
@@ -237,7 +242,7 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        if self.token != Token::Sign("{") {
+        if self.token != MetadataToken::Sign("{") {
             let Some(name) = name else { return self.unexpected("{") };
             return self.lookup(&name, offset);
         }
@@ -245,23 +250,23 @@ impl<'a> Parser<'a> {
             Some(container) => container,
             None => self.lookup("int", offset)?,
         };
-        let Kind::Integer(integer) = &container.kind else {
+        let TypeKind::Integer(integer) = &container.kind else {
             return self.fail(offset, Problem::Reference { name: "enum".to_owned(), expected: "integer" });
         };
         let ranges = self.labels()?;
-        let kind = Kind::Enumeration(Arc::new(Enumeration { integer: integer.clone(), ranges }));
-        let ty = Type::new(kind, container.align, offset)?;
+        let kind = TypeKind::Enumeration(Arc::new(EnumerationType { integer: integer.clone(), ranges }));
+        let ty = DeclaredType::new(kind, container.align, offset)?;
         self.named(name, ty, offset)
     }
 
     /// Parses the labels of an enumeration, `{ a, b = 3, "c d" = 5 ... 9 }`.
-    fn labels(&mut self) -> Result<Vec<Range>> {
-        let mut ranges: Vec<Range> = Vec::new();
+    fn labels(&mut self) -> Result<Vec<LabelRange>> {
+        let mut ranges: Vec<LabelRange> = Vec::new();
         self.expect("{")?;
         while !self.accept("}")? {
             let label = match &self.token {
-                Token::Word(word) => (*word).to_owned(),
-                Token::Text(text) => text.clone(),
+                MetadataToken::Word(word) => (*word).to_owned(),
+                MetadataToken::Text(text) => text.clone(),
                 _ => return self.unexpected("a label"),
             };
             self.advance()?;
@@ -275,8 +280,8 @@ impl<'a> Parser<'a> {
                     return self.fail(offset, attribute(&label, format!("{low} ... {high}")));
                 }
             }
-            ranges.push(Range { label, low, high });
-            if !self.accept(",")? && self.token != Token::Sign("}") {
+            ranges.push(LabelRange { label, low, high });
+            if !self.accept(",")? && self.token != MetadataToken::Sign("}") {
                 return self.unexpected("}");
             }
         }

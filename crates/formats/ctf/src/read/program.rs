@@ -1,16 +1,17 @@
-//! Compiled types of a trace: flat lists of operations that a [`Machine`](super::machine::Machine) runs over a packet.
+//! Compiled types of a trace: flat lists of operations that a [`PacketDecoder`](super::decoder::PacketDecoder) runs
+//! over a packet.
 
-use super::hidden::Hidden;
-use super::types::Enumeration;
-use crate::clock::Conversion;
+use super::hidden::HiddenProgram;
+use super::types::EnumerationType;
+use crate::clock::TickConversion;
 use sordino_event::{Base, ClassId, LossCause};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// All operations of a trace; its scopes are ranges of them.
 #[derive(Debug)]
-pub(super) struct Program {
-    pub(super) ops: Vec<Op>,
+pub(super) struct TraceProgram {
+    pub(super) ops: Vec<DecodeOp>,
     /// The number of integers that are remembered as lengths and tags.
     pub(super) slots: usize,
     pub(super) packet_header: Range<usize>,
@@ -22,14 +23,14 @@ pub(super) struct Program {
 pub(super) struct StreamProgram {
     pub(super) id: u64,
     pub(super) packet_context: Range<usize>,
-    pub(super) event_header: Hidden,
+    pub(super) event_header: HiddenProgram,
     /// The alignment of events in bits, minus 1.
     pub(super) event_mask: u64,
-    pub(super) event_context: Context,
+    pub(super) event_context: ContextProgram,
     /// The event classes, sorted by id.
     pub(super) events: Vec<EventProgram>,
     /// The clock of the events' timestamps, if they have any.
-    pub(super) clock: Option<Conversion>,
+    pub(super) clock: Option<TickConversion>,
     pub(super) loss: LossPlace,
     /// The number of bits of the packets' count of lost records; it wraps.
     pub(super) discarded_bits: u32,
@@ -39,7 +40,7 @@ pub(super) struct StreamProgram {
 pub(super) struct EventProgram {
     pub(super) id: u64,
     pub(super) class: ClassId,
-    pub(super) context: Context,
+    pub(super) context: ContextProgram,
     pub(super) payload: Range<usize>,
     /// The size of the payload in bits, if it is the same in each event that has it at a whole byte.
     pub(super) fixed: Option<u64>,
@@ -47,8 +48,8 @@ pub(super) struct EventProgram {
 
 /// The operations of a context. It lies before the payload, but its values follow the payload's: it is run over twice.
 #[derive(Debug)]
-pub(super) struct Context {
-    pub(super) hidden: Hidden,
+pub(super) struct ContextProgram {
+    pub(super) hidden: HiddenProgram,
     /// The operations that show fields which are not in registers; empty if there are none.
     pub(super) shown: Range<usize>,
 }
@@ -79,13 +80,13 @@ pub(super) struct Int {
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) enum Op {
+pub(super) enum DecodeOp {
     /// Shows an integer, in this base.
     Integer(Int, Base),
     /// Shows a floating-point number.
     Float(Int),
     /// Shows an enumeration's value and label.
-    Label(Int, Arc<Enumeration>),
+    Label(Int, Arc<EnumerationType>),
     /// Shows text up to a zero byte.
     String,
     /// Shows text of a fixed number of bytes.
@@ -118,7 +119,7 @@ pub(super) enum Times {
     Slot(u32),
 }
 
-impl Op {
+impl DecodeOp {
     /// Returns the number of bits that it passes over from a whole byte to another, if that does not depend on the
     /// content, and nothing else depends on its value.
     pub(super) fn fixed_bits(&self) -> Option<u64> {

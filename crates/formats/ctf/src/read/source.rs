@@ -22,14 +22,14 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// A stream file, on disk or in memory.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum ByteSource {
     File(PathBuf),
     Memory(PathBuf, Vec<u8>),
 }
 
 /// The state of an open source.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenSource {
     /// The open file; `None` for a source in memory.
     file: Option<File>,
     /// True if it is one of the [`KEPT_MAX`] files.
@@ -38,21 +38,21 @@ pub(super) struct Open {
 
 /// A source that can be read now.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a>(&'a Source, &'a Open);
+pub(super) struct SourceReader<'a>(&'a ByteSource, &'a OpenSource);
 
-impl Source {
+impl ByteSource {
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Memory(path, _) => path,
         }
     }
 
-    pub(super) fn open(&self) -> Result<Open, Error> {
+    pub(super) fn open(&self) -> Result<OpenSource, Error> {
         let file = match self {
             Self::File(path) => Some(regular::open(path).map_err(self.failed("open"))?),
             Self::Memory(..) => None,
         };
-        Ok(Open { file, kept: false })
+        Ok(OpenSource { file, kept: false })
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-impl Open {
+impl OpenSource {
     /// Keeps the file open for later, unless too many files are open already.
     pub(super) fn keep(mut self) -> Option<Self> {
         let more = |kept| (kept < KEPT_MAX).then_some(kept + 1);
@@ -71,12 +71,12 @@ impl Open {
     }
 
     /// Returns a reader of `source`, from which this was opened.
-    pub(super) fn reader<'a>(&'a self, source: &'a Source) -> Reader<'a> {
-        Reader(source, self)
+    pub(super) fn reader<'a>(&'a self, source: &'a ByteSource) -> SourceReader<'a> {
+        SourceReader(source, self)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenSource {
     fn drop(&mut self) {
         if self.kept {
             KEPT.fetch_sub(1, Ordering::Relaxed);
@@ -84,13 +84,13 @@ impl Drop for Open {
     }
 }
 
-impl Reader<'_> {
+impl SourceReader<'_> {
     /// Returns the length in bytes.
     pub(super) fn length(self) -> Result<u64, Error> {
         match (self.0, &self.1.file) {
             (_, Some(file)) => Ok(file.metadata().map_err(self.0.failed("examine"))?.len()),
-            (Source::Memory(_, bytes), None) => Ok(bytes.len() as u64),
-            (Source::File(_), None) => Ok(0),
+            (ByteSource::Memory(_, bytes), None) => Ok(bytes.len() as u64),
+            (ByteSource::File(_), None) => Ok(0),
         }
     }
 
@@ -98,14 +98,14 @@ impl Reader<'_> {
     pub(super) fn read(self, offset: u64, room: &mut [u8]) -> Result<usize, Error> {
         match (self.0, &self.1.file) {
             (_, Some(file)) => read_full(file, offset, room).map_err(self.0.failed("read")),
-            (Source::Memory(_, bytes), None) => {
+            (ByteSource::Memory(_, bytes), None) => {
                 let rest =
                     usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
                 let length = rest.len().min(room.len());
                 room[..length].copy_from_slice(&rest[..length]);
                 Ok(length)
             }
-            (Source::File(_), None) => Ok(0),
+            (ByteSource::File(_), None) => Ok(0),
         }
     }
 

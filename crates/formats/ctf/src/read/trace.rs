@@ -6,10 +6,10 @@ use super::find::stream_files;
 use super::index::{IndexedPacket, packets};
 use super::lex::position;
 use super::metadata::Metadata;
-use super::program::Program;
+use super::program::TraceProgram;
 use super::regular;
-use super::source::Source;
-use super::types::Order;
+use super::source::ByteSource;
+use super::types::Endianness;
 use super::unpack;
 use crate::{ClockDescription, Environment, Error, Uuid};
 use sordino_event::{Classes, Pid, Time};
@@ -26,7 +26,7 @@ const METADATA_MAX: u64 = 1 << 25;
 pub struct Trace {
     path: PathBuf,
     uuid: Option<Uuid>,
-    order: Order,
+    order: Endianness,
     environment: Environment,
     clocks: Vec<ClockDescription>,
     streams: Vec<Stream>,
@@ -36,18 +36,18 @@ pub struct Trace {
 ///
 /// Cloning is cheap.
 #[derive(Clone, Debug)]
-pub struct Stream(pub(super) Arc<Content>);
+pub struct Stream(pub(super) Arc<StreamContent>);
 
 #[derive(Debug)]
-pub(super) struct Content {
-    pub(super) program: Arc<Program>,
-    pub(super) sources: Vec<Source>,
+pub(super) struct StreamContent {
+    pub(super) program: Arc<TraceProgram>,
+    pub(super) sources: Vec<ByteSource>,
     pub(super) packets: Vec<IndexedPacket>,
     pub(super) pid: Option<Pid>,
     pub(super) uuid: Option<Uuid>,
 }
 
-impl Content {
+impl StreamContent {
     /// Returns the begin of the packet at `index`, if there is one with a valid header.
     pub(super) fn begin_of(&self, index: usize) -> Option<Time> {
         self.packets.get(index).filter(|packet| packet.content_bits > 0)?.begin
@@ -77,7 +77,7 @@ impl Trace {
         let dir = dir.as_ref();
         let path = dir.join("metadata");
         let metadata = read_metadata(&path)?;
-        let sources = stream_files(dir)?.into_iter().map(Source::File).collect();
+        let sources = stream_files(dir)?.into_iter().map(ByteSource::File).collect();
         Self::assemble(dir.to_owned(), (&path, &metadata), sources, classes, adjust)
     }
 
@@ -90,14 +90,14 @@ impl Trace {
         files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>,
         classes: &mut Classes,
     ) -> Result<Self, Error> {
-        let sources = files.into_iter().map(|(name, bytes)| Source::Memory(name, bytes)).collect();
+        let sources = files.into_iter().map(|(name, bytes)| ByteSource::Memory(name, bytes)).collect();
         Self::assemble(PathBuf::new(), (Path::new("metadata"), metadata), sources, classes, |_, _| {})
     }
 
     fn assemble(
         path: PathBuf,
         (metadata_path, metadata): (&Path, &[u8]),
-        sources: Vec<Source>,
+        sources: Vec<ByteSource>,
         classes: &mut Classes,
         mut adjust: impl FnMut(&Environment, &mut ClockDescription),
     ) -> Result<Self, Error> {
@@ -134,8 +134,8 @@ impl Trace {
     /// Returns true if it was written in this machine's byte order. It is read either way.
     pub fn is_native(&self) -> bool {
         match self.order {
-            Order::Little => cfg!(target_endian = "little"),
-            Order::Big => cfg!(target_endian = "big"),
+            Endianness::Little => cfg!(target_endian = "little"),
+            Endianness::Big => cfg!(target_endian = "big"),
         }
     }
 
@@ -168,7 +168,7 @@ impl Stream {
 
     /// Returns the stream's files, in the order in which they are read.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.0.sources.iter().map(Source::path)
+        self.0.sources.iter().map(ByteSource::path)
     }
 
     /// Returns the earliest and the latest time in its packets' headers.
@@ -194,12 +194,12 @@ fn read_metadata(path: &Path) -> Result<Vec<u8>, Error> {
 /// Groups the files that contain parts of one stream: LTTng can cut a stream into several files, and names the stream
 /// in every packet.
 fn group(
-    sources: Vec<Source>,
-    program: Arc<Program>,
+    sources: Vec<ByteSource>,
+    program: Arc<TraceProgram>,
     pid: Option<Pid>,
     uuid: Option<Uuid>,
 ) -> Result<Vec<Stream>, Error> {
-    let mut groups: Vec<Vec<(Source, Vec<IndexedPacket>)>> = Vec::new();
+    let mut groups: Vec<Vec<(ByteSource, Vec<IndexedPacket>)>> = Vec::new();
     let mut known = HashMap::new();
     for source in sources {
         let packets = packets(source.open()?.reader(&source), &program, uuid)?;
@@ -215,14 +215,14 @@ fn group(
         }
         groups[place].push((source, packets));
     }
-    let stream = |mut parts: Vec<(Source, Vec<IndexedPacket>)>| {
+    let stream = |mut parts: Vec<(ByteSource, Vec<IndexedPacket>)>| {
         parts.sort_by_key(|(_, packets)| packets.iter().find_map(|packet| packet.begin));
         let (mut sources, mut packets) = (Vec::new(), Vec::new());
         for (file, (source, part)) in parts.into_iter().enumerate() {
             sources.push(source);
             packets.extend(part.into_iter().map(|packet| IndexedPacket { file, ..packet }));
         }
-        Stream(Arc::new(Content { program: Arc::clone(&program), sources, packets, pid, uuid }))
+        Stream(Arc::new(StreamContent { program: Arc::clone(&program), sources, packets, pid, uuid }))
     };
     Ok(groups.into_iter().map(stream).collect())
 }

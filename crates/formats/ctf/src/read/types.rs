@@ -14,8 +14,8 @@ const MAX_ALIGN: u64 = 4096 * 8;
 
 /// A type with the properties that follow from its parts, so that it need not be traversed.
 #[derive(Debug)]
-pub(super) struct Type {
-    pub(super) kind: Kind,
+pub(super) struct DeclaredType {
+    pub(super) kind: TypeKind,
     /// The alignment in bits; a power of 2.
     pub(super) align: u64,
     /// The depth: 1 + that of the deepest part.
@@ -25,11 +25,11 @@ pub(super) struct Type {
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
-    Integer(Integer),
+pub(super) enum TypeKind {
+    Integer(IntegerType),
     /// A floating-point number of 32 or 64 bits.
-    Float(Integer),
-    Enumeration(Arc<Enumeration>),
+    Float(IntegerType),
+    Enumeration(Arc<EnumerationType>),
     String,
     Structure(Vec<Member>),
     Variant {
@@ -38,8 +38,8 @@ pub(super) enum Kind {
         /// The offset in the metadata.
         offset: usize,
     },
-    Array(Arc<Type>, u64),
-    Sequence(Arc<Type>, Path),
+    Array(Arc<DeclaredType>, u64),
+    Sequence(Arc<DeclaredType>, Path),
 }
 
 /// A field of a structure or an option of a variant.
@@ -47,7 +47,7 @@ pub(super) enum Kind {
 pub(super) struct Member {
     /// The name as written, with the underscore that tracers put in front.
     pub(super) name: String,
-    pub(super) ty: Arc<Type>,
+    pub(super) ty: Arc<DeclaredType>,
 }
 
 /// The dotted name of another field.
@@ -65,18 +65,18 @@ impl Path {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Endianness {
     Little,
     Big,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Integer {
+pub(super) struct IntegerType {
     /// The size in bits, 1 to 64.
     pub(super) bits: u32,
     pub(super) signed: bool,
     /// The byte order; `None` is the trace's.
-    pub(super) order: Option<Order>,
+    pub(super) order: Option<Endianness>,
     pub(super) base: Base,
     /// True if it is a character.
     pub(super) text: bool,
@@ -85,27 +85,27 @@ pub(super) struct Integer {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Enumeration {
-    pub(super) integer: Integer,
-    pub(super) ranges: Vec<Range>,
+pub(super) struct EnumerationType {
+    pub(super) integer: IntegerType,
+    pub(super) ranges: Vec<LabelRange>,
 }
 
 /// A label, and the range of values, ends included, that have it.
 #[derive(Clone, Debug)]
-pub(super) struct Range {
+pub(super) struct LabelRange {
     pub(super) label: String,
     pub(super) low: i128,
     pub(super) high: i128,
 }
 
-impl Type {
+impl DeclaredType {
     /// Creates a type. The alignment is `explicit` where that is larger than the parts need. `offset` is the place for
     /// errors.
-    pub(super) fn new(kind: Kind, explicit: u64, offset: usize) -> Result<Arc<Self>> {
+    pub(super) fn new(kind: TypeKind, explicit: u64, offset: usize) -> Result<Arc<Self>> {
         let parts: Vec<&Self> = match &kind {
-            Kind::Structure(members) => members.iter().map(|member| &*member.ty).collect(),
-            Kind::Variant { options, .. } => options.iter().map(|option| &*option.ty).collect(),
-            Kind::Array(element, _) | Kind::Sequence(element, _) => vec![element],
+            TypeKind::Structure(members) => members.iter().map(|member| &*member.ty).collect(),
+            TypeKind::Variant { options, .. } => options.iter().map(|option| &*option.ty).collect(),
+            TypeKind::Array(element, _) | TypeKind::Sequence(element, _) => vec![element],
             _ => Vec::new(),
         };
         let depth = 1 + parts.iter().map(|part| part.depth).max().unwrap_or(0);
@@ -113,14 +113,14 @@ impl Type {
             return Err(At { offset, problem: Problem::Depth(MAX_DEPTH) });
         }
         let needed = match &kind {
-            Kind::String => 8,
+            TypeKind::String => 8,
             // The selected option has its own alignment.
-            Kind::Variant { .. } => 1,
+            TypeKind::Variant { .. } => 1,
             _ => parts.iter().map(|part| part.align).max().unwrap_or(1),
         };
         let clock = match &kind {
-            Kind::Integer(integer) => integer.clock.clone(),
-            Kind::Enumeration(enumeration) => enumeration.integer.clock.clone(),
+            TypeKind::Integer(integer) => integer.clock.clone(),
+            TypeKind::Enumeration(enumeration) => enumeration.integer.clock.clone(),
             _ => parts.iter().find_map(|part| part.clock.clone()),
         };
         Ok(Arc::new(Self { kind, align: needed.max(explicit), depth, clock }))
@@ -128,23 +128,23 @@ impl Type {
 
     /// Returns the same variant with its option selected by `tag`; other types stay as they are.
     pub(super) fn tagged(self: Arc<Self>, tag: Path) -> Arc<Self> {
-        let Kind::Variant { options, offset, .. } = &self.kind else { return self };
-        let kind = Kind::Variant { tag: Some(tag), options: Arc::clone(options), offset: *offset };
+        let TypeKind::Variant { options, offset, .. } = &self.kind else { return self };
+        let kind = TypeKind::Variant { tag: Some(tag), options: Arc::clone(options), offset: *offset };
         Arc::new(Self { kind, align: self.align, depth: self.depth, clock: self.clock.clone() })
     }
 
     /// Returns the integer under an integer or enumeration.
-    pub(super) fn integer(&self) -> Option<&Integer> {
+    pub(super) fn integer(&self) -> Option<&IntegerType> {
         match &self.kind {
-            Kind::Integer(integer) => Some(integer),
-            Kind::Enumeration(enumeration) => Some(&enumeration.integer),
+            TypeKind::Integer(integer) => Some(integer),
+            TypeKind::Enumeration(enumeration) => Some(&enumeration.integer),
             _ => None,
         }
     }
 
     /// Returns true if it is one character of a text.
     pub(super) fn is_character(&self) -> bool {
-        matches!(&self.kind, Kind::Integer(integer) if integer.text && integer.bits == 8 && self.align == 8)
+        matches!(&self.kind, TypeKind::Integer(integer) if integer.text && integer.bits == 8 && self.align == 8)
     }
 }
 

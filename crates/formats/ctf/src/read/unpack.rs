@@ -1,6 +1,6 @@
 //! Metadata files: plain text, or text that LTTng has cut into packets.
 
-use super::types::Order;
+use super::types::Endianness;
 use crate::Problem;
 
 const MAGIC: u32 = 0x75d1_1d57;
@@ -12,8 +12,8 @@ const HEADER: usize = 37;
 /// Returns the text in a metadata file. An error has the offset of the packet and its problem.
 pub(super) fn text(bytes: &[u8]) -> Result<String, (usize, Problem)> {
     let text = match bytes.first_chunk().map(|magic| u32::from_le_bytes(*magic)) {
-        Some(MAGIC) => packets(bytes, Order::Little)?,
-        Some(magic) if magic.swap_bytes() == MAGIC => packets(bytes, Order::Big)?,
+        Some(MAGIC) => packets(bytes, Endianness::Little)?,
+        Some(magic) if magic.swap_bytes() == MAGIC => packets(bytes, Endianness::Big)?,
         // A JSON text sequence starts with a record separator.
         _ if bytes.first() == Some(&0x1e) => return Err((0, Problem::Json)),
         _ => bytes.to_vec(),
@@ -21,7 +21,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, (usize, Problem)> {
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn packets(bytes: &[u8], order: Order) -> Result<Vec<u8>, (usize, Problem)> {
+fn packets(bytes: &[u8], order: Endianness) -> Result<Vec<u8>, (usize, Problem)> {
     let mut text = Vec::new();
     let mut uuid = None;
     let mut offset = 0;
@@ -36,7 +36,7 @@ fn packets(bytes: &[u8], order: Order) -> Result<Vec<u8>, (usize, Problem)> {
 /// Returns the text of the packet at the start of `rest`, and the packet's length.
 fn packet<'a>(
     rest: &'a [u8],
-    order: Order,
+    order: Endianness,
     known: &mut Option<&'a [u8]>,
 ) -> Result<(&'a [u8], usize), Problem> {
     let short = Problem::Sizes { content: 0, packet: 0, left: rest.len() };
@@ -44,8 +44,8 @@ fn packet<'a>(
     let word = |at: usize| {
         let bytes = header[at..].first_chunk().copied().unwrap_or_default();
         match order {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
+            Endianness::Little => u32::from_le_bytes(bytes),
+            Endianness::Big => u32::from_be_bytes(bytes),
         }
     };
     let (magic, uuid, content, packet) = (word(0), &header[4..20], word(24), word(28));

@@ -1,6 +1,6 @@
 //! The metadata of CTF 2: a sequence of JSON texts.
 
-use super::kinds::{Kind, Kinds};
+use super::classes::{ExportedClass, ExportedClasses};
 use super::shape::Shape;
 use sordino_ctf::{ClockDescription, Environment, Setting, Uuid};
 use sordino_event::{Base, Domain};
@@ -12,7 +12,7 @@ pub(super) fn metadata(
     uuid: Uuid,
     environment: &Environment,
     clock: &ClockDescription,
-    kinds: &Kinds,
+    classes: &ExportedClasses,
 ) -> String {
     let entries = environment.iter().map(|(name, value)| match value {
         Setting::Integer(number) => format!("{}:{number}", quoted(name)),
@@ -66,18 +66,20 @@ pub(super) fn metadata(
             quoted(name)
         ),
     ];
-    fragments.extend(kinds.kinds.iter().enumerate().map(|(number, kind)| event(number, kind, kinds)));
+    fragments.extend(
+        classes.exported.iter().enumerate().map(|(number, exported)| event(number, exported, classes)),
+    );
     fragments.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect()
 }
 
-fn event(number: usize, kind: &Kind, kinds: &Kinds) -> String {
-    let class = &kinds.classes[kind.class];
+fn event(number: usize, exported: &ExportedClass, classes: &ExportedClasses) -> String {
+    let class = &classes.recorded[exported.class];
     let prefix = if class.domain == Domain::User { "v" } else { "" };
     let mut text = format!(
         r#"{{"type":"event-record-class","id":{number},"data-stream-class-id":0,"name":{}"#,
         quoted(&class.name)
     );
-    let context = kind.context_members(class, prefix);
+    let context = exported.context_members(class, prefix);
     if !context.is_empty() {
         let mut members = Members::default();
         for (name, shape) in &context {
@@ -89,7 +91,7 @@ fn event(number: usize, kind: &Kind, kinds: &Kinds) -> String {
         text += &format!(r#","specific-context-field-class":{}"#, structure(8, &members.0));
     }
     let mut members = Members::default();
-    for (name, shape) in kind.payload_members(class) {
+    for (name, shape) in exported.payload_members(class) {
         members.add(name, shape);
     }
     text + &format!(r#","payload-field-class":{}}}"#, structure(8, &members.0))

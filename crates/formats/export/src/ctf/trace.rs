@@ -1,6 +1,6 @@
 //! One trace of an export: a stream for each CPU, and the metadata.
 
-use super::kinds::{Encoded, Kinds};
+use super::classes::{EncodedEvent, ExportedClasses};
 use super::{CtfVersion, json, tsdl};
 use crate::Files;
 use sordino_ctf::write::{StreamClass, StreamWriter};
@@ -14,23 +14,23 @@ const PACKET: usize = 1 << 15;
 
 /// A trace that is being written.
 #[derive(Debug)]
-pub(super) struct Trace {
+pub(super) struct ExportedTrace {
     directory: String,
     uuid: Uuid,
     environment: Environment,
-    kinds: Kinds,
-    streams: BTreeMap<Option<Cpu>, Stream>,
-    encoded: Encoded,
+    classes: ExportedClasses,
+    streams: BTreeMap<Option<Cpu>, ExportedStream>,
+    encoded: EncodedEvent,
 }
 
 #[derive(Debug)]
-struct Stream {
+struct ExportedStream {
     writer: StreamWriter<Vec<u8>>,
     /// The losses behind the last event: begin and end in ticks, and the number of records.
     losses: Vec<((u64, u64), Option<u64>)>,
 }
 
-impl Trace {
+impl ExportedTrace {
     /// Creates a trace of events of `classes`; `has_process` if they are of one process, which the environment has.
     pub(super) fn new(
         directory: String,
@@ -39,15 +39,22 @@ impl Trace {
         classes: &Classes,
         has_process: bool,
     ) -> Self {
-        let kinds = Kinds::new(classes, has_process);
-        Self { directory, uuid, environment, kinds, streams: BTreeMap::new(), encoded: Encoded::default() }
+        let classes = ExportedClasses::new(classes, has_process);
+        Self {
+            directory,
+            uuid,
+            environment,
+            classes,
+            streams: BTreeMap::new(),
+            encoded: EncodedEvent::default(),
+        }
     }
 
-    fn stream(&mut self, cpu: Option<Cpu>) -> &mut Stream {
+    fn stream(&mut self, cpu: Option<Cpu>) -> &mut ExportedStream {
         let uuid = self.uuid;
         self.streams.entry(cpu).or_insert_with(|| {
             let writer = StreamWriter::new(Vec::new(), uuid, StreamClass::Exported, cpu, PACKET);
-            Stream { writer: writer.expect("the size is a multiple of a page"), losses: Vec::new() }
+            ExportedStream { writer: writer.expect("the size is a multiple of a page"), losses: Vec::new() }
         })
     }
 
@@ -60,11 +67,11 @@ impl Trace {
         out: &mut Files,
     ) {
         let mut encoded = std::mem::take(&mut self.encoded);
-        let number = self.kinds.encode(moment, labels_left, &mut encoded);
+        let number = self.classes.encode(moment, labels_left, &mut encoded);
         let cpu = moment.event.cpu;
         let stream = self.stream(cpu);
         stream.place_losses(ticks);
-        let Encoded { context, payload } = &encoded;
+        let EncodedEvent { context, payload } = &encoded;
         stream.writer.make_room(context.len() + payload.len());
         let appended = stream.writer.append(Ticks(ticks), number.to_ne_bytes(), context, payload);
         appended.expect("it has room, its time does not go back, and writing to a vector does not fail");
@@ -88,14 +95,14 @@ impl Trace {
             out.append(&file(&self.directory, cpu), &written);
         }
         let metadata = match version {
-            CtfVersion::V1 => tsdl::metadata(self.uuid, &self.environment, clock, &self.kinds),
-            CtfVersion::V2 => json::metadata(self.uuid, &self.environment, clock, &self.kinds),
+            CtfVersion::V1 => tsdl::metadata(self.uuid, &self.environment, clock, &self.classes),
+            CtfVersion::V2 => json::metadata(self.uuid, &self.environment, clock, &self.classes),
         };
         out.append(&format!("{}/metadata", self.directory), metadata.as_bytes());
     }
 }
 
-impl Stream {
+impl ExportedStream {
     /// Writes the losses in front of an event at `ticks`. One that ends before the loss in front of it ends with that.
     fn place_losses(&mut self, ticks: u64) {
         let mut last = 0;

@@ -2,7 +2,7 @@
 //!
 //! Names of fields are identifiers there: other characters become underscores.
 
-use super::kinds::{Kind, Kinds};
+use super::classes::{ExportedClass, ExportedClasses};
 use super::shape::Shape;
 use sordino_ctf::write::{StreamClass, preamble, quoted, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
@@ -16,19 +16,19 @@ pub(super) fn metadata(
     uuid: Uuid,
     environment: &Environment,
     clock: &ClockDescription,
-    kinds: &Kinds,
+    classes: &ExportedClasses,
 ) -> String {
     // The names are identifiers, and the clock has a frequency.
     let mut text = preamble(uuid, environment, clock).unwrap_or_default();
     text += &stream_class(StreamClass::Exported);
-    for (number, kind) in kinds.kinds.iter().enumerate() {
-        event(number, kind, kinds, &mut text);
+    for (number, exported) in classes.exported.iter().enumerate() {
+        event(number, exported, classes, &mut text);
     }
     text
 }
 
-fn event(number: usize, kind: &Kind, kinds: &Kinds, text: &mut String) {
-    let class = &kinds.classes[kind.class];
+fn event(number: usize, exported: &ExportedClass, classes: &ExportedClasses, text: &mut String) {
+    let class = &classes.recorded[exported.class];
     // Writing to a string does not fail.
     let _ =
         write!(text, "\nevent {{\n\tname = {};\n\tid = {number};\n\tstream_id = 0;\n", quoted(&class.name));
@@ -36,8 +36,8 @@ fn event(number: usize, kind: &Kind, kinds: &Kinds, text: &mut String) {
         let _ = writeln!(text, "\tloglevel = {};", level.number());
     }
     let prefix = if class.domain == Domain::User { "v" } else { "" };
-    let context = kind.context_members(class, prefix);
-    let mut names = Names::default();
+    let context = exported.context_members(class, prefix);
+    let mut names = MemberNames::default();
     if !context.is_empty() {
         *text += "\tcontext := struct {\n";
         for (name, shape) in &context {
@@ -52,14 +52,14 @@ fn event(number: usize, kind: &Kind, kinds: &Kinds, text: &mut String) {
         *text += "\t};\n";
     }
     *text += "\tfields := struct {\n";
-    let mut names = Names::default();
-    for (name, shape) in kind.payload_members(class) {
+    let mut names = MemberNames::default();
+    for (name, shape) in exported.payload_members(class) {
         member(name, shape, &mut names, text);
     }
     *text += "\t};\n};\n";
 }
 
-fn member(name: &str, shape: &Shape, names: &mut Names, text: &mut String) {
+fn member(name: &str, shape: &Shape, names: &mut MemberNames, text: &mut String) {
     let name = names.add(name);
     let _ = match shape {
         Shape::Sequence(element) => {
@@ -103,7 +103,7 @@ fn ty(shape: &Shape) -> String {
             format!("enum : {} {{ {} }}", integer(true, Base::Decimal), labels.join(", "))
         }
         Shape::Group(members) => {
-            let (mut text, mut names) = (String::from("struct {\n"), Names::default());
+            let (mut text, mut names) = (String::from("struct {\n"), MemberNames::default());
             for (name, shape) in members {
                 member(name, shape, &mut names, &mut text);
             }
@@ -116,9 +116,9 @@ fn ty(shape: &Shape) -> String {
 
 /// The names of a structure's members, each an identifier with an underscore in front, which readers remove.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct MemberNames(Vec<String>);
 
-impl Names {
+impl MemberNames {
     /// Returns the name of a member. It differs from those of the others and, as babeltrace2 2.0 confuses `_a` and `a`,
     /// from what is left of theirs.
     fn add(&mut self, name: &str) -> String {

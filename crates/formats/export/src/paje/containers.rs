@@ -2,7 +2,7 @@
 //!
 //! A container has a number of its own, since the ids of threads are used again.
 
-use super::line::Line;
+use super::line::PajeLine;
 use sordino_event::{Cpu, Nanos, Pid, Tid};
 use sordino_timeline::{FiberId, System};
 use std::collections::{BTreeMap, HashMap};
@@ -13,15 +13,15 @@ pub(super) const MACHINE: u64 = 1;
 const NO_PROCESS: u64 = 2;
 
 /// A type of containers that have a state.
-pub(super) struct Kind {
+pub(super) struct ContainerType {
     /// The type of the containers.
     container: &'static str,
     /// The type of their states.
     pub(super) state: &'static str,
 }
 
-pub(super) const THREAD: Kind = Kind { container: "CT", state: "ST" };
-pub(super) const FIBER: Kind = Kind { container: "CF", state: "SF" };
+pub(super) const THREAD: ContainerType = ContainerType { container: "CT", state: "ST" };
+pub(super) const FIBER: ContainerType = ContainerType { container: "CF", state: "SF" };
 
 /// A container of a thread or a fiber.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Containers {
     }
 
     fn create(&self, number: u64, kind: &str, parent: u64, name: &str, out: &mut Vec<u8>) {
-        let mut line = Line::at(4, self.now, out);
+        let mut line = PajeLine::at(4, self.now, out);
         line.number(number).word(kind).number(parent).text(name.as_bytes());
         line.end();
     }
@@ -114,7 +114,7 @@ impl Containers {
         let name = system.comm(tid).map_or("?", |name| name);
         self.create(number, THREAD.container, parent, &format!("{name}/{}", tid.0), out);
         if !state.is_empty() {
-            let mut line = Line::at(6, self.now, out);
+            let mut line = PajeLine::at(6, self.now, out);
             line.word(THREAD.state).number(number).text(state.as_bytes());
             line.end();
         }
@@ -208,7 +208,7 @@ fn forget<'a>(containers: impl Iterator<Item = &'a mut Stateful>) -> Vec<u64> {
 }
 
 fn destroy(kind: &str, number: u64, now: Nanos, out: &mut Vec<u8>) {
-    let mut line = Line::at(5, now, out);
+    let mut line = PajeLine::at(5, now, out);
     line.word(kind).number(number);
     line.end();
 }

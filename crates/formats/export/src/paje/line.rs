@@ -4,9 +4,9 @@ use sordino_event::Nanos;
 use std::io::Write as _;
 
 /// A line that is being written: the number of its definition, its time, then its other fields.
-pub(super) struct Line<'a>(&'a mut Vec<u8>);
+pub(super) struct PajeLine<'a>(&'a mut Vec<u8>);
 
-impl<'a> Line<'a> {
+impl<'a> PajeLine<'a> {
     /// Begins a line at a time since the recording began.
     pub(super) fn at(definition: u8, since: Nanos, out: &'a mut Vec<u8>) -> Self {
         let since = since.0.max(0);

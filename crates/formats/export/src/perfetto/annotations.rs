@@ -1,6 +1,6 @@
 //! Fields of events as debug annotations, and the names that packets refer to by number.
 
-use crate::wire::Message;
+use crate::wire::ProtobufMessage;
 use sordino_event::{Base, ClassId, Classes, Entries, View};
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ const OWN: [(u32, &str); 10] = [
 
 /// The interned names: their numbers, and the definitions that no packet has yet.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct InternedNames {
     /// The numbers of each class's fields, once the class is defined.
     classes: Vec<Option<Vec<u64>>>,
     /// The numbers of annotations' names.
@@ -63,7 +63,7 @@ pub(super) struct Names {
     fresh: Vec<u8>,
 }
 
-impl Names {
+impl InternedNames {
     pub(super) fn new(classes: &Classes) -> Self {
         let classes = vec![None; classes.len()];
         Self { classes, texts: HashMap::new(), own: [false; OWN.len()], fresh: Vec::new() }
@@ -117,7 +117,7 @@ impl Names {
     }
 
     fn define(&mut self, field: u32, number: u64, text: &[u8]) {
-        Message::new(&mut self.fresh).message(field, |entry| {
+        ProtobufMessage::new(&mut self.fresh).message(field, |entry| {
             entry.unsigned(1, number);
             entry.text(2, text);
         });
@@ -125,14 +125,19 @@ impl Names {
 }
 
 /// Appends a value as an annotation of a track event.
-pub(super) fn annotate(event: &mut Message<'_>, name: u64, value: View<'_>, names: &mut Names) {
+pub(super) fn annotate(
+    event: &mut ProtobufMessage<'_>,
+    name: u64,
+    value: View<'_>,
+    names: &mut InternedNames,
+) {
     event.message(DEBUG_ANNOTATIONS, |annotation| {
         annotation.unsigned(NAME, name);
         put(annotation, value, 0, names);
     });
 }
 
-fn put(annotation: &mut Message<'_>, value: View<'_>, depth: usize, names: &mut Names) {
+fn put(annotation: &mut ProtobufMessage<'_>, value: View<'_>, depth: usize, names: &mut InternedNames) {
     match value {
         View::Unsigned(value, Base::Hexadecimal) => annotation.unsigned(POINTER, value),
         View::Unsigned(value, _) => annotation.unsigned(UNSIGNED, value),
@@ -163,7 +168,12 @@ fn put(annotation: &mut Message<'_>, value: View<'_>, depth: usize, names: &mut 
     }
 }
 
-fn group(annotation: &mut Message<'_>, mut entries: Entries<'_>, depth: usize, names: &mut Names) {
+fn group(
+    annotation: &mut ProtobufMessage<'_>,
+    mut entries: Entries<'_>,
+    depth: usize,
+    names: &mut InternedNames,
+) {
     while let (Some(name), Some(value)) = (entries.next(), entries.next()) {
         let name = names.text(if let View::Text(name) = name { name } else { b"?" });
         annotation.message(MEMBERS, |member| {

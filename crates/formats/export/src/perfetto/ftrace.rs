@@ -1,7 +1,7 @@
 //! The kernel's events, in bundles of each CPU.
 
 use super::{packet, timestamp};
-use crate::wire::{Message, valid};
+use crate::wire::{ProtobufMessage, valid};
 use sordino_event::{Classes, Cpu, Event, Tid, View};
 use sordino_report::json_value;
 use sordino_timeline::kernel::{Interrupt, Syscall};
@@ -43,7 +43,7 @@ mod number {
 /// The kernel's events that no packet has yet.
 #[derive(Debug)]
 pub(super) struct Ftrace {
-    classes: Vec<Known>,
+    classes: Vec<ClassAttributes>,
     bundles: BTreeMap<Cpu, Bundle>,
     /// True if readers tell all states of threads apart, by the kernel's release.
     tells_states: bool,
@@ -60,7 +60,7 @@ struct Bundle {
 
 /// The attributes of a class that its decoded events do not have. Names are valid texts.
 #[derive(Debug)]
-struct Known {
+struct ClassAttributes {
     name: String,
     fields: Vec<String>,
     /// True for wake-ups of new threads, `sched_wakeup_new`.
@@ -73,7 +73,7 @@ struct Known {
 
 impl Ftrace {
     pub(super) fn new(classes: &Classes, release: Option<&str>) -> Self {
-        let known = classes.iter().map(|(_, class)| Known {
+        let known = classes.iter().map(|(_, class)| ClassAttributes {
             name: valid(class.name.as_bytes()).into_owned(),
             fields: class.fields.iter().map(|name| valid(name.as_bytes()).into_owned()).collect(),
             wakes_new: class.name.ends_with("sched_wakeup_new"),
@@ -93,10 +93,11 @@ impl Ftrace {
         }
         let bundle = self.bundles.entry(cpu).or_default();
         let Some(class) = self.classes.get(moment.event.class.index()) else { return };
-        Message::new(&mut bundle.events).message(EVENT, |event| {
+        ProtobufMessage::new(&mut bundle.events).message(EVENT, |event| {
             event.unsigned(1, timestamp(moment.event.time));
             event.signed(2, moment.tid.map_or(0, |tid| tid.0).into());
-            let mut body = Body { moment, class, tells_states: self.tells_states, json: &mut self.json };
+            let mut body =
+                EventWriter { moment, class, tells_states: self.tells_states, json: &mut self.json };
             body.put(event);
         });
         if bundle.events.len() >= BUNDLE {
@@ -142,15 +143,15 @@ impl Bundle {
 }
 
 /// An event whose fields are to be written.
-struct Body<'a> {
+struct EventWriter<'a> {
     moment: &'a Moment<'a>,
-    class: &'a Known,
+    class: &'a ClassAttributes,
     tells_states: bool,
     json: &'a mut Vec<u8>,
 }
 
-impl Body<'_> {
-    fn put(&mut self, event: &mut Message<'_>) {
+impl EventWriter<'_> {
+    fn put(&mut self, event: &mut ProtobufMessage<'_>) {
         let (recorded, system) = (self.moment.event, self.moment.system);
         match self.moment.kernel {
             Some(Kernel::Switch { prev, state, next }) => event.message(number::SWITCH, |switch| {
@@ -214,7 +215,7 @@ impl Body<'_> {
     }
 
     /// Appends the event's name and all of its fields; those that are no numbers and no texts as JSON.
-    fn generic(&mut self, generic: &mut Message<'_>, recorded: &Event) {
+    fn generic(&mut self, generic: &mut ProtobufMessage<'_>, recorded: &Event) {
         const TEXT: u32 = 3;
         const SIGNED: u32 = 4;
         const UNSIGNED: u32 = 5;
@@ -242,7 +243,7 @@ impl Body<'_> {
     }
 }
 
-fn wake(event: &mut Message<'_>, number: u32, tid: Tid, cpu: Option<Cpu>, system: &System) {
+fn wake(event: &mut ProtobufMessage<'_>, number: u32, tid: Tid, cpu: Option<Cpu>, system: &System) {
     event.message(number, |wake| {
         comm(wake, 1, None, tid, system);
         wake.signed(2, tid.0.into());
@@ -252,12 +253,12 @@ fn wake(event: &mut Message<'_>, number: u32, tid: Tid, cpu: Option<Cpu>, system
     });
 }
 
-fn softirq(event: &mut Message<'_>, number: u32, vec: i64) {
+fn softirq(event: &mut ProtobufMessage<'_>, number: u32, vec: i64) {
     event.message(number, |softirq| softirq.signed(1, vec));
 }
 
 /// Appends the thread's name: the event's, or else the one that is known.
-fn comm(message: &mut Message<'_>, field: u32, comm: Option<&[u8]>, tid: Tid, system: &System) {
+fn comm(message: &mut ProtobufMessage<'_>, field: u32, comm: Option<&[u8]>, tid: Tid, system: &System) {
     let known = || system.comm(tid).map(|comm| comm.as_bytes());
     comm.or_else(known).into_iter().for_each(|comm| message.text(field, comm));
 }

@@ -1,7 +1,7 @@
 //! Processes, threads and their tracks, described when they are first needed.
 
 use super::packet;
-use crate::wire::Message;
+use crate::wire::ProtobufMessage;
 use sordino_event::{Cpu, Pid, Tid};
 use sordino_timeline::{FiberId, System};
 use std::collections::HashMap;
@@ -27,8 +27,8 @@ pub(super) const PLACELESS: u64 = 2;
 pub(super) struct Tracks {
     /// The number of tracks besides those that have a number of their own.
     count: u64,
-    threads: HashMap<Tid, Thread>,
-    processes: HashMap<Pid, Process>,
+    threads: HashMap<Tid, ThreadTracks>,
+    processes: HashMap<Pid, ProcessTrack>,
     /// The tracks of fibers that called functions.
     fibers: HashMap<FiberId, u64>,
     /// The tracks of wake-ups by interrupts of an idle CPU.
@@ -38,7 +38,7 @@ pub(super) struct Tracks {
 }
 
 #[derive(Debug, Default)]
-struct Thread {
+struct ThreadTracks {
     /// True if the thread's process is described.
     has_process: bool,
     /// The name in the description of the track.
@@ -52,7 +52,7 @@ struct Thread {
 }
 
 #[derive(Debug)]
-struct Process {
+struct ProcessTrack {
     track: u64,
     name: Option<Arc<str>>,
 }
@@ -100,7 +100,7 @@ impl Tracks {
         }
         let pid = pid.or_else(|| system.pid(tid));
         let track = match self.threads.get(&tid) {
-            Some(Thread { name: known, events: Some(track), is_placed, .. })
+            Some(ThreadTracks { name: known, events: Some(track), is_placed, .. })
                 if *is_placed == pid.is_some() && is_same(known.as_ref(), name) =>
             {
                 *track
@@ -162,7 +162,7 @@ impl Tracks {
             return known.track;
         }
         let track = known.map_or_else(|| next(&mut self.count), |known| known.track);
-        self.processes.insert(pid, Process { track, name: name.cloned() });
+        self.processes.insert(pid, ProcessTrack { track, name: name.cloned() });
         describe(track, out, |description| {
             description.message(PROCESS, |process| {
                 process.signed(1, pid.0.into());
@@ -184,7 +184,7 @@ impl Tracks {
         }
         // A thread whose process becomes known has other tracks from then on.
         let parent = self.thread(tid, None, system, out);
-        if let Some(Thread { wakeups: Some(track), .. }) = self.threads.get(&tid) {
+        if let Some(ThreadTracks { wakeups: Some(track), .. }) = self.threads.get(&tid) {
             return *track;
         }
         let track = next(&mut self.count);
@@ -217,7 +217,7 @@ fn is_same(known: Option<&Arc<str>>, name: Option<&Arc<str>>) -> bool {
 }
 
 /// Appends the description of a track, which `fill` completes.
-fn describe(track: u64, out: &mut Vec<u8>, fill: impl FnOnce(&mut Message<'_>)) {
+fn describe(track: u64, out: &mut Vec<u8>, fill: impl FnOnce(&mut ProtobufMessage<'_>)) {
     packet(out, |packet| {
         packet.message(TRACK, |description| {
             description.unsigned(UUID, track);

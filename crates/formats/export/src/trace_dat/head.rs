@@ -1,6 +1,6 @@
 //! The head of `trace.dat`: sections with the formats of events, the names of threads, and the places of the events.
 
-use super::kinds::Kinds;
+use super::formats::EventFormats;
 use super::page::{HEADER, PAGE};
 use sordino_event::Tid;
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ const SECTION: usize = 16;
 
 /// Returns the head of a file with pages of these CPUs, which has whole pages. `sizes` are the bytes of each CPU's
 /// pages, which follow in this order.
-pub(super) fn head(kinds: &Kinds, names: &HashMap<Tid, Arc<str>>, sizes: &[(u32, u64)]) -> Vec<u8> {
+pub(super) fn head(formats: &EventFormats, names: &HashMap<Tid, Arc<str>>, sizes: &[(u32, u64)]) -> Vec<u8> {
     let mut head = Vec::from(*b"\x17\x08\x44tracing7\0");
     head.push(u8::from(cfg!(target_endian = "big")));
     head.push(size_of::<u64>() as u8);
@@ -34,7 +34,7 @@ pub(super) fn head(kinds: &Kinds, names: &HashMap<Tid, Arc<str>>, sizes: &[(u32,
     for (number, content) in [
         (HEADER_INFO, header_info()),
         (FTRACE_EVENTS, 0_u32.to_ne_bytes().to_vec()),
-        (EVENT_FORMATS, formats(kinds)),
+        (EVENT_FORMATS, event_formats(formats)),
         (SYMBOLS, 0_u32.to_ne_bytes().to_vec()),
         (PRINTK, 0_u32.to_ne_bytes().to_vec()),
         (COMMAND_LINES, command_lines(names)),
@@ -113,9 +113,9 @@ fn header_info() -> Vec<u8> {
     info
 }
 
-fn formats(kinds: &Kinds) -> Vec<u8> {
+fn event_formats(formats: &EventFormats) -> Vec<u8> {
     let mut systems: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    kinds.texts().for_each(|(system, text)| systems.entry(system).or_default().push(text));
+    formats.texts().for_each(|(system, text)| systems.entry(system).or_default().push(text));
     let mut content = (systems.len() as u32).to_ne_bytes().to_vec();
     for (system, texts) in systems {
         content.extend_from_slice(system.as_bytes());

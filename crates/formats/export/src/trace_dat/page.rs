@@ -19,7 +19,7 @@ const WORDS_MAX: usize = 28;
 
 /// The pages of a CPU: the one that is being filled, and the number of those before.
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub(super) struct CpuPages {
     /// The events of the page.
     events: Vec<u8>,
     begin: u64,
@@ -29,7 +29,7 @@ pub(super) struct Pages {
     lost: Option<Option<u64>>,
 }
 
-impl Pages {
+impl CpuPages {
     /// Returns the bytes of all pages that were returned.
     pub(super) fn bytes(&self) -> u64 {
         self.written * PAGE as u64
@@ -161,7 +161,8 @@ mod tests {
             ),
             begin in 0..1_u64 << 60,
         ) {
-            let (mut pages, mut read_back, mut time, mut expected) = (Pages::default(), Vec::new(), begin, Vec::new());
+            let (mut pages, mut read_back) = (CpuPages::default(), Vec::new());
+            let (mut time, mut expected) = (begin, Vec::new());
             for (number, (delta, length)) in records.into_iter().enumerate() {
                 time += delta;
                 let record = vec![number as u8; length];
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_time_that_is_far_from_the_one_before_begins_a_page() {
-        let (mut pages, times) = (Pages::default(), [1, 1 << 59, (1 << 60) + 7, i64::MAX]);
+        let (mut pages, times) = (CpuPages::default(), [1, 1 << 59, (1 << 60) + 7, i64::MAX]);
         let mut full: Vec<_> = times.iter().filter_map(|time| pages.append(Time(*time), &[0; 8])).collect();
         full.extend(pages.close());
         let read: Vec<Vec<u64>> =
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_loss_is_counted_in_the_page_behind_it() {
-        let mut pages = Pages::default();
+        let mut pages = CpuPages::default();
         assert_eq!(pages.lose(Some(3)), None);
         assert_eq!(pages.lose(Some(4)), None);
         pages.append(Time(1), &[0; 8]);

@@ -2,7 +2,7 @@
 
 use super::OpenRecording;
 use crate::clocks::{ClockRelation, RecordingClock};
-use crate::gaps::{Coverage, overlaps};
+use crate::gaps::{TraceCoverage, overlaps};
 use sordino_timeline::{Host, MergedClocks, is_added};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl OpenRecording {
     /// Returns the names of events that two recordings of one host have of the same time, without those that recorders
     /// add.
     pub fn doubled_events(&self) -> BTreeSet<&str> {
-        let names = |covered: &Coverage| {
+        let names = |covered: &TraceCoverage| {
             let classes = self.classes.iter().map(|(_, class)| class);
             let own = classes.skip(covered.classes.start).take(covered.classes.len());
             own.filter(|class| !is_added(class)).map(|class| &*class.name).collect::<BTreeSet<_>>()

@@ -1,10 +1,10 @@
 //! Opening of recordings: their traces, and the facts in these.
 
-use super::{MergedRecording, OpenRecording, Program, describes_state, span_of};
+use super::{MergedRecording, OpenRecording, RecordedProgram, describes_state, span_of};
 use crate::absent::absent_files;
 use crate::addresses::{Symbols, mapped_files};
 use crate::clocks::{PairedOffset, RelatedClocks};
-use crate::gaps::{Coverage, gaps};
+use crate::gaps::{TraceCoverage, gaps};
 use crate::{Error, several};
 use sordino_analyze::{GroupQuotas, Quota};
 use sordino_collect::{Directory, State, Summary};
@@ -143,7 +143,7 @@ impl OpenRecording {
             let spans = streams.filter_map(Stream::span);
             let covered = spans.reduce(|(first, last), (from, to)| (first.min(from), last.max(to)));
             let recording = self.recordings.len();
-            self.covered.extend(covered.map(|span| Coverage { recording, host, pid, span, classes }));
+            self.covered.extend(covered.map(|span| TraceCoverage { recording, host, pid, span, classes }));
         }
         self.programs.extend(program(trace, host));
         if let Some(numbering) = priorities(environment)
@@ -206,7 +206,7 @@ fn priorities(environment: &Environment) -> Option<PriorityNumbering> {
 }
 
 /// Returns the program of a trace, from its environment.
-fn program(trace: &read::Trace, host: Host) -> Option<Program> {
+fn program(trace: &read::Trace, host: Host) -> Option<RecordedProgram> {
     let environment = trace.environment();
     let pid = environment.integer("vpid").and_then(|pid| i32::try_from(pid).ok())?;
     let wake_up = environment.integer("wake_up_futex").map(i64::cast_unsigned);
@@ -219,7 +219,7 @@ fn program(trace: &read::Trace, host: Host) -> Option<Program> {
     let has_real_time = environment.text("rt_quota_group").is_some();
     let quotas = GroupQuotas { ordinary: quota("cpu"), real_time: has_real_time.then(|| quota("rt")) };
     let name = environment.text("procname")?.to_owned();
-    Some(Program { host, pid: Pid(pid), name, wake_up, quotas, files: mapped_files(environment) })
+    Some(RecordedProgram { host, pid: Pid(pid), name, wake_up, quotas, files: mapped_files(environment) })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const CONTEXT: &str = "$ctx.";
 
 /// An event class: its number is its index.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct ExportedClass {
     pub(super) class: ClassId,
     /// True if the context has the process and the thread.
     pub(super) ids: [bool; 2],
@@ -24,9 +24,9 @@ pub(super) struct Kind {
 
 /// The event classes of a trace.
 #[derive(Debug)]
-pub(super) struct Kinds {
-    pub(super) classes: Classes,
-    pub(super) kinds: Vec<Kind>,
+pub(super) struct ExportedClasses {
+    pub(super) recorded: Classes,
+    pub(super) exported: Vec<ExportedClass>,
     /// The event classes for each class, the last used first.
     of_class: Vec<Vec<u32>>,
     /// True if all events are of one process, which the trace has.
@@ -35,42 +35,48 @@ pub(super) struct Kinds {
 
 /// The bytes of an event.
 #[derive(Debug, Default)]
-pub(super) struct Encoded {
+pub(super) struct EncodedEvent {
     pub(super) context: Vec<u8>,
     pub(super) payload: Vec<u8>,
 }
 
-impl Kinds {
+impl ExportedClasses {
     pub(super) fn new(classes: &Classes, has_process: bool) -> Self {
         let of_class = vec![Vec::new(); classes.len()];
-        Self { classes: classes.clone(), kinds: Vec::new(), of_class, has_process }
+        Self { recorded: classes.clone(), exported: Vec::new(), of_class, has_process }
     }
 
     /// Encodes an event. Returns the number of its class.
-    pub(super) fn encode(&mut self, moment: &Moment<'_>, labels_left: &mut usize, out: &mut Encoded) -> u32 {
+    pub(super) fn encode(
+        &mut self,
+        moment: &Moment<'_>,
+        labels_left: &mut usize,
+        out: &mut EncodedEvent,
+    ) -> u32 {
         let event = moment.event;
         let ids = [event.pid.is_some() && !self.has_process, event.tid.is_some()];
         let known = &mut self.of_class[event.class.index()];
         for place in 0..known.len() {
             let number = known[place];
-            let kind = &mut self.kinds[number as usize];
-            if kind.ids == ids && !kind.is_json && kind.encode(event, labels_left, out) {
+            let exported = &mut self.exported[number as usize];
+            if exported.ids == ids && !exported.is_json && exported.encode(event, labels_left, out) {
                 known.swap(0, place);
                 return number;
             }
         }
-        let class = &self.classes[event.class];
-        let mut kind = Kind::of(event, class, ids);
+        let class = &self.recorded[event.class];
+        let mut exported = ExportedClass::of(event, class, ids);
         let before = *labels_left;
-        if known.len() >= TYPES_MAX || !kind.encode(event, labels_left, out) {
+        if known.len() >= TYPES_MAX || !exported.encode(event, labels_left, out) {
             let found = known.iter().find(|number| {
-                let kind = &self.kinds[**number as usize];
-                kind.is_json && kind.ids == ids
+                let exported = &self.exported[**number as usize];
+                exported.is_json && exported.ids == ids
             });
             // The labels that it has go with it.
             *labels_left = before;
-            kind = Kind { is_json: true, payload: vec![Shape::Text], context: Vec::new(), ..kind };
-            kind.begin(event, out);
+            exported =
+                ExportedClass { is_json: true, payload: vec![Shape::Text], context: Vec::new(), ..exported };
+            exported.begin(event, out);
             let mut json = Vec::new();
             object(moment, class, None, &mut json);
             encode_text(&json, &mut out.payload);
@@ -78,14 +84,14 @@ impl Kinds {
                 return *number;
             }
         }
-        let number = self.kinds.len() as u32;
+        let number = self.exported.len() as u32;
         known.push(number);
-        self.kinds.push(kind);
+        self.exported.push(exported);
         number
     }
 }
 
-impl Kind {
+impl ExportedClass {
     fn of(event: &Event, class: &Class, ids: [bool; 2]) -> Self {
         let (mut payload, mut context) = (Vec::new(), Vec::new());
         for (name, value) in event.fields(class) {
@@ -98,7 +104,7 @@ impl Kind {
     }
 
     /// Begins the context: the ids of process and thread.
-    fn begin(&self, event: &Event, out: &mut Encoded) {
+    fn begin(&self, event: &Event, out: &mut EncodedEvent) {
         out.context.clear();
         out.payload.clear();
         let ids = [event.pid.map(|pid| pid.0), event.tid.map(|tid| tid.0)];
@@ -107,7 +113,7 @@ impl Kind {
         }
     }
 
-    fn encode(&mut self, event: &Event, labels_left: &mut usize, out: &mut Encoded) -> bool {
+    fn encode(&mut self, event: &Event, labels_left: &mut usize, out: &mut EncodedEvent) -> bool {
         self.begin(event, out);
         let (payload, context) = (&mut self.payload, &mut self.context);
         let fits = event.len() == payload.len() + context.len();

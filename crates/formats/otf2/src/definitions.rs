@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 /// A value of an attribute; a text by its number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Attribute {
+pub(crate) enum AttributeValue {
     Signed(i64),
     Unsigned(u64),
     Float(f64),
     Text(u32),
 }
 
-impl Attribute {
+impl AttributeValue {
     /// Returns the library's number of the type.
     pub(crate) fn kind(self) -> u8 {
         match self {
@@ -30,33 +30,33 @@ const BYTES_MAX: usize = 1 << 28;
 /// The string in place of those that are too many.
 const TOO_MANY: &str = "...";
 
-/// The names so far.
+/// The definitions so far.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct Definitions {
     strings: HashMap<String, u32>,
     /// The region of each string that is a region's name.
     regions: HashMap<u32, u32>,
     /// The attribute of each name and type.
     attributes: HashMap<(u32, u8), u32>,
-    values_left: Room,
-    regions_left: Room,
+    values_left: StringBudget,
+    regions_left: StringBudget,
     left_out: u64,
 }
 
 /// The strings and bytes that may still be added.
 #[derive(Debug)]
-struct Room {
+struct StringBudget {
     strings: usize,
     bytes: usize,
 }
 
-impl Default for Room {
+impl Default for StringBudget {
     fn default() -> Self {
         Self { strings: STRINGS_MAX, bytes: BYTES_MAX }
     }
 }
 
-impl Room {
+impl StringBudget {
     /// Returns true if there was room for a string, which has it now.
     fn has_taken(&mut self, text: &str) -> bool {
         let fits = self.strings > 0 && text.len() <= self.bytes;
@@ -68,7 +68,7 @@ impl Room {
     }
 }
 
-impl Names {
+impl Definitions {
     /// Returns the number of a string of the archive's own, or of an attribute's name. They have no limit but the
     /// number of the trace's classes and CPUs.
     pub(crate) fn string(&mut self, text: &str) -> u32 {
@@ -105,7 +105,7 @@ impl Names {
     }
 
     /// Returns the number of the attribute of that name and of the value's type.
-    pub(crate) fn attribute(&mut self, name: &str, value: Attribute) -> u32 {
+    pub(crate) fn attribute(&mut self, name: &str, value: AttributeValue) -> u32 {
         let (name, next) = (self.string(name), self.attributes.len() as u32);
         *self.attributes.entry((name, value.kind())).or_insert(next)
     }
@@ -138,46 +138,49 @@ mod tests {
 
     #[test]
     fn a_text_has_one_number_and_too_many_texts_share_one() {
-        let mut names = Names::default();
-        let numbers: Vec<u32> = (0..2 * STRINGS_MAX).map(|number| names.value(&number.to_string())).collect();
-        assert_eq!((names.value("7"), names.strings().len()), (numbers[7], STRINGS_MAX + 1));
-        let shared = names.value(TOO_MANY);
+        let mut definitions = Definitions::default();
+        let numbers: Vec<u32> =
+            (0..2 * STRINGS_MAX).map(|number| definitions.value(&number.to_string())).collect();
+        assert_eq!((definitions.value("7"), definitions.strings().len()), (numbers[7], STRINGS_MAX + 1));
+        let shared = definitions.value(TOO_MANY);
         assert!(numbers[STRINGS_MAX..].iter().all(|number| *number == shared));
         assert!(numbers[..STRINGS_MAX].iter().all(|number| *number != shared));
-        assert_eq!(names.left_out(), STRINGS_MAX as u64);
+        assert_eq!(definitions.left_out(), STRINGS_MAX as u64);
     }
 
     #[test]
     fn attributes_and_regions_have_their_names_where_values_are_too_many() {
-        let mut names = Names { values_left: Room { strings: 1, bytes: 10 }, ..Names::default() };
-        let shared = [names.value("a"), names.value("b")][1];
-        let value = Attribute::Signed(1);
-        let numbers = ["c", "d"].map(|name| (names.attribute(name, value), names.region(name)));
+        let mut definitions =
+            Definitions { values_left: StringBudget { strings: 1, bytes: 10 }, ..Definitions::default() };
+        let shared = [definitions.value("a"), definitions.value("b")][1];
+        let value = AttributeValue::Signed(1);
+        let numbers = ["c", "d"].map(|name| (definitions.attribute(name, value), definitions.region(name)));
         assert_eq!(numbers, [(0, 0), (1, 1)]);
-        let own = names.string("c");
+        let own = definitions.string("c");
         assert_eq!(
-            (names.strings()[own as usize], names.strings()[shared as usize].1),
+            (definitions.strings()[own as usize], definitions.strings()[shared as usize].1),
             ((own, "c"), TOO_MANY)
         );
-        assert_eq!((names.value("c"), names.left_out()), (own, 1));
+        assert_eq!((definitions.value("c"), definitions.left_out()), (own, 1));
     }
 
     #[test]
     fn the_bytes_of_values_and_of_regions_have_limits() {
-        let room = || Room { strings: 10, bytes: 5 };
-        let mut names = Names { values_left: room(), regions_left: room(), ..Names::default() };
-        let numbers = ["abcd", "ef", "g", "h"].map(|text| names.value(text));
-        assert_eq!((numbers, names.left_out()), ([0, 1, 2, 1], 2));
-        let numbers = ["ijkl", "mn", "o", "p", "ijkl"].map(|name| names.region(name));
-        assert_eq!((numbers, names.left_out()), ([0, 1, 2, 1, 0], 4));
+        let budget = || StringBudget { strings: 10, bytes: 5 };
+        let mut definitions =
+            Definitions { values_left: budget(), regions_left: budget(), ..Definitions::default() };
+        let numbers = ["abcd", "ef", "g", "h"].map(|text| definitions.value(text));
+        assert_eq!((numbers, definitions.left_out()), ([0, 1, 2, 1], 2));
+        let numbers = ["ijkl", "mn", "o", "p", "ijkl"].map(|name| definitions.region(name));
+        assert_eq!((numbers, definitions.left_out()), ([0, 1, 2, 1, 0], 4));
     }
 
     #[test]
     fn regions_and_attributes_are_numbered_by_themselves() {
-        let mut names = Names::default();
-        assert_eq!((names.region("a"), names.region("b"), names.region("a")), (0, 1, 0));
-        let [signed, float] = [Attribute::Signed(1), Attribute::Float(1.0)];
-        assert_eq!((names.attribute("a", signed), names.attribute("a", float)), (0, 1));
-        assert_eq!(names.attribute("a", Attribute::Signed(2)), 0);
+        let mut definitions = Definitions::default();
+        assert_eq!((definitions.region("a"), definitions.region("b"), definitions.region("a")), (0, 1, 0));
+        let [signed, float] = [AttributeValue::Signed(1), AttributeValue::Float(1.0)];
+        assert_eq!((definitions.attribute("a", signed), definitions.attribute("a", float)), (0, 1));
+        assert_eq!(definitions.attribute("a", AttributeValue::Signed(2)), 0);
     }
 }

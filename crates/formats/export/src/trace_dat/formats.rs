@@ -23,7 +23,7 @@ const FIRST: usize = 100;
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FieldType {
     Signed,
     Unsigned,
     Hexadecimal,
@@ -34,54 +34,54 @@ enum Kind {
 
 /// A format: the number of the class and the types of the fields.
 #[derive(Debug)]
-struct Format {
+struct EventFormat {
     class: usize,
-    kinds: Vec<Kind>,
+    types: Vec<FieldType>,
 }
 
 /// A class by the kernel's names.
 #[derive(Debug)]
-struct Class {
+struct KernelClass {
     name: String,
-    fields: Vec<Field>,
+    fields: Vec<KernelField>,
 }
 
 #[derive(Debug)]
-struct Field {
+struct KernelField {
     name: String,
     is_priority: bool,
     /// The role of a context that each record has.
-    common: Option<Common>,
+    common: Option<CommonField>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Common {
+enum CommonField {
     Flags,
     PreemptCount,
 }
 
 /// The formats so far.
 #[derive(Debug)]
-pub(super) struct Kinds {
-    classes: Vec<Class>,
-    formats: Vec<Format>,
+pub(super) struct EventFormats {
+    classes: Vec<KernelClass>,
+    formats: Vec<EventFormat>,
     of_class: Vec<Vec<usize>>,
     /// The difference between the kernel's priorities and those of the trace.
     offset: i64,
     text: Vec<u8>,
 }
 
-impl Kinds {
+impl EventFormats {
     pub(super) fn new(classes: &Classes, priorities: Option<PriorityNumbering>) -> Self {
         let of = |class: &sordino_event::Class| {
             let name = class.name.strip_prefix("irq_softirq_").map(|name| format!("softirq_{name}"));
             let name = identifier(&name.unwrap_or_else(|| class.name.clone()));
             let is_scheduler = name.starts_with("sched_");
-            let mut fields: Vec<Field> = Vec::new();
+            let mut fields: Vec<KernelField> = Vec::new();
             for field in &class.fields {
                 let common = match &**field {
-                    "$ctx.flags" => Some(Common::Flags),
-                    "$ctx.preempt_count" => Some(Common::PreemptCount),
+                    "$ctx.flags" => Some(CommonField::Flags),
+                    "$ctx.preempt_count" => Some(CommonField::PreemptCount),
                     _ => None,
                 };
                 // LTTng's name of a thread's id.
@@ -94,9 +94,9 @@ impl Kinds {
                     own.push('_');
                 }
                 let is_priority = is_scheduler && own.ends_with("prio");
-                fields.push(Field { name: own, is_priority, common });
+                fields.push(KernelField { name: own, is_priority, common });
             }
-            Class { name, fields }
+            KernelClass { name, fields }
         };
         Self {
             classes: classes.iter().map(|(_, class)| of(class)).collect(),
@@ -118,9 +118,9 @@ impl Kinds {
         has_format
             && (event.len() <= FIELDS_ALWAYS || {
                 let fields = self.classes[class].fields.iter().enumerate();
-                let kinds =
-                    fields.filter_map(|(index, field)| Some(Kind::of(event.value(index)?, &field.name)));
-                COMMON + kinds.map(Kind::bytes_min).sum::<usize>() <= RECORD_MAX
+                let types =
+                    fields.filter_map(|(index, field)| Some(FieldType::of(event.value(index)?, &field.name)));
+                COMMON + types.map(FieldType::bytes_min).sum::<usize>() <= RECORD_MAX
             })
     }
 
@@ -135,20 +135,20 @@ impl Kinds {
         out.extend(((FIRST + number) as u16).to_ne_bytes());
         out.extend([0, 0]);
         out.extend(tid.0.to_ne_bytes());
-        let fixed: usize = COMMON + format.kinds.iter().map(|kind| kind.bytes()).sum::<usize>();
+        let fixed: usize = COMMON + format.types.iter().map(|ty| ty.bytes()).sum::<usize>();
         // The bytes for texts, without their zero bytes.
-        let ends = format.kinds.iter().filter(|kind| **kind == Kind::Text).count();
+        let ends = format.types.iter().filter(|ty| **ty == FieldType::Text).count();
         let mut room = RECORD_MAX.saturating_sub(fixed + ends);
         let mut texts = Vec::new();
-        for ((index, field), kind) in class.fields.iter().enumerate().zip(&format.kinds) {
+        for ((index, field), ty) in class.fields.iter().enumerate().zip(&format.types) {
             let Some(value) = event.value(index) else { continue };
             match (field.common, value) {
-                (Some(Common::Flags), View::Unsigned(flags, _)) => out[2] = flags as u8,
-                (Some(Common::PreemptCount), View::Unsigned(count, _)) => out[3] = count as u8,
+                (Some(CommonField::Flags), View::Unsigned(flags, _)) => out[2] = flags as u8,
+                (Some(CommonField::PreemptCount), View::Unsigned(count, _)) => out[3] = count as u8,
                 _ => {}
             }
-            match kind {
-                Kind::Signed | Kind::Unsigned | Kind::Hexadecimal => {
+            match ty {
+                FieldType::Signed | FieldType::Unsigned | FieldType::Hexadecimal => {
                     let shift = if field.is_priority { *offset } else { 0 };
                     let bits = match value {
                         View::Signed(value, _) | View::Label(value, _) => value.wrapping_add(shift),
@@ -157,12 +157,12 @@ impl Kinds {
                     };
                     out.extend(bits.to_ne_bytes());
                 }
-                Kind::Comm => {
+                FieldType::Comm => {
                     let View::Text(comm) = value else { continue };
                     out.extend_from_slice(comm);
                     out.resize(out.len() + COMM - comm.len(), 0);
                 }
-                Kind::Text => {
+                FieldType::Text => {
                     text.clear();
                     match value {
                         View::Text(value) => text.extend_from_slice(value),
@@ -190,10 +190,10 @@ impl Kinds {
     fn format(&mut self, moment: &Moment<'_>) -> usize {
         let (event, class) = (moment.event, moment.event.class.index());
         let fields = &self.classes[class].fields;
-        let kind = |index: usize| event.value(index).map(|value| Kind::of(value, &fields[index].name));
-        let has = |format: &Format| {
-            format.kinds.len() == event.len()
-                && format.kinds.iter().enumerate().all(|(index, own)| kind(index) == Some(*own))
+        let ty = |index: usize| event.value(index).map(|value| FieldType::of(value, &fields[index].name));
+        let has = |format: &EventFormat| {
+            format.types.len() == event.len()
+                && format.types.iter().enumerate().all(|(index, own)| ty(index) == Some(*own))
         };
         let known = &mut self.of_class[class];
         if let Some(place) = known.iter().position(|number| has(&self.formats[*number])) {
@@ -203,12 +203,12 @@ impl Kinds {
         let count = event.len().min(fields.len());
         // Behind the last formats of all, a class may have one, of texts.
         let is_full = known.len() >= FORMATS_MAX || self.formats.len() >= CLASSES_MAX * (FORMATS_MAX - 1);
-        let kinds: Vec<Kind> =
-            if is_full { vec![Kind::Text; count] } else { (0..count).filter_map(kind).collect() };
-        if let Some(number) = known.iter().find(|number| self.formats[**number].kinds == kinds) {
+        let types: Vec<FieldType> =
+            if is_full { vec![FieldType::Text; count] } else { (0..count).filter_map(ty).collect() };
+        if let Some(number) = known.iter().find(|number| self.formats[**number].types == types) {
             return *number;
         }
-        self.formats.push(Format { class, kinds });
+        self.formats.push(EventFormat { class, types });
         known.push(self.formats.len() - 1);
         self.formats.len() - 1
     }
@@ -217,12 +217,12 @@ impl Kinds {
     pub(super) fn texts(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.formats.iter().enumerate().map(|(number, format)| {
             let class = &self.classes[format.class];
-            (system(&class.name), text(FIRST + number, class, &format.kinds))
+            (system(&class.name), text(FIRST + number, class, &format.types))
         })
     }
 }
 
-impl Kind {
+impl FieldType {
     fn of(value: View<'_>, name: &str) -> Self {
         match value {
             View::Unsigned(_, Base::Hexadecimal) => Self::Hexadecimal,
@@ -249,7 +249,7 @@ impl Kind {
 }
 
 /// Returns the text of a format, as the kernel writes it.
-fn text(number: usize, class: &Class, kinds: &[Kind]) -> String {
+fn text(number: usize, class: &KernelClass, types: &[FieldType]) -> String {
     let mut text = format!("name: {}\nID: {number}\nformat:\n", class.name);
     for (ty, name, offset, size, signed) in [
         ("unsigned short", "common_type", 0, 2, 0),
@@ -262,24 +262,24 @@ fn text(number: usize, class: &Class, kinds: &[Kind]) -> String {
     }
     text.push('\n');
     let (mut offset, mut print, mut arguments) = (COMMON, String::new(), String::new());
-    for (Field { name, common, .. }, kind) in class.fields.iter().zip(kinds) {
-        let (size, signed) = (kind.bytes(), u8::from(*kind == Kind::Signed));
-        let declaration = match kind {
-            Kind::Signed => format!("s64 {name}"),
-            Kind::Unsigned | Kind::Hexadecimal => format!("u64 {name}"),
-            Kind::Comm => format!("char {name}[{COMM}]"),
-            Kind::Text => format!("__data_loc char[] {name}"),
+    for (KernelField { name, common, .. }, ty) in class.fields.iter().zip(types) {
+        let (size, signed) = (ty.bytes(), u8::from(*ty == FieldType::Signed));
+        let declaration = match ty {
+            FieldType::Signed => format!("s64 {name}"),
+            FieldType::Unsigned | FieldType::Hexadecimal => format!("u64 {name}"),
+            FieldType::Comm => format!("char {name}[{COMM}]"),
+            FieldType::Text => format!("__data_loc char[] {name}"),
         };
         let _ = writeln!(text, "\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{signed};");
         offset += size;
         // The records' own flags are printed in their place.
         if common.is_none() {
-            let (form, argument) = match kind {
-                Kind::Signed => ("%lld", format!("REC->{name}")),
-                Kind::Unsigned => ("%llu", format!("REC->{name}")),
-                Kind::Hexadecimal => ("0x%llx", format!("REC->{name}")),
-                Kind::Comm => ("%s", format!("REC->{name}")),
-                Kind::Text => ("%s", format!("__get_str({name})")),
+            let (form, argument) = match ty {
+                FieldType::Signed => ("%lld", format!("REC->{name}")),
+                FieldType::Unsigned => ("%llu", format!("REC->{name}")),
+                FieldType::Hexadecimal => ("0x%llx", format!("REC->{name}")),
+                FieldType::Comm => ("%s", format!("REC->{name}")),
+                FieldType::Text => ("%s", format!("__get_str({name})")),
             };
             let separator = if print.is_empty() { "" } else { " " };
             let _ = write!(print, "{separator}{name}={form}");

@@ -1,7 +1,7 @@
-//! The machine that runs a [`Program`](super::program::Program) over the bytes of a packet.
+//! The decoder that runs a [`TraceProgram`](super::program::TraceProgram) over the bytes of a packet.
 
-use super::hidden::{Hidden, Loads};
-use super::program::{Int, NO_SLOT, Op, Register, Times};
+use super::hidden::{HiddenProgram, RegisterLoads};
+use super::program::{DecodeOp, Int, NO_SLOT, Register, Times};
 use crate::Uuid;
 use sordino_event::{Event, Value};
 use std::ffi::CStr;
@@ -9,9 +9,9 @@ use std::ops::Range;
 
 /// The error for bytes that are invalid by the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Corrupt;
+pub(super) struct InvalidBytes;
 
-type Result<T> = std::result::Result<T, Corrupt>;
+type Result<T> = std::result::Result<T, InvalidBytes>;
 
 /// The number of zero bytes behind the packet, with which every integer can be loaded by one read of 16 bytes.
 const SLACK: usize = 16;
@@ -41,7 +41,7 @@ const MAX_EMPTY: u32 = 1 << 16;
 
 /// A window of a packet's bytes, the current place in it, and the values read so far. All of it is reused.
 #[derive(Debug, Default)]
-pub(super) struct Machine {
+pub(super) struct PacketDecoder {
     bytes: Vec<u8>,
     /// The number of the packet's bytes that lie before the window.
     pub(super) base: u64,
@@ -65,7 +65,7 @@ pub(super) struct Machine {
 
 /// The state at an event's begin that is needed to read it again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) struct Checkpoint {
     pub(super) position: u64,
     ticks: u64,
     empty: u32,
@@ -100,7 +100,7 @@ impl Registers {
     }
 }
 
-impl Machine {
+impl PacketDecoder {
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: vec![0; slots], window: WINDOW_MIN, ..Self::default() }
     }
@@ -130,22 +130,22 @@ impl Machine {
         self.fill(0, bytes.min(self.window as u64) as usize, fill)
     }
 
-    /// Moves the window to the event at `mark`, where reading continues, and enlarges it if that event is longer.
+    /// Moves the window to the event at `checkpoint`, where reading continues, and enlarges it if that event is longer.
     /// `fill` gets the offset in the packet and room for the missing bytes, and returns the number that it filled.
     /// `None` if no event may be as long as this one claims to be; nothing has changed then.
     pub(super) fn slide<E>(
         &mut self,
-        mark: Mark,
+        checkpoint: Checkpoint,
         bytes: u64,
         fill: impl FnOnce(u64, &mut [u8]) -> std::result::Result<usize, E>,
     ) -> Option<std::result::Result<(), E>> {
         let loaded = (self.end / 8) as usize;
-        let passed = ((mark.position / 8) as usize).min(loaded) & !(STEP - 1);
+        let passed = ((checkpoint.position / 8) as usize).min(loaded) & !(STEP - 1);
         if passed == 0 && loaded >= EVENT_MAX {
             return None;
         }
         self.window = (2 * self.window).min(WINDOW_MAX);
-        self.rewind(mark);
+        self.rewind(checkpoint);
         self.position -= passed as u64 * 8;
         self.base += passed as u64;
         self.bytes.copy_within(passed..loaded, 0);
@@ -182,13 +182,14 @@ impl Machine {
     }
 
     /// Returns the state at the begin of the next event.
-    pub(super) fn mark(&self) -> Mark {
-        Mark { position: self.position, ticks: self.registers.ticks, empty: self.empty }
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { position: self.position, ticks: self.registers.ticks, empty: self.empty }
     }
 
-    /// Returns to the state `mark`.
-    pub(super) fn rewind(&mut self, mark: Mark) {
-        (self.position, self.registers.ticks, self.empty) = (mark.position, mark.ticks, mark.empty);
+    /// Returns to the state `checkpoint`.
+    pub(super) fn rewind(&mut self, checkpoint: Checkpoint) {
+        (self.position, self.registers.ticks, self.empty) =
+            (checkpoint.position, checkpoint.ticks, checkpoint.empty);
     }
 
     /// Returns true once if the last value that could not be read would have needed more bytes than there are.
@@ -205,7 +206,12 @@ impl Machine {
 
     /// Runs the operations of a header or a context.
     #[inline]
-    pub(super) fn run_hidden(&mut self, ops: &[Op], hidden: &Hidden, event: &mut Event) -> Result<()> {
+    pub(super) fn run_hidden(
+        &mut self,
+        ops: &[DecodeOp],
+        hidden: &HiddenProgram,
+        event: &mut Event,
+    ) -> Result<()> {
         if let Some(loads) = &hidden.loads {
             let start = (self.position + loads.mask) & !loads.mask;
             if start.is_multiple_of(8) {
@@ -217,7 +223,7 @@ impl Machine {
 
     /// Fills registers from the integers at `start`, a whole byte.
     #[inline]
-    fn fill_registers(&mut self, start: u64, loads: &Loads) -> Result<()> {
+    fn fill_registers(&mut self, start: u64, loads: &RegisterLoads) -> Result<()> {
         let stop = start + loads.bits;
         if stop > self.end && loads.bits > 0 {
             return Err(self.behind_the_end());
@@ -231,12 +237,12 @@ impl Machine {
     }
 
     /// Runs the operations `range`, and shows values in `event`.
-    pub(super) fn run(&mut self, ops: &[Op], range: Range<usize>, event: &mut Event) -> Result<()> {
+    pub(super) fn run(&mut self, ops: &[DecodeOp], range: Range<usize>, event: &mut Event) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let next = at + 1;
             match &ops[at] {
-                Op::Integer(int, base) => {
+                DecodeOp::Integer(int, base) => {
                     let value = self.integer(int)?;
                     event.push(if int.signed {
                         Value::Signed(value as i64, *base)
@@ -244,70 +250,71 @@ impl Machine {
                         Value::Unsigned(value, *base)
                     });
                 }
-                Op::Register(int, register) => {
+                DecodeOp::Register(int, register) => {
                     let value = self.integer(int)?;
                     self.store(*register, value, int.bits);
                 }
-                Op::Text(times) => {
+                DecodeOp::Text(times) => {
                     let length = self.times(*times);
                     let text = until_zero(self.take(length)?);
                     event.push_text(text);
                 }
-                Op::String => event.push_text(self.string()?),
-                Op::SkipString => {
+                DecodeOp::String => event.push_text(self.string()?),
+                DecodeOp::SkipString => {
                     self.string()?;
                 }
-                Op::SkipBytes(times) => {
+                DecodeOp::SkipBytes(times) => {
                     let length = self.times(*times);
                     self.take(length)?;
                 }
-                Op::Label(int, enumeration) => {
+                DecodeOp::Label(int, enumeration) => {
                     let value = self.integer(int)?;
                     let wide = widen(value, int.signed);
                     let label =
                         enumeration.ranges.iter().find(|range| range.low <= wide && wide <= range.high);
                     let length = label.map_or(0, |range| range.label.len());
-                    self.labels = self.labels.checked_sub(length).ok_or(Corrupt)?;
+                    self.labels = self.labels.checked_sub(length).ok_or(InvalidBytes)?;
                     let text = label.map(|range| event.intern(range.label.as_bytes()));
                     event.push(Value::Label(value as i64, text));
                 }
-                Op::Float(int) => {
+                DecodeOp::Float(int) => {
                     let bits = self.integer(int)?;
                     event.push(Value::Float(match int.bits {
                         32 => f64::from(f32::from_bits(bits as u32)),
                         _ => f64::from_bits(bits),
                     }));
                 }
-                Op::Group(members) => event.push(Value::Group(*members)),
-                Op::Name(name) => {
-                    self.labels = self.labels.checked_sub(name.len()).ok_or(Corrupt)?;
+                DecodeOp::Group(members) => event.push(Value::Group(*members)),
+                DecodeOp::Name(name) => {
+                    self.labels = self.labels.checked_sub(name.len()).ok_or(InvalidBytes)?;
                     event.push_text(name.as_bytes());
                 }
-                Op::Align(mask) => self.position = (self.position + mask) & !mask,
-                Op::Uuid => {
+                DecodeOp::Align(mask) => self.position = (self.position + mask) & !mask,
+                DecodeOp::Uuid => {
                     let uuid = self.take(16)?.first_chunk().copied();
                     self.registers.uuid = uuid.map(Uuid);
                 }
-                Op::Repeat { times, end, shown } => {
+                DecodeOp::Repeat { times, end, shown } => {
                     let times = self.times(*times);
                     let operations = times.saturating_mul((*end - next) as u64);
-                    self.repeated = self.repeated.checked_sub(operations).ok_or(Corrupt)?;
+                    self.repeated = self.repeated.checked_sub(operations).ok_or(InvalidBytes)?;
                     if *shown {
-                        event.push(Value::List(u32::try_from(times).or(Err(Corrupt))?));
+                        event.push(Value::List(u32::try_from(times).or(Err(InvalidBytes))?));
                     }
                     for _ in 0..times {
                         let before = self.position;
                         self.run(ops, next..*end, event)?;
                         if self.position == before {
-                            self.empty = self.empty.checked_sub(1).ok_or(Corrupt)?;
+                            self.empty = self.empty.checked_sub(1).ok_or(InvalidBytes)?;
                         }
                     }
                     at = *end;
                     continue;
                 }
-                Op::Select { slot, signed, arms, end } => {
+                DecodeOp::Select { slot, signed, arms, end } => {
                     let tag = widen(self.slots[*slot as usize], *signed);
-                    let arm = arms.iter().find(|arm| arm.low <= tag && tag <= arm.high).ok_or(Corrupt)?;
+                    let arm =
+                        arms.iter().find(|arm| arm.low <= tag && tag <= arm.high).ok_or(InvalidBytes)?;
                     self.run(ops, arm.body.clone(), event)?;
                     at = *end;
                     continue;
@@ -392,9 +399,9 @@ impl Machine {
 
     #[cold]
     #[inline(never)]
-    fn behind_the_end(&mut self) -> Corrupt {
+    fn behind_the_end(&mut self) -> InvalidBytes {
         self.short = true;
-        Corrupt
+        InvalidBytes
     }
 
     /// Reads this number of whole bytes.
@@ -404,7 +411,7 @@ impl Machine {
             return Err(self.behind_the_end());
         };
         self.position = stop * 8;
-        self.bytes.get(start as usize..stop as usize).ok_or(Corrupt)
+        self.bytes.get(start as usize..stop as usize).ok_or(InvalidBytes)
     }
 
     /// Reads a text that ends with a zero byte, and returns it without that.
@@ -440,14 +447,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn machine(bytes: &[u8]) -> Machine {
-        let mut machine = Machine::new(0);
+    fn decoder(bytes: &[u8]) -> PacketDecoder {
+        let mut decoder = PacketDecoder::new(0);
         let fill = |room: &mut [u8]| {
             room.copy_from_slice(bytes);
             Ok::<_, ()>(bytes.len())
         };
-        machine.load(bytes.len() as u64, fill).unwrap();
-        machine
+        decoder.load(bytes.len() as u64, fill).unwrap();
+        decoder
     }
 
     /// Reads an integer bit by bit, as the specification defines it.
@@ -469,15 +476,15 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 16),
             start in 0..64_u64, bits in 1..=64_u32, big: bool, signed: bool,
         ) {
-            let mut machine = machine(&bytes);
-            machine.position = start;
+            let mut decoder = decoder(&bytes);
+            decoder.position = start;
             let int = Int { mask: 0, bits, signed, big, slot: NO_SLOT };
-            let value = machine.integer(&int);
+            let value = decoder.integer(&int);
             let plain = slow(&bytes, start, bits, big);
             let unused = 64 - bits;
             let expected = if signed { ((plain << unused) as i64 >> unused) as u64 } else { plain };
             prop_assert_eq!(value, Ok(expected));
-            prop_assert_eq!(machine.position, start + u64::from(bits));
+            prop_assert_eq!(decoder.position, start + u64::from(bits));
         }
 
         #[test]
@@ -493,14 +500,14 @@ mod tests {
 
     #[test]
     fn nothing_is_read_past_the_content() {
-        let mut machine = machine(&[0xff; 8]);
+        let mut decoder = decoder(&[0xff; 8]);
         let int = Int { mask: 0, bits: 64, signed: false, big: false, slot: NO_SLOT };
-        assert_eq!(machine.integer(&int), Ok(u64::MAX));
-        assert_eq!(machine.integer(&Int { bits: 1, ..int }), Err(Corrupt));
-        assert_eq!(machine.take(u64::MAX), Err(Corrupt));
-        assert_eq!(machine.take(0), Ok(&[][..]));
-        assert_eq!(machine.string(), Err(Corrupt));
-        machine.position = 0;
-        assert_eq!(machine.string(), Err(Corrupt), "no zero byte before the end");
+        assert_eq!(decoder.integer(&int), Ok(u64::MAX));
+        assert_eq!(decoder.integer(&Int { bits: 1, ..int }), Err(InvalidBytes));
+        assert_eq!(decoder.take(u64::MAX), Err(InvalidBytes));
+        assert_eq!(decoder.take(0), Ok(&[][..]));
+        assert_eq!(decoder.string(), Err(InvalidBytes));
+        decoder.position = 0;
+        assert_eq!(decoder.string(), Err(InvalidBytes), "no zero byte before the end");
     }
 }
