@@ -39,14 +39,14 @@ const STYLES: Styles = Styles::plain()
 #[command(name = "sordino", version, styles = STYLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: SordinoCommand,
     /// Use colours: always, never, or automatically (auto): on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, display_order = 998)]
     color: ColorChoice,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum SordinoCommand {
     Record(record::Options),
     Start(session::StartOptions),
     Status(session::StatusOptions),
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Enable(session::EventsOptions),
     /// Record fewer tracepoints in a running session
     Disable(session::EventsOptions),
-    Attach(session::AttachOptions),
+    Attach(session::AttachProcessOptions),
     Stop(session::StopOptions),
     Destroy(session::DestroyOptions),
     List(list::Options),
@@ -125,8 +125,8 @@ impl Arguments {
     /// Returns true if a COMMAND could be given and is not.
     fn lacks_command(&self) -> bool {
         match &self.command {
-            Command::Record(options) => options.what.command.is_empty(),
-            Command::Start(options) => options.what.command.is_empty(),
+            SordinoCommand::Record(options) => options.what.command.is_empty(),
+            SordinoCommand::Start(options) => options.what.command.is_empty(),
             _ => false,
         }
     }

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let request = options.request()?;
     let limits = request.limits.clone();
-    let mut watch = Watch { progress: Progress::new(false), stop: Stop::new()? };
+    let mut watch = CheckProgress { progress: Progress::new(false), stop: Stop::new()? };
     let mut check = Check::new(request, &mut watch)?;
     if !options.json {
         show(&check.announcement())?;
@@ -57,12 +57,12 @@ fn finish(
 }
 
 /// Shows progress, receives Ctrl-C, and explains traces.
-struct Watch {
+struct CheckProgress {
     progress: Progress,
     stop: Stop,
 }
 
-impl CheckObserver for Watch {
+impl CheckObserver for CheckProgress {
     fn doing(&mut self, what: String) {
         self.progress.doing(what);
     }

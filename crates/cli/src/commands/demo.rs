@@ -3,7 +3,7 @@
 mod load;
 
 use crate::Failure;
-use crate::commands::explain::{self, Extent};
+use crate::commands::explain::{self, ExplainScope};
 use crate::commands::{record, report};
 use crate::failure::{NO, UNUSABLE};
 use crate::output::OutputFile;
@@ -11,7 +11,7 @@ use crate::recording::Recording;
 use crate::terminal::{remark, show};
 use crate::words::quoted;
 use clap::{Args, FromArgMatches};
-use sordino_analyze::ExplainOptions as Wanted;
+use sordino_analyze::ExplainOptions;
 use sordino_disturb::{DemoCpus, LENGTH, PlantedFinder, judge};
 use sordino_intervals::IntervalRule;
 use sordino_report::{tied, write_findings};
@@ -69,9 +69,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(status);
     }
     let mut recording = Recording::open(Some(&output))?;
-    let wanted = Wanted { longest: LOOKED_AT, ..Wanted::default() };
-    let extent = Extent { wanted, pictures: DRAWN, has_tables: true };
-    let mut explained = explain::pass_twice(&mut recording, IntervalRule::between("npt:loop"), extent, None)?;
+    let chosen = ExplainOptions { longest: LOOKED_AT, ..ExplainOptions::default() };
+    let scope = ExplainScope { chosen, pictures: DRAWN, has_tables: true };
+    let mut explained = explain::pass_twice(&mut recording, IntervalRule::between("npt:loop"), scope, None)?;
     let mut finder = PlantedFinder::new(&recording.classes);
     recording.pass(Some("looking for the planted disturbances"), |item| {
         if let Item::Event(moment) = item {

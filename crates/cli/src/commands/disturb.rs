@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) struct Options {
     /// Kind of the disturbance to plant
     #[arg(value_enum)]
-    kind: Kind,
+    kind: DisturbanceName,
     /// CPU to disturb, by its number
     #[arg(short = 'a', long, value_name = "CPU")]
     cpu: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum DisturbanceName {
     /// A thread that computes without a pause
     Hog,
     /// Timers that expire in a burst of interrupts
@@ -46,9 +46,9 @@ enum Kind {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     disturb(&Disturbance {
         kind: match options.kind {
-            Kind::Hog => DisturbanceKind::Hog,
-            Kind::Timers => DisturbanceKind::Timers,
-            Kind::Packets => DisturbanceKind::Packets,
+            DisturbanceName::Hog => DisturbanceKind::Hog,
+            DisturbanceName::Timers => DisturbanceKind::Timers,
+            DisturbanceName::Packets => DisturbanceKind::Packets,
         },
         cpu: options.cpu,
         priority: options.prio,

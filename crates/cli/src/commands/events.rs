@@ -60,15 +60,15 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["directories", "align", "from", "to", "around", "statedump"])]
     follow: Option<String>,
     /// Format of the times in the list
-    #[arg(long, value_enum, default_value_t = Times::Clock)]
-    time: Times,
+    #[arg(long, value_enum, default_value_t = TimeStyle::Clock)]
+    time: TimeStyle,
     /// Print JSON, one object in each line; the first line has the version of the format
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Times {
+pub(crate) enum TimeStyle {
     /// Local time of day
     Clock,
     /// Local date and time
@@ -79,7 +79,7 @@ pub(crate) enum Times {
     Since,
 }
 
-impl Times {
+impl TimeStyle {
     pub(crate) fn format(self, begin: Time) -> TimeFormat {
         let offset_s = local_offset(begin);
         match self {

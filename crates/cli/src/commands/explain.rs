@@ -1,7 +1,7 @@
 //! The command `sordino explain`.
 
 use crate::Failure;
-use crate::commands::events::Times;
+use crate::commands::events::TimeStyle;
 use crate::commands::queries::PageTables;
 use crate::commands::refused::refused;
 use crate::failure::{NO, UNUSABLE};
@@ -9,7 +9,7 @@ use crate::recording::{AlignOptions, Recording, report_misfits};
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::words::quoted;
 use clap::Args;
-use sordino_analyze::{ExplainOptions as Wanted, Explainer, Findings};
+use sordino_analyze::{ExplainOptions, Explainer, Findings};
 use sordino_collect::names::list;
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Tid};
@@ -135,7 +135,7 @@ pub(crate) struct Intervals {
 }
 
 /// The intervals of a recording, in all forms.
-pub(crate) struct Explained {
+pub(crate) struct ExplainedRecording {
     pub(crate) findings: Findings,
     pub(crate) distribution: LengthDistribution,
     /// The lanes around the first of the findings' intervals.
@@ -146,17 +146,17 @@ pub(crate) struct Explained {
 
 /// The selection of intervals to explain, and to draw.
 #[derive(Clone, Copy)]
-pub(crate) struct Extent {
-    pub(crate) wanted: Wanted,
+pub(crate) struct ExplainScope {
+    pub(crate) chosen: ExplainOptions,
     /// The number of longest intervals whose lanes are collected.
     pub(crate) pictures: usize,
     /// True if the tables of a page are collected.
     pub(crate) has_tables: bool,
 }
 
-impl From<Wanted> for Extent {
-    fn from(wanted: Wanted) -> Self {
-        Self { wanted, pictures: 0, has_tables: false }
+impl From<ExplainOptions> for ExplainScope {
+    fn from(chosen: ExplainOptions) -> Self {
+        Self { chosen, pictures: 0, has_tables: false }
     }
 }
 
@@ -164,11 +164,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
     let deadline = options.intervals.deadline.as_ref().map(|(_, time)| *time);
     let over = options.over.or(deadline);
-    let wanted = match over {
-        Some(over) => Wanted { longest: usize::MAX, limit: Some(over.into()), ..Wanted::default() },
-        None => Wanted { longest: options.top as usize, ..Wanted::default() },
-    };
-    let findings = options.intervals.explain(&mut recording, wanted.into())?.findings;
+    let longest = over.map_or(options.top as usize, |_| usize::MAX);
+    let chosen = ExplainOptions { longest, limit: over.map(Into::into), ..ExplainOptions::default() };
+    let findings = options.intervals.explain(&mut recording, chosen.into())?.findings;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;
@@ -201,7 +199,7 @@ impl Intervals {
         })
     }
 
-    /// Returns the name of the wanted thread or fiber, behind the word for which of both it is.
+    /// Returns the name of the chosen thread or fiber, behind the word for which of both it is.
     fn name(&self) -> Option<(&'static str, &str)> {
         let thread = self.thread.iter().flatten().map(|name| ("thread", &**name));
         thread.chain(self.fiber.iter().map(|name| ("fiber", &**name))).next()
@@ -213,22 +211,30 @@ impl Intervals {
     }
 
     /// Finds the intervals and explains the longest.
-    pub(crate) fn explain(&self, recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
-        let explained = self.try_to_explain(recording, extent);
+    pub(crate) fn explain(
+        &self,
+        recording: &mut Recording,
+        scope: ExplainScope,
+    ) -> Result<ExplainedRecording, Failure> {
+        let explained = self.try_to_explain(recording, scope);
         explained.map_err(|failure| recording.failing(failure))
     }
 
-    fn try_to_explain(&self, recording: &mut Recording, extent: Extent) -> Result<Explained, Failure> {
+    fn try_to_explain(
+        &self,
+        recording: &mut Recording,
+        scope: ExplainScope,
+    ) -> Result<ExplainedRecording, Failure> {
         let fibers = self.fiber.as_deref().map(|name| lives(recording, name)).transpose()?;
         recording.limit(&self.within)?;
         let condition = self.condition(recording)?;
         let only = condition.clone().map(wanted_by);
         let explained = match (self.measure(), self.rule()) {
             (Some(measure), _) => {
-                self.explain_measured(recording, (measure, fibers), extent, condition.as_ref())
+                self.explain_measured(recording, (measure, fibers), scope, condition.as_ref())
             }
-            (None, Some(rule)) => pass_twice(recording, rule, extent, only),
-            (None, None) => explain_chosen(recording, extent, condition.as_ref()),
+            (None, Some(rule)) => pass_twice(recording, rule, scope, only),
+            (None, None) => explain_chosen(recording, scope, condition.as_ref()),
         }?;
         condition.iter().for_each(|condition| report_misfits(condition));
         Ok(explained)
@@ -271,14 +277,14 @@ impl Intervals {
         &self,
         recording: &mut Recording,
         (measure, fibers): (Measure, Option<FiberLives>),
-        extent: Extent,
+        scope: ExplainScope,
         condition: Option<&Rc<SpanCondition>>,
-    ) -> Result<Explained, Failure> {
+    ) -> Result<ExplainedRecording, Failure> {
         let (thread, condition) = (self.thread.clone(), condition.cloned());
         let all_threads = matches!(thread, Some(None)).then(|| Rc::new(AllThreads::default()));
         let all = all_threads.clone();
         let is_wanted = move |moment: &Moment<'_>, tid: Option<Tid>| {
-            let is_thread = |wanted: &String| tid.is_some_and(|tid| is_named(wanted, tid, moment));
+            let is_thread = |name: &String| tid.is_some_and(|tid| is_named(name, tid, moment));
             thread.iter().flatten().all(is_thread)
                 && fibers.as_ref().is_none_or(|fibers| fibers.have_thread(moment))
                 && condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
@@ -289,7 +295,7 @@ impl Intervals {
         let query = query.map_err(|error| refused(&error, recording))?;
         let mut query = query.since(recording.begin()).only(Box::new(is_wanted)).surveying();
         recording.feed("looking for intervals", &mut [&mut query]);
-        let explained = explain_survey(recording, query.finish_with_survey().1, extent)?;
+        let explained = explain_survey(recording, query.finish_with_survey().1, scope)?;
         let count = explained.findings.statistics.count;
         let notes = all_threads.iter().flat_map(|all| all.notes(count));
         notes.for_each(|note| message!("sordino: {note}"));
@@ -305,8 +311,8 @@ impl Intervals {
 }
 
 /// Returns true if this is the thread's id or its name.
-fn is_named(wanted: &str, tid: Tid, moment: &Moment<'_>) -> bool {
-    wanted.parse() == Ok(tid.0) || moment.system.comm(tid).is_some_and(|comm| **comm == *wanted)
+fn is_named(name: &str, tid: Tid, moment: &Moment<'_>) -> bool {
+    name.parse() == Ok(tid.0) || moment.system.comm(tid).is_some_and(|comm| **comm == *name)
 }
 
 /// Finds the fibers of a name. A library may name a fiber after its first wait.
@@ -328,15 +334,15 @@ fn deadline(text: &str) -> Result<(String, Duration), String> {
 /// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
 fn explain_chosen(
     recording: &mut Recording,
-    extent: Extent,
+    scope: ExplainScope,
     condition: Option<&Rc<SpanCondition>>,
-) -> Result<Explained, Failure> {
+) -> Result<ExplainedRecording, Failure> {
     let only = || condition.cloned().map(wanted_by);
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
         let survey = survey(recording, IntervalRule::between(NPT), only())?;
         // A program can declare the tracepoint and never hit it.
         if survey.statistics.count > 0 {
-            let mut explained = explain_survey(recording, Some(survey), extent)?;
+            let mut explained = explain_survey(recording, Some(survey), scope)?;
             explained.findings.choice = Some(Choice { why: Why::Npt, others: Vec::new() });
             return Ok(explained);
         }
@@ -344,7 +350,7 @@ fn explain_chosen(
     let mut census = Census::new(&recording.classes);
     recording.feed("looking for a loop", &mut [&mut census]);
     let (rule, choice) = census.choose().map_err(|kernel| refuse_to_choose(recording, &kernel))?;
-    let mut explained = pass_twice(recording, rule, extent, only())?;
+    let mut explained = pass_twice(recording, rule, scope, only())?;
     explained.findings.choice = Some(choice);
     Ok(explained)
 }
@@ -359,22 +365,22 @@ fn refuse_to_choose(recording: &Recording, kernel: &[Other]) -> Failure {
 pub(crate) fn explain(
     recording: &mut Recording,
     rule: IntervalRule,
-    wanted: Wanted,
+    chosen: ExplainOptions,
     only: Option<IsWanted>,
 ) -> Result<Findings, Failure> {
-    Ok(pass_twice(recording, rule, wanted.into(), only)?.findings)
+    Ok(pass_twice(recording, rule, chosen.into(), only)?.findings)
 }
 
 /// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest,
-/// and collects what else `extent` has.
+/// and collects what else `scope` has.
 pub(crate) fn pass_twice(
     recording: &mut Recording,
     rule: IntervalRule,
-    extent: Extent,
+    scope: ExplainScope,
     only: Option<IsWanted>,
-) -> Result<Explained, Failure> {
+) -> Result<ExplainedRecording, Failure> {
     let survey = survey(recording, rule, only)?;
-    explain_survey(recording, Some(survey), extent)
+    explain_survey(recording, Some(survey), scope)
 }
 
 /// Makes the first pass: finds the intervals, of `only` these threads if given.
@@ -386,23 +392,23 @@ fn survey(recording: &mut Recording, rule: IntervalRule, only: Option<IsWanted>)
     Ok(finder.finish())
 }
 
-/// Makes the second pass: explains the longest intervals that were found, and collects what else `extent` has.
+/// Makes the second pass: explains the longest intervals that were found, and collects what else `scope` has.
 pub(crate) fn explain_survey(
     recording: &mut Recording,
     survey: Option<Survey>,
-    extent: Extent,
-) -> Result<Explained, Failure> {
+    scope: ExplainScope,
+) -> Result<ExplainedRecording, Failure> {
     let recorded = recording.recorded();
     let survey = survey.unwrap_or_else(|| SurveyBuilder::new("nothing").finish());
     let distribution = survey.distribution.clone();
-    let drawn = survey.longest.iter().take(extent.pictures);
+    let drawn = survey.longest.iter().take(scope.pictures);
     let mut painter = Painter::new(&recording.classes, recorded, drawn.map(Window::around));
-    let mut explainer = Explainer::new(survey, recorded, extent.wanted).with_quotas(recording.quotas());
-    let mut tables = extent.has_tables.then(|| PageTables::of(recording)).transpose()?;
+    let mut explainer = Explainer::new(survey, recorded, scope.chosen).with_quotas(recording.quotas());
+    let mut tables = scope.has_tables.then(|| PageTables::of(recording)).transpose()?;
     let mut consumers: Vec<&mut dyn Consumer> = vec![&mut explainer, &mut painter];
     consumers.extend(tables.iter_mut().map(|tables| tables.queries() as &mut dyn Consumer));
     recording.feed("explaining them", &mut consumers);
-    Ok(Explained {
+    Ok(ExplainedRecording {
         findings: explainer.finish(),
         distribution,
         lanes: painter.finish(),
@@ -413,7 +419,7 @@ pub(crate) fn explain_survey(
 /// Returns the format of findings for standard output.
 pub(crate) fn format(recording: &Recording) -> FindingsFormat {
     FindingsFormat {
-        time: Times::Clock.format(recording.span().0),
+        time: TimeStyle::Clock.format(recording.span().0),
         color: has_colors(),
         width: layout_columns(),
     }

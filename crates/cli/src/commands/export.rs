@@ -47,7 +47,7 @@ pub(crate) struct Options {
     align: AlignOptions,
     /// Format of the export
     #[arg(long = "to", value_enum, value_name = "FORMAT")]
-    format: Format,
+    format: ExportFormat,
     /// File to write, or directory to make [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ExportFormat {
     /// Protobuf for Perfetto: scheduling, interrupts, events, wake-ups
     Perfetto,
     /// JSON of trace events for chrome://tracing and others: running threads, interrupts, events
@@ -88,7 +88,7 @@ pub(crate) enum Format {
 }
 
 /// A writer of one file, of a directory, or of a file in parts; or another program.
-enum Writer {
+enum ExportWriter {
     File(Box<dyn Exporter>),
     Directory(Box<dyn DirectoryExporter>),
     Parts(Box<dyn DirectoryExporter>),
@@ -96,26 +96,26 @@ enum Writer {
     Program,
 }
 
-impl Format {
-    fn writer(self, recording: &Recording) -> Writer {
+impl ExportFormat {
+    fn writer(self, recording: &Recording) -> ExportWriter {
         let [kernel_release, machine] = recording.kernel.clone();
         let (host, priorities) = (recording.host.clone(), recording.priorities);
         let origin = Origin { begin: recording.span().0, kernel_release, machine, host, priorities };
         let classes = &recording.classes;
-        let ctf = |version, origin| Writer::Directory(Box::new(Ctf::new(version, classes, origin)));
-        Writer::File(match self {
+        let ctf = |version, origin| ExportWriter::Directory(Box::new(Ctf::new(version, classes, origin)));
+        ExportWriter::File(match self {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
             Self::Paje => Box::new(Paje::new(classes, &origin)),
-            Self::TraceDat => return Writer::Parts(Box::new(TraceDat::new(classes, &origin))),
-            Self::Otf2 => return Writer::Otf2,
+            Self::TraceDat => return ExportWriter::Parts(Box::new(TraceDat::new(classes, &origin))),
+            Self::Otf2 => return ExportWriter::Otf2,
             Self::Ctf => return ctf(CtfVersion::V1, origin),
             Self::Ctf2 => return ctf(CtfVersion::V2, origin),
             Self::Csv => Box::new(Csv::new(classes)),
             Self::Json => {
                 Box::new(Json::new(classes).of_several(&recording.host_labels(), recording.clocks()))
             }
-            Self::Parquet => return Writer::Program,
+            Self::Parquet => return ExportWriter::Program,
         })
     }
 }
@@ -123,7 +123,7 @@ impl Format {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let wanted = options.selection.rules()?;
     let mut recording = Recording::open_all(&options.directories, &options.align)?;
-    if options.format != Format::Json {
+    if options.format != ExportFormat::Json {
         recording.require_one_host("this format")?;
     }
     wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
@@ -133,15 +133,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut exported = ExportedItems::default();
     let parts = |is_file| ExportParts::create(options.output.as_deref(), options.force, is_file);
     let written = match options.format.writer(&recording) {
-        Writer::File(exporter) => to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?,
-        Writer::Directory(exporter) => {
+        ExportWriter::File(exporter) => {
+            to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?
+        }
+        ExportWriter::Directory(exporter) => {
             Some(to_parts(parts(false)?, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
-        Writer::Parts(exporter) => {
+        ExportWriter::Parts(exporter) => {
             Some(to_parts(parts(true)?, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
-        Writer::Program => return Err(sql::export()),
-        Writer::Otf2 => Some(to_otf2(parts(false)?, &mut recording, &mut sieve, &mut exported)?),
+        ExportWriter::Program => return Err(sql::export()),
+        ExportWriter::Otf2 => Some(to_otf2(parts(false)?, &mut recording, &mut sieve, &mut exported)?),
     };
     recording.close()?;
     if let Some((path, bytes)) = written {
@@ -158,7 +160,7 @@ fn to_file(
     sieve: &mut EventFilter,
     exported: &mut ExportedItems,
 ) -> Result<Option<(PathBuf, u64)>, Failure> {
-    let is_text = options.format != Format::Perfetto;
+    let is_text = options.format != ExportFormat::Perfetto;
     let mut out = ExportStream::open(options.output.as_deref(), options.force, is_text)?;
     let mut bytes = 0;
     let wanted = |item: &Item<'_>| {
@@ -211,11 +213,11 @@ fn convert(
 /// Writes the recording in a format to a file. Returns false if `is_stopped` returned true before the end.
 pub(crate) fn write_to(
     file: &mut File,
-    format: Format,
+    format: ExportFormat,
     recording: &mut Recording,
     is_stopped: impl Fn() -> bool,
 ) -> Result<bool, Failure> {
-    let Writer::File(mut exporter) = format.writer(recording) else {
+    let ExportWriter::File(mut exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
     };
     convert(
@@ -230,8 +232,12 @@ pub(crate) fn write_to(
 }
 
 /// Writes the recording to a new file, in a format whose files are written in parts.
-pub(crate) fn write_parts(path: &Path, format: Format, recording: &mut Recording) -> Result<(), Failure> {
-    let Writer::Parts(exporter) = format.writer(recording) else {
+pub(crate) fn write_parts(
+    path: &Path,
+    format: ExportFormat,
+    recording: &mut Recording,
+) -> Result<(), Failure> {
+    let ExportWriter::Parts(exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format is not written in parts"));
     };
     let mut sieve = EventOptions::default().rules()?.filter_of(&recording.classes, recording.facts.clone());

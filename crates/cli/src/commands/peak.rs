@@ -1,12 +1,12 @@
 //! The command `sordino peak`.
 
 use crate::Failure;
-use crate::commands::explain::{Extent, Intervals};
+use crate::commands::explain::{ExplainScope, Intervals};
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
 use crate::terminal::show;
 use clap::Args;
-use sordino_analyze::ExplainOptions as Wanted;
+use sordino_analyze::ExplainOptions;
 use sordino_draw::Peak;
 use sordino_event::text::printable;
 use std::path::PathBuf;
@@ -41,9 +41,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
     let output = PictureFile::of("--output", Some(&options.output))?;
     let rank = options.rank as usize;
-    let wanted = Wanted { longest: rank, ..Wanted::default() };
-    let extent = Extent { wanted, pictures: rank, has_tables: false };
-    let explained = options.intervals.explain(&mut recording, extent)?;
+    let chosen = ExplainOptions { longest: rank, ..ExplainOptions::default() };
+    let scope = ExplainScope { chosen, pictures: rank, has_tables: false };
+    let explained = options.intervals.explain(&mut recording, scope)?;
     let intervals = &explained.findings.intervals;
     let Some((explanation, lanes)) = intervals.iter().zip(&explained.lanes).nth(rank - 1) else {
         let text =

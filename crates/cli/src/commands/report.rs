@@ -1,13 +1,13 @@
 //! The command `sordino report`.
 
 use crate::Failure;
-use crate::commands::events::Times;
-use crate::commands::explain::{Explained, Extent, Intervals};
+use crate::commands::events::TimeStyle;
+use crate::commands::explain::{ExplainScope, ExplainedRecording, Intervals};
 use crate::output::OutputFile;
 use crate::recording::Recording;
 use crate::terminal::show;
 use clap::Args;
-use sordino_analyze::ExplainOptions as Wanted;
+use sordino_analyze::ExplainOptions;
 use sordino_collect::{Directory, Summary};
 use sordino_draw::{ReportPage, page};
 use sordino_event::Nanos;
@@ -49,9 +49,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
     let output = OutputFile::of("--output", Some(&options.output))?;
     let top = options.top as usize;
-    let wanted = Wanted { longest: top, ..Wanted::default() };
-    let extent = Extent { wanted, pictures: top, has_tables: true };
-    let explained = options.intervals.explain(&mut recording, extent)?;
+    let chosen = ExplainOptions { longest: top, ..ExplainOptions::default() };
+    let scope = ExplainScope { chosen, pictures: top, has_tables: true };
+    let explained = options.intervals.explain(&mut recording, scope)?;
     let (html, summary) = written(&recording, &explained)?;
     output.into_iter().try_for_each(|mut output| output.write(html.as_bytes()))?;
     show(&format!("{}\n{}\n", summary.trim_end(), printable(&options.output.to_string_lossy())))?;
@@ -60,8 +60,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the tables of the whole recording as text, with their titles.
-fn tables(recording: &Recording, explained: &Explained) -> Result<Vec<(&'static str, String)>, Failure> {
-    let time = Times::Clock.format(recording.span().0);
+fn tables(
+    recording: &Recording,
+    explained: &ExplainedRecording,
+) -> Result<Vec<(&'static str, String)>, Failure> {
+    let time = TimeStyle::Clock.format(recording.span().0);
     let format = TableFormat { time, top: ROWS, brief: false, histogram: false, width: COLUMNS };
     let text = |(title, table): &(&'static str, _)| {
         let mut text = Vec::new();
@@ -72,9 +75,12 @@ fn tables(recording: &Recording, explained: &Explained) -> Result<Vec<(&'static 
 }
 
 /// Returns the page, and the summary of its findings.
-pub(crate) fn written(recording: &Recording, explained: &Explained) -> Result<(String, String), Failure> {
+pub(crate) fn written(
+    recording: &Recording,
+    explained: &ExplainedRecording,
+) -> Result<(String, String), Failure> {
     let begin = recording.span().0;
-    let format = FindingsFormat { time: Times::Clock.format(begin), color: false, width: COLUMNS };
+    let format = FindingsFormat { time: TimeStyle::Clock.format(begin), color: false, width: COLUMNS };
     let text = FindingsText::of(&explained.findings, format);
     let summary = Directory::open(&recording.path).ok().and_then(|directory| Summary::read(&directory).ok());
     let html = page(&ReportPage {
@@ -96,7 +102,7 @@ fn facts(recording: &Recording, summary: Option<&Summary>) -> Vec<(String, Strin
     let (begin, end) = recording.span();
     let mut facts = vec![
         ("directory", recording.title()),
-        ("begin", Times::Date.format(begin).text(begin)),
+        ("begin", TimeStyle::Date.format(begin).text(begin)),
         ("length", (end - begin).to_string()),
     ];
     if let Some(summary) = summary {

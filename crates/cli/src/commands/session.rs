@@ -7,7 +7,7 @@ mod start;
 mod status;
 
 pub(crate) use ask::{
-    AttachOptions, DestroyOptions, EventsOptions, RotateOptions, SnapshotOptions, StopOptions, attach,
+    AttachProcessOptions, DestroyOptions, EventsOptions, RotateOptions, SnapshotOptions, StopOptions, attach,
     destroy, disable, enable, rotate, snapshot, stop,
 };
 pub(crate) use follow::follow;

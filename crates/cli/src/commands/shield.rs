@@ -37,13 +37,13 @@ Examples:
   sudo sordino shield down")]
 pub(crate) struct Options {
     #[command(subcommand)]
-    command: Command,
+    command: ShieldCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ShieldCommand {
     /// Print the changes that 'up' would make, and the boot parameters that could do more; changes nothing
-    Plan(Wanted),
+    Plan(ShieldOptions),
     /// Move other work away from CPUs, and measure the effect
     ///
     /// The CPUs stay shielded until 'sordino shield down'. Measures a real-time loop on each CPU before and after, and
@@ -54,7 +54,7 @@ enum Command {
     ///
     /// Changes nothing. Also reports an 'up' or 'down' that was killed before it had finished; the next 'down' or 'up'
     /// undoes its changes. Exit status: 0 if CPUs are shielded and all settings hold, otherwise 1.
-    Status(Format),
+    Status(ShieldFormat),
     /// Run a command on the shielded CPUs
     ///
     /// The command runs as the user who called sudo, unless --as names another, and its exit status is passed on.
@@ -62,11 +62,11 @@ enum Command {
     /// Undo 'up': restore all settings, and let other work use the CPUs again
     ///
     /// Programs on the shielded CPUs continue, on all CPUs. Exit status: 1 if a setting could not be restored.
-    Down(Format),
+    Down(ShieldFormat),
 }
 
 #[derive(Args, Debug)]
-struct Wanted {
+struct ShieldOptions {
     /// CPUs to shield, such as 2-3,5
     #[arg(long, value_name = "LIST")]
     cpus: CpuList,
@@ -79,20 +79,20 @@ struct Wanted {
     #[arg(long)]
     hotplug: bool,
     #[command(flatten)]
-    format: Format,
+    format: ShieldFormat,
 }
 
 #[derive(Args, Debug)]
 struct UpOptions {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: ShieldOptions,
     /// Duration of the measurements on each CPU before and after, at most 60s; 0s for none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = at_most_a_minute)]
     measure: Duration,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
-struct Format {
+struct ShieldFormat {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -116,7 +116,7 @@ fn level(text: &str) -> Result<Level, String> {
     }
 }
 
-impl Wanted {
+impl ShieldOptions {
     fn request(&self) -> ShieldRequest {
         ShieldRequest { cpus: self.cpus.clone(), level: self.level, hotplug: self.hotplug }
     }
@@ -124,11 +124,11 @@ impl Wanted {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.command {
-        Command::Plan(wanted) => show_plan(wanted),
-        Command::Up(options) => up(options),
-        Command::Status(format) => status(*format),
-        Command::Run(options) => run::run(options),
-        Command::Down(format) => down(*format),
+        ShieldCommand::Plan(wanted) => show_plan(wanted),
+        ShieldCommand::Up(options) => up(options),
+        ShieldCommand::Status(format) => status(*format),
+        ShieldCommand::Run(options) => run::run(options),
+        ShieldCommand::Down(format) => down(*format),
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn shielded() -> CpuList {
     sordino_shield::current().map_or_else(CpuList::default, |shield| shield.request.cpus)
 }
 
-fn show_plan(wanted: &Wanted) -> Result<ExitCode, Failure> {
+fn show_plan(wanted: &ShieldOptions) -> Result<ExitCode, Failure> {
     let (request, machine) = (wanted.request(), Machine::read()?);
     if let Some(shield) = Store::default().shield()? {
         return Err(sordino_shield::Error::Up { cpus: shield.request.cpus }.into());
@@ -210,7 +210,7 @@ fn measure_inside(
     measured
 }
 
-fn status(format: Format) -> Result<ExitCode, Failure> {
+fn status(format: ShieldFormat) -> Result<ExitCode, Failure> {
     let status = Store::default().status()?;
     // These services may have changed the settings that no longer hold.
     let rivals = match &status.shield {
@@ -230,7 +230,7 @@ fn status(format: Format) -> Result<ExitCode, Failure> {
     })
 }
 
-fn down(format: Format) -> Result<ExitCode, Failure> {
+fn down(format: ShieldFormat) -> Result<ExitCode, Failure> {
     // Ctrl-C must not leave the shield half lowered.
     let _stop = signals::stop()?;
     let lowered = Store::default().down()?;

@@ -2,13 +2,13 @@
 
 use crate::Failure;
 use crate::commands::explain::Intervals;
-use crate::commands::export::{Format, write_parts, write_to};
+use crate::commands::export::{ExportFormat, write_parts, write_to};
 use crate::failure::{INTERRUPTED, NO, NOT_FOUND, UNUSABLE};
 use crate::recording::Recording;
 use crate::signals::{self, Stop};
 use crate::terminal::print;
 use clap::{Args, ValueEnum};
-use sordino_analyze::ExplainOptions as Wanted;
+use sordino_analyze::ExplainOptions;
 use sordino_dirfd::Dir;
 use sordino_event::{Class, Domain};
 use sordino_guard::temporary;
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let place = temporary::directory()?;
             let mut file = tempfile::Builder::new().prefix("sordino-").suffix(".trace").tempfile_in(place)?;
             let is_whole =
-                write_to(file.as_file_mut(), Format::Paje, &mut recording, || stop.is_requested())?;
+                write_to(file.as_file_mut(), ExportFormat::Paje, &mut recording, || stop.is_requested())?;
             if !is_whole {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
@@ -119,7 +119,7 @@ fn in_kernelshark(mut recording: Recording) -> Result<(), Failure> {
     let _stop = signals::stop()?;
     let place = tempfile::Builder::new().prefix("sordino-").tempdir_in(temporary::directory()?)?;
     let file = place.path().join("trace.dat");
-    write_parts(&file, Format::TraceDat, &mut recording)?;
+    write_parts(&file, ExportFormat::TraceDat, &mut recording)?;
     recording.close()?;
     show_in("kernelshark", &[file.as_os_str()], "apt install kernelshark").map_err(failure)
 }
@@ -145,7 +145,7 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     let shown = options.peak.map(|rank| shown(options, &mut recording, rank as usize)).transpose()?;
     let mut trace: File = tempfile::tempfile_in(temporary::directory()?)?;
     // Ctrl-C ends this command as long as no more than a file without a name is open.
-    write_to(&mut trace, Format::Perfetto, &mut recording, || false)?;
+    write_to(&mut trace, ExportFormat::Perfetto, &mut recording, || false)?;
     recording.close()?;
     let is_public = page.is_none();
     let server = Server::bind(options.port, ServedFiles { trace, page }).map_err(failure)?;
@@ -169,8 +169,8 @@ fn page(options: &Options) -> Result<Option<Dir>, Failure> {
 
 /// Returns the part of the trace around the interval of this rank.
 fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Shown, Failure> {
-    let wanted = Wanted { longest: rank, ..Wanted::default() };
-    let explained = options.intervals.explain(recording, wanted.into())?;
+    let chosen = ExplainOptions { longest: rank, ..ExplainOptions::default() };
+    let explained = options.intervals.explain(recording, chosen.into())?;
     let intervals = &explained.findings.intervals;
     let Some(explanation) = intervals.get(rank - 1) else {
         let text =

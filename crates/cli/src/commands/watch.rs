@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.once || options.json {
         return once(options, condition, stop.as_fd());
     }
-    let watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
+    let watched = WatchedRecording::open(&options.what, condition, options.condition.as_deref())?;
     let mut screen = Screen::open(INSTEAD)?;
     let name = watched.name.clone();
     let ended = watched.show(&mut screen, stop.as_fd());
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Prints one state of the recording.
 fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) -> Result<ExitCode, Failure> {
-    let mut watched = Watched::open(&options.what, condition, options.condition.as_deref())?;
+    let mut watched = WatchedRecording::open(&options.what, condition, options.condition.as_deref())?;
     let mut progress = Progress::new(false);
     let is_stopped = || is_readable(stop, Duration::ZERO);
     let mut reading = |done, total| {
@@ -105,7 +105,7 @@ fn once(options: &Options, condition: Option<Expression>, stop: BorrowedFd<'_>) 
 }
 
 /// A recording that is watched, with its figures.
-struct Watched {
+struct WatchedRecording {
     name: String,
     source: GrowingRecording,
     tally: Tally,
@@ -119,7 +119,7 @@ struct Watched {
     beside: Option<Beside>,
 }
 
-impl Watched {
+impl WatchedRecording {
     fn open(what: &str, condition: Option<Expression>, text: Option<&str>) -> Result<Self, Failure> {
         let source = GrowingRecording::open(what)?;
         let mut tally = Tally::default();

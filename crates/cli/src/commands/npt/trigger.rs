@@ -9,7 +9,7 @@ use crate::failure::{NO, UNUSABLE};
 use crate::recording::Recording;
 use crate::terminal::{print, show};
 use clap::{Args, FromArgMatches};
-use sordino_analyze::ExplainOptions as Wanted;
+use sordino_analyze::ExplainOptions;
 use sordino_intervals::IntervalRule;
 use sordino_npt::{LoopPart, Sink};
 use sordino_report::{write_findings, write_findings_json};
@@ -34,8 +34,8 @@ pub(super) fn run(options: &Options, gap: Duration) -> Result<ExitCode, Failure>
         return Ok(status);
     }
     let mut recording = Recording::open(Some(&output))?;
-    let wanted = Wanted { longest: 1, limit: Some(gap.into()), ..Wanted::default() };
-    let findings = explain(&mut recording, IntervalRule::between("npt:loop"), wanted, None)?;
+    let chosen = ExplainOptions { longest: 1, limit: Some(gap.into()), ..ExplainOptions::default() };
+    let findings = explain(&mut recording, IntervalRule::between("npt:loop"), chosen, None)?;
     let mut text = Vec::new();
     if options.json {
         write_findings_json(&findings, &mut text)?;

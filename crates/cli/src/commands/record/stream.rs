@@ -39,7 +39,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
         .tempdir_in(sordino_guard::temporary::directory()?)?;
     let recording = recording(options, place.path())?;
     let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
-    let stop = Stop::new()?;
+    let stop = StreamStop::new()?;
     let mut sender = StreamSender::new(stream);
     let ended = AtomicBool::new(false);
     let kept = std::thread::scope(|scope| {
@@ -87,12 +87,12 @@ fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
 }
 
 /// A descriptor that becomes readable when a signal or this process requests the end.
-struct Stop {
+struct StreamStop {
     readable: OwnedFd,
     ours: OwnedFd,
 }
 
-impl Stop {
+impl StreamStop {
     fn new() -> Result<Self, Failure> {
         let (signals, ours) = (signals::stop()?, eventfd(0, EventfdFlags::CLOEXEC)?);
         let readable = ours.try_clone()?;

@@ -77,7 +77,7 @@ pub(crate) struct EventsOptions {
 /// programs by itself.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino attach motor 4711")]
-pub(crate) struct AttachOptions {
+pub(crate) struct AttachProcessOptions {
     /// Name of the session
     name: String,
     /// Ids of the processes, separated by spaces
@@ -162,7 +162,7 @@ pub(crate) fn disable(options: &EventsOptions) -> Result<ExitCode, Failure> {
     done(&options.name, &Request::Disable { events: options.events.join(",") })
 }
 
-pub(crate) fn attach(options: &AttachOptions) -> Result<ExitCode, Failure> {
+pub(crate) fn attach(options: &AttachProcessOptions) -> Result<ExitCode, Failure> {
     done(&options.name, &Request::Attach { pids: options.pids.clone() })
 }
 

@@ -28,7 +28,7 @@ const EACH: Duration = Duration::from_millis(250);
 const SETTLED: i64 = 20_000_000;
 
 /// The position up to which a stream was read: a time, and the number of its events at that time.
-type Shown = Rc<Cell<(Time, usize)>>;
+type ReadPosition = Rc<Cell<(Time, usize)>>;
 
 /// Prints a session's events in order of time until it ends, at most some 300 ms after they happened.
 pub(crate) fn follow(
@@ -45,7 +45,7 @@ pub(crate) fn follow(
         ));
     };
     let (mut follower, mut before) = (Follower::default(), None);
-    while let Some(piece) = Piece::next(&place)? {
+    while let Some(piece) = NewEvents::next(&place)? {
         let taken = piece.end().and_then(|end| follower.take(&piece.0, &mut format, wanted).map(|()| end));
         drop(piece);
         let end = match taken {
@@ -85,9 +85,9 @@ fn ends(place: &SessionPlace) -> Result<bool, Failure> {
 }
 
 /// A directory with a session's newest events; removed when it is dropped.
-struct Piece(PathBuf);
+struct NewEvents(PathBuf);
 
-impl Piece {
+impl NewEvents {
     /// Requests the events since the last request; `None` if the session has ended.
     fn next(place: &SessionPlace) -> Result<Option<Self>, Failure> {
         match place.ask(&Request::Live) {
@@ -108,7 +108,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for NewEvents {
     fn drop(&mut self) {
         let _ = Dir::remove(&self.0);
     }
@@ -118,7 +118,7 @@ impl Drop for Piece {
 #[derive(Default)]
 struct Follower {
     /// The position up to which each stream was read, by its file in the recording.
-    shown: HashMap<PathBuf, Shown>,
+    shown: HashMap<PathBuf, ReadPosition>,
     /// Lines that are held until no older one can come.
     held: Vec<(Time, Vec<u8>)>,
     begun: bool,
@@ -171,7 +171,7 @@ impl Follower {
     }
 
     /// Returns the position up to which a stream was read; `None` if the stream describes the state before recording.
-    fn shown_of(&mut self, recording: &Path, stream: &Stream) -> Option<Shown> {
+    fn shown_of(&mut self, recording: &Path, stream: &Stream) -> Option<ReadPosition> {
         let file = stream.files().next()?;
         let file = file.strip_prefix(recording).unwrap_or(file);
         let shown = || Rc::new(Cell::new((Time(i64::MIN), 0)));
@@ -190,7 +190,10 @@ impl Follower {
 }
 
 /// Returns the events of a stream after those that were `shown`; within a stream, events are in order of time.
-fn news(stream: &Stream, shown: Option<Shown>) -> impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> {
+fn news(
+    stream: &Stream,
+    shown: Option<ReadPosition>,
+) -> impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> {
     let mut events = stream.events();
     let before = shown.as_ref().map(|shown| shown.get());
     let mut at = (Time(i64::MIN), 0);
