@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// A directory in tracefs.
 #[derive(Debug)]
-pub(crate) struct Dir {
+pub(crate) struct TracefsDir {
     pub(crate) fd: OwnedFd,
     /// Path for messages only.
     path: PathBuf,
 }
 
-impl Dir {
+impl TracefsDir {
     pub(crate) fn new(fd: OwnedFd, path: impl Into<PathBuf>) -> Self {
         Self { fd, path: path.into() }
     }
