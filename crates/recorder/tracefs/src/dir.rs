@@ -82,7 +82,7 @@ impl TracefsDir {
             return Ok(());
         }
         let got = got.trim().to_owned();
-        Err(Error::NotTaken { path: self.path(name), wanted: text.to_owned(), got })
+        Err(Error::NotTaken { path: self.path(name), requested: text.to_owned(), got })
     }
 
     /// Sets the group of `name`, and adds these bits to its mode.

@@ -202,8 +202,8 @@ impl SourceOfCpu {
         self.flush()?;
         let mut left = limit.saturating_mul(size);
         while left > 0 {
-            let wanted = left.min(PIPE_BYTES).max(size);
-            match splice(&self.source, None, &self.pipe.1, None, wanted, SpliceFlags::NONBLOCK) {
+            let requested = left.min(PIPE_BYTES).max(size);
+            match splice(&self.source, None, &self.pipe.1, None, requested, SpliceFlags::NONBLOCK) {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(moved) => {
                     self.pending = moved;
