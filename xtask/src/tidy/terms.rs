@@ -20,8 +20,30 @@ struct Term {
     spared: &'static [&'static str],
 }
 
-const ALL: &[&str] =
-    &["ring", "percpu", "probe", "probe-c", "filter-vm", "inspect", "intake", "collect", "session"];
+const ALL: &[&str] = &[
+    "ring",
+    "percpu",
+    "probe",
+    "probe-c",
+    "filter-vm",
+    "clock",
+    "fiber",
+    "function",
+    "registration",
+    "inspect",
+    "intake",
+    "collect",
+    "session",
+    "tracefs",
+    "manager",
+    "stream",
+    "grant",
+    "dirfd",
+    "event",
+    "proc",
+    "quantity",
+    "command",
+];
 const RINGS: &[&str] = &["ring", "percpu", "probe", "probe-c"];
 
 const TERMS: &[Term] = &[
@@ -30,7 +52,8 @@ const TERMS: &[Term] = &[
         forms: &["stamp", "stamps", "stamped"],
         write: "timestamp",
         rooms: ALL,
-        spared: &[],
+        // The kernel's name of an entry in its rings.
+        spared: &["TIME_STAMP"],
     },
     Term {
         name: "meet",

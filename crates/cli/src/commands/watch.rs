@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sordino_collect::Watch as _;
 use sordino_filter::condition::Expression;
-use sordino_live::{Aside, Beside, Costs, GrowingRecording, ReadingProgress, RecorderId, WantedWait};
+use sordino_live::{Aside, Beside, Costs, GrowingRecording, ReadingProgress, RecorderId, SelectedWait};
 use sordino_selection::parse_condition;
 use sordino_watch::{Action, Figures, PressedKey, Tally, WatchView, draw, text_of};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -232,9 +232,9 @@ impl WatchedRecording {
                 None => self.view.notice = "only a session can take a snapshot".to_owned(),
             },
             Action::Explain { tid, at_ns, length_ns } => {
-                let wanted = WantedWait { tid, at_ns, length_ns, columns };
+                let wait = SelectedWait { tid, at_ns, length_ns, columns };
                 let directory = self.source.directory().map(ToOwned::to_owned);
-                self.beside = Some(Beside::explain(self.source.session().cloned(), directory, wanted));
+                self.beside = Some(Beside::explain(self.source.session().cloned(), directory, wait));
                 self.view.notice = "explaining ...".to_owned();
             }
         }

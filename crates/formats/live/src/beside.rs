@@ -26,7 +26,7 @@ pub enum Aside {
 
 /// A wait to be explained.
 #[derive(Clone, Copy, Debug)]
-pub struct WantedWait {
+pub struct SelectedWait {
     /// The id of the thread.
     pub tid: i32,
     /// The time of the wake-up.
@@ -59,16 +59,16 @@ impl Beside {
 
     /// Explains a wait that a recording has: the given one, or a recording of the session, which makes one if the wait
     /// is in none.
-    pub fn explain(session: Option<LiveSession>, directory: Option<PathBuf>, wanted: WantedWait) -> Self {
+    pub fn explain(session: Option<LiveSession>, directory: Option<PathBuf>, wait: SelectedWait) -> Self {
         Self::start(move || {
             let directory = match (session, directory) {
-                (Some(session), _) => match holding(&session, wanted.at_ns)? {
+                (Some(session), _) => match holding(&session, wait.at_ns)? {
                     Some(directory) => directory,
                     None => take(&session)?,
                 },
                 (None, directory) => directory.unwrap_or_default(),
             };
-            explain(&directory, wanted)
+            explain(&directory, wait)
         })
     }
 
@@ -155,8 +155,8 @@ fn holding(session: &LiveSession, at_ns: i64) -> Result<Option<PathBuf>, Error> 
 }
 
 /// Has `sordino explain` explain a wait.
-fn explain(directory: &Path, wanted: WantedWait) -> Result<Aside, Error> {
-    let WantedWait { tid, at_ns, length_ns, columns } = wanted;
+fn explain(directory: &Path, wait: SelectedWait) -> Result<Aside, Error> {
+    let SelectedWait { tid, at_ns, length_ns, columns } = wait;
     let seconds = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
     let (from, to) = (seconds(at_ns - AROUND), seconds(at_ns + length_ns + AROUND));
     let mut command = Command::new("/proc/self/exe");

@@ -17,7 +17,7 @@ mod reader;
 mod session;
 mod source;
 
-pub use beside::{Aside, Beside, RecorderId, WantedWait};
+pub use beside::{Aside, Beside, RecorderId, SelectedWait};
 pub use costs::Costs;
 pub use error::Error;
 pub use session::{LiveSession, hand_on_in};

@@ -222,7 +222,7 @@ impl KernelTrace {
         let file = kernel.create(&name).map_err(failed())?;
         let out = BufWriter::with_capacity(PACKET, file);
         let writer = StreamWriter::new(out, self.uuid, StreamClass::Kernel, Some(cpu), PACKET)?;
-        let mut stream = Conversion {
+        let mut stream = StreamConversion {
             writer,
             converter,
             functions,
@@ -274,7 +274,7 @@ fn dump_to(kernel: &Dir, begin: Sample, uuid: Uuid, ticks: Ticks) -> Result<Vec<
     Ok(dump.notes)
 }
 
-struct Conversion<'a, W> {
+struct StreamConversion<'a, W> {
     writer: StreamWriter<W>,
     converter: &'a Converter,
     functions: &'a mut Functions,
@@ -286,7 +286,7 @@ struct Conversion<'a, W> {
     payload: Vec<u8>,
 }
 
-impl<W: Write> Conversion<'_, W> {
+impl<W: Write> StreamConversion<'_, W> {
     fn page(&mut self, bytes: &[u8], layout: &PageLayout) -> Result<(), Error> {
         let page = match Page::parse(bytes, layout) {
             Ok(page) => page,

@@ -3,7 +3,7 @@
 mod stream;
 
 pub use stream::{Now, StreamCopy, StreamEnd, StreamFill, unwritable};
-pub(crate) use stream::{Stream, StreamState};
+pub(crate) use stream::{RingStream, StreamState};
 
 use crate::options::Polling;
 use crate::output::Output;
@@ -26,7 +26,7 @@ pub struct Streams {
     pub(crate) number: usize,
     pub(crate) program: Arc<Program>,
     pub(crate) slot: SlotIndex,
-    pub(crate) streams: Vec<Stream>,
+    pub(crate) streams: Vec<RingStream>,
     /// Wakes the supplier of memory, unless all pages of the rings are present.
     pub(crate) waker: Option<SupplyWaker>,
     /// The program's count of snapshot requests at the last check.
@@ -167,7 +167,7 @@ impl ProgramFill {
 
 /// Runs the thread until all senders of orders are gone. `reported` is called after each report.
 pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>, reported: impl Fn()) {
-    let mut drain = Drain { programs: Vec::new(), now, room: None };
+    let mut drain = DrainState { programs: Vec::new(), now, room: None };
     let report = |report| {
         let has_listener = reports.send(report).is_ok();
         reported();
@@ -181,7 +181,7 @@ pub fn run(work: Work, now: Now, orders: &Orders, reports: &Sender<DrainReport>,
 }
 
 /// The state of the thread.
-struct Drain {
+struct DrainState {
     programs: Vec<Streams>,
     now: Now,
     /// The number of bytes that may still be kept for live readers; `None` without one.
@@ -194,7 +194,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Maximum size of the copies kept for live readers, in bytes.
 const MOST_KEPT: usize = 64 << 20;
 
-impl Drain {
+impl DrainState {
     /// Empties rings until the receiver of reports is gone.
     fn empty(&mut self, polling: Polling, orders: &Orders, report: impl Fn(DrainReport) -> bool) {
         loop {
@@ -286,7 +286,7 @@ impl Drain {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.programs.iter_mut().flat_map(|program| &mut program.streams).for_each(Stream::keep_up);
+            self.programs.iter_mut().flat_map(|program| &mut program.streams).for_each(RingStream::keep_up);
             let Some((number, point)) = self.asks() else { continue };
             if last.is_some_and(|last| last.elapsed() < triggers.hold_off) {
                 continue;
@@ -337,7 +337,7 @@ impl Drain {
                 self.programs
                     .iter_mut()
                     .flat_map(|program| &mut program.streams)
-                    .for_each(Stream::forget_retained);
+                    .for_each(RingStream::forget_retained);
             }
             Order::Live { owner, since, answer } => {
                 let (now, all) = (self.now, owner == Addressees::All);
@@ -351,7 +351,7 @@ impl Drain {
             Order::Sync(looking) => drop(looking),
             Order::Moved { answer } => {
                 let streams = self.programs.iter_mut().flat_map(|program| &mut program.streams);
-                let _ = answer.send(streams.filter_map(Stream::moved).collect());
+                let _ = answer.send(streams.filter_map(RingStream::moved).collect());
             }
             Order::Fill { answer } => _ = answer.send(self.programs.iter().map(Streams::fill).collect()),
         }
@@ -372,7 +372,7 @@ impl Streams {
     fn call_pagers(&self) -> impl Iterator<Item = Cpu> {
         let called = self.streams.iter().filter(|stream| self.waker.is_some() && stream.calls_pager());
         let called = called.inspect(|_| self.waker.iter().for_each(SupplyWaker::wake));
-        called.filter_map(Stream::cpu)
+        called.filter_map(RingStream::cpu)
     }
 
     fn copy(&self, since: Ticks, now: Now) -> ProgramCopy {
@@ -386,7 +386,7 @@ impl Streams {
     }
 
     fn fill(&self) -> ProgramFill {
-        ProgramFill { number: self.number, streams: self.streams.iter().map(Stream::fill).collect() }
+        ProgramFill { number: self.number, streams: self.streams.iter().map(RingStream::fill).collect() }
     }
 }
 

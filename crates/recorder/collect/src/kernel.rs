@@ -46,7 +46,7 @@ enum Moving {
 pub struct KernelRecorder {
     /// The opened buffers, until recording starts.
     prepared: Option<Drain>,
-    thread: Option<Thread>,
+    thread: Option<DrainThread>,
     change: ChangeId,
     /// The times at which the thread moves pages.
     moving: Moving,
@@ -91,16 +91,16 @@ pub struct KernelProblem {
 
 /// The thread that empties the buffers.
 #[derive(Debug)]
-struct Thread {
+struct DrainThread {
     /// Sends requests to the thread; dropped to end recording.
-    requests: Option<Sender<Request>>,
+    requests: Option<Sender<DrainRequest>>,
     /// Reports of failed writes, each with the records lost since recording began.
     problems: Receiver<KernelProblem>,
     handle: JoinHandle<Result<Vec<Drained>, tracefs::Error>>,
 }
 
 /// A request to move everything into the present files and, if there are any, to continue in `next`.
-struct Request {
+struct DrainRequest {
     next: PageFiles,
     answer: Sender<Result<Vec<Drained>, tracefs::Error>>,
 }
@@ -154,7 +154,7 @@ impl KernelRecorder {
             empty(drain, &asked, moving, &problem)
         });
         let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;
-        self.thread = Some(Thread { requests: Some(requests), problems, handle });
+        self.thread = Some(DrainThread { requests: Some(requests), problems, handle });
         Ok(())
     }
 
@@ -185,7 +185,7 @@ impl KernelRecorder {
     fn request(&self, next: PageFiles) -> Result<Vec<Drained>, Error> {
         let (answer, answered) = channel();
         let requests = self.thread.as_ref().and_then(|thread| thread.requests.as_ref());
-        if requests.is_none_or(|requests| requests.send(Request { next, answer }).is_err()) {
+        if requests.is_none_or(|requests| requests.send(DrainRequest { next, answer }).is_err()) {
             return Ok(Vec::new());
         }
         // Without an answer, its thread has ended with an error, which `finish` returns.
@@ -266,7 +266,7 @@ fn obtain(tracefs: &Tracefs, guardian: &mut Guardian) -> Result<(Instance, Chang
 
 fn empty(
     mut drain: Drain,
-    requests: &Receiver<Request>,
+    requests: &Receiver<DrainRequest>,
     moving: Moving,
     problem: &Sender<KernelProblem>,
 ) -> Result<Vec<Drained>, tracefs::Error> {
@@ -278,7 +278,7 @@ fn empty(
     let mut period = pause;
     loop {
         match next(period) {
-            Ok(Request { next, answer }) => {
+            Ok(DrainRequest { next, answer }) => {
                 // An answer that cannot be sent was for a caller that is gone.
                 let _ = answer.send(drain.empty(next));
             }

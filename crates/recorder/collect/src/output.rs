@@ -39,13 +39,13 @@ pub struct Output {
     /// The count of lost records in the last packet.
     discarded: u64,
     /// Packets that were left out after the last one written.
-    gap: Option<Gap>,
+    gap: Option<PacketGap>,
     unwritten: UnwrittenData,
 }
 
 /// Packets that were left out, which no later packet indicates yet.
 #[derive(Clone, Copy, Debug)]
-struct Gap {
+struct PacketGap {
     /// The first record's timestamp.
     begin: Ticks,
     /// The contents of the last packet that was left out.
@@ -195,7 +195,7 @@ impl Output {
         self.unwritten.packets += u64::from(bytes > 0);
         self.unwritten.bytes += bytes;
         let begin = self.gap.map_or(content.first_timestamp, |gap| gap.begin);
-        self.gap = Some(Gap { begin, last: *content });
+        self.gap = Some(PacketGap { begin, last: *content });
     }
 
     /// Leaves out a number of packets whose contents are unknown.

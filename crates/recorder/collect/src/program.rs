@@ -13,7 +13,7 @@ pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
 use crate::context::kinds::Contexts;
 use crate::directory::Directory;
-use crate::drain::{Order, Stream, StreamState, Streams};
+use crate::drain::{Order, RingStream, StreamState, Streams};
 use crate::error::Error;
 use crate::options::{Options, Polling, UserEvents};
 use crate::output::Output;
@@ -162,7 +162,7 @@ impl Traced {
     fn streams(&self, readers: Vec<read::Reader>, persistent: bool) -> Order {
         let streams = readers.into_iter().map(|reader| {
             let output = self.trace.output(reader.cpu());
-            Stream::new(reader, output, StreamState::new(persistent))
+            RingStream::new(reader, output, StreamState::new(persistent))
         });
         let (number, program, slot) = (self.number(), Arc::clone(&self.program), self.attached.slot);
         let triggered = program.triggers(slot).count;

@@ -9,10 +9,10 @@ use std::path::Path;
 
 /// A file for a report. Its path is resolved once, before anything is measured.
 #[derive(Debug)]
-pub struct ReportFile(Sink);
+pub struct ReportFile(ReportDestination);
 
 #[derive(Debug)]
-enum Sink {
+enum ReportDestination {
     /// A regular file, made or replaced as a whole in a directory that is held open.
     Replaced { dir: Dir, name: String },
     /// A device or a pipe, such as `/dev/stdout`.
@@ -41,9 +41,11 @@ impl ReportFile {
     /// The kernel's error.
     pub fn write(&mut self, bytes: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
         match (&mut self.0, owner) {
-            (Sink::Replaced { dir, name }, Some(owner)) => dir.replace_durably_for(name, bytes, owner),
-            (Sink::Replaced { dir, name }, None) => dir.replace_durably(name, bytes),
-            (Sink::Stream(stream), _) => stream.write_all(bytes),
+            (ReportDestination::Replaced { dir, name }, Some(owner)) => {
+                dir.replace_durably_for(name, bytes, owner)
+            }
+            (ReportDestination::Replaced { dir, name }, None) => dir.replace_durably(name, bytes),
+            (ReportDestination::Stream(stream), _) => stream.write_all(bytes),
         }
     }
 }
@@ -52,16 +54,16 @@ fn invalid(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
-fn replaced(file: &Path) -> io::Result<Sink> {
+fn replaced(file: &Path) -> io::Result<ReportDestination> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     access(parent, Access::WRITE_OK | Access::EXEC_OK)?;
     let name =
         file.file_name().and_then(|name| name.to_str()).ok_or_else(|| invalid("its name is no text"))?;
-    Ok(Sink::Replaced { dir: Dir::open(parent)?, name: name.to_owned() })
+    Ok(ReportDestination::Replaced { dir: Dir::open(parent)?, name: name.to_owned() })
 }
 
 /// Opens a device or a pipe, below `/dev` and `/proc` only: anywhere else, another user may have put a link to it.
-fn stream(file: &Path) -> io::Result<Sink> {
+fn stream(file: &Path) -> io::Result<ReportDestination> {
     let found = open(file, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let is_disk = FileType::from_raw_mode(fstat(&found)?.st_mode) == FileType::BlockDevice;
     if is_disk || !(file.starts_with("/dev") || file.starts_with("/proc")) {
@@ -69,7 +71,7 @@ fn stream(file: &Path) -> io::Result<Sink> {
     }
     let found = format!("/proc/self/fd/{}", found.as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(Sink::Stream(open(found, flags, Mode::empty())?.into()))
+    Ok(ReportDestination::Stream(open(found, flags, Mode::empty())?.into()))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::context::{Attribute, Observation};
 use crate::interrupted::InterruptedTime;
 use crate::steal::StolenTime;
 use crate::threads::OwnThread;
-use process::{Mapping, Thread};
+use process::{CodeMapping, ProcThread};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
 use sordino_ctf::write::{
@@ -38,9 +38,9 @@ use walk::{Walked, walk};
 /// The machine's state, read once.
 #[derive(Debug)]
 pub struct Dump {
-    threads: Vec<Thread>,
-    mappings: Vec<Mapping>,
-    interrupts: Vec<Interrupt>,
+    threads: Vec<ProcThread>,
+    mappings: Vec<CodeMapping>,
+    interrupts: Vec<InterruptLine>,
     cpus: Vec<Topology>,
     clock: Sample,
     /// The recording's notes on missing parts.
@@ -49,7 +49,7 @@ pub struct Dump {
 
 /// A numbered line of `/proc/interrupts`.
 #[derive(Debug, PartialEq, Eq)]
-struct Interrupt {
+struct InterruptLine {
     irq: u32,
     name: String,
     action: String,
@@ -95,7 +95,7 @@ impl Dump {
     /// Writes the dump's stream, with the timestamp `ticks` for all events.
     pub fn write(&self, out: impl Write, uuid: Uuid, ticks: Ticks) -> Result<(), Error> {
         let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 20)?;
-        let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
+        let mut writer = DumpWriter { stream, schemas: schemas(), ticks, payload: Vec::new() };
         writer.event("lttng_statedump_start", 0, &[])?;
         let clock = [
             self.clock.cycles,
@@ -127,7 +127,7 @@ impl Dump {
 /// Writes a stream of the time taken by the hypervisor.
 pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
+    let mut writer = DumpWriter { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
     for &StolenTime { at, cpu, time_ns, window_ns } in stolen {
         writer.ticks = at;
         writer.event("sordino_steal", 0, &[cpu.0.into(), time_ns.into(), window_ns.into()])?;
@@ -138,7 +138,7 @@ pub fn write_stolen(stolen: &[StolenTime], out: impl Write, uuid: Uuid) -> Resul
 /// Writes a stream of gaps that interrupts made in the recorder's own loop; a tick lasts `tick_ns` nanoseconds.
 pub fn write_gaps(gaps: &[InterruptedTime], tick_ns: f64, out: impl Write, uuid: Uuid) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
+    let mut writer = DumpWriter { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
     for &InterruptedTime { at, cpu, ticks } in gaps {
         writer.ticks = at;
         let time_ns = (ticks as f64 * tick_ns) as u64;
@@ -155,7 +155,7 @@ pub fn write_symbols(
     ticks: Ticks,
 ) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
+    let mut writer = DumpWriter { stream, schemas: schemas(), ticks, payload: Vec::new() };
     for (address, name) in names {
         writer.event("sordino_statedump_symbol", 0, &[(*address).into(), name.as_str().into()])?;
     }
@@ -165,7 +165,7 @@ pub fn write_symbols(
 /// Writes a stream of names of the recorder's own threads, timestamped `ticks`.
 pub fn write_recorder(own: &[OwnThread], out: impl Write, uuid: Uuid, ticks: Ticks) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks, payload: Vec::new() };
+    let mut writer = DumpWriter { stream, schemas: schemas(), ticks, payload: Vec::new() };
     for OwnThread { tid, name, .. } in own {
         writer.event("sordino_statedump_recorder", *tid, &[(*tid).into(), name.as_str().into()])?;
     }
@@ -180,7 +180,7 @@ pub fn write_contexts(
     begin: Ticks,
 ) -> Result<(), Error> {
     let stream = StreamWriter::new(out, uuid, StreamClass::StateDump, None, 1 << 16)?;
-    let mut writer = Writer { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
+    let mut writer = DumpWriter { stream, schemas: schemas(), ticks: Ticks(0), payload: Vec::new() };
     let mut observations: Vec<_> = observations.iter().collect();
     observations.sort_by_key(|observation| observation.at);
     for Observation { at, thread, attribute } in observations {
@@ -209,14 +209,14 @@ fn context(attribute: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
     }
 }
 
-struct Writer<W> {
+struct DumpWriter<W> {
     stream: StreamWriter<W>,
     schemas: Vec<Schema>,
     ticks: Ticks,
     payload: Vec<u8>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> DumpWriter<W> {
     fn event(&mut self, name: &str, tid: i32, values: &[Argument<'_>]) -> Result<(), Error> {
         let known = (0u16..).zip(&self.schemas).find(|(_, schema)| schema.name == name);
         let Some((id, schema)) = known else { return Ok(()) };
@@ -296,7 +296,7 @@ fn schemas() -> Vec<Schema> {
     events.map(schema).to_vec()
 }
 
-impl Interrupt {
+impl InterruptLine {
     fn arguments(&self) -> [Argument<'_>; 3] {
         [self.irq.into(), self.name.as_str().into(), self.action.as_str().into()]
     }
@@ -315,7 +315,7 @@ impl Topology {
 }
 
 /// Parses the numbered lines of `/proc/interrupts`: a count for each CPU, then the chip with its pin, then the handler.
-fn interrupts_of(text: &str) -> Vec<Interrupt> {
+fn interrupts_of(text: &str) -> Vec<InterruptLine> {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, |head| head.split_whitespace().count());
     lines
@@ -325,7 +325,7 @@ fn interrupts_of(text: &str) -> Vec<Interrupt> {
             let name = words.next().unwrap_or_default().to_owned();
             let rest: Vec<&str> = words.collect();
             let action = rest.last().copied().unwrap_or_default().to_owned();
-            Some(Interrupt { irq: irq.parse().ok()?, name, action })
+            Some(InterruptLine { irq: irq.parse().ok()?, name, action })
         })
         .collect()
 }

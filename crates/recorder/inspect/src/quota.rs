@@ -26,13 +26,13 @@ struct CpuQuota {
 /// The limits of a program's cgroups for its ordinary and its real-time threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuQuotas {
-    ordinary: Limit,
-    real_time: Limit,
+    ordinary: EffectiveLimit,
+    real_time: EffectiveLimit,
 }
 
 /// The limit in a cgroup and its ancestors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Limit {
+enum EffectiveLimit {
     #[default]
     None,
     One(CpuQuota),
@@ -55,29 +55,29 @@ impl CpuQuotas {
         let groups = || group.ancestors().take(DEPTH);
         let below_root = groups().filter(|group| group.parent().is_some());
         Self {
-            ordinary: Limit::of(mount, groups(), quota),
-            real_time: Limit::of(mount, below_root, real_time),
+            ordinary: EffectiveLimit::of(mount, groups(), quota),
+            real_time: EffectiveLimit::of(mount, below_root, real_time),
         }
     }
 
     /// Writes the quotas into a trace's environment. Of several for real-time threads, it says that there are some.
     pub fn tell(&self, environment: &mut Environment) {
-        if let Limit::One(CpuQuota { group, runtime, period }) = &self.ordinary {
+        if let EffectiveLimit::One(CpuQuota { group, runtime, period }) = &self.ordinary {
             environment.set("cpu_quota_us", *runtime).set("cpu_period_us", *period);
             environment.set("cpu_quota_group", group.as_str());
         }
         match &self.real_time {
-            Limit::None => {}
-            Limit::One(CpuQuota { group, runtime, period }) => {
+            EffectiveLimit::None => {}
+            EffectiveLimit::One(CpuQuota { group, runtime, period }) => {
                 environment.set("rt_quota_us", *runtime).set("rt_period_us", *period);
                 environment.set("rt_quota_group", group.as_str());
             }
-            Limit::Several => _ = environment.set("rt_quota_group", ""),
+            EffectiveLimit::Several => _ = environment.set("rt_quota_group", ""),
         }
     }
 }
 
-impl Limit {
+impl EffectiveLimit {
     /// Returns the limit of these groups, given a function that reads the runtime and the period of one.
     fn of<'a>(
         mount: &Path,
@@ -164,8 +164,8 @@ mod tests {
         files.iter().for_each(|(file, text)| fs::write(directory.join(file), text).unwrap());
     }
 
-    fn one(group: &str, runtime: i64, period: i64) -> Limit {
-        Limit::One(CpuQuota { group: group.to_owned(), runtime, period })
+    fn one(group: &str, runtime: i64, period: i64) -> EffectiveLimit {
+        EffectiveLimit::One(CpuQuota { group: group.to_owned(), runtime, period })
     }
 
     #[test]
@@ -177,11 +177,14 @@ mod tests {
         set("dist/one", &[("cpu.max", "max 100000\n")]);
         set("dist/one/two", &[("cpu.max", "30000 50000\n")]);
         assert_eq!(of("/dist/one"), one("/dist", 20_000, 100_000));
-        assert_eq!(of("/dist/one/two"), Limit::Several);
+        assert_eq!(of("/dist/one/two"), EffectiveLimit::Several);
         set("old", &[("cpu.cfs_quota_us", "4000\n"), ("cpu.cfs_period_us", "40000\n")]);
         assert_eq!(of("/old"), one("/old", 4000, 40_000));
         set("free", &[("cpu.cfs_quota_us", "-1\n"), ("cpu.cfs_period_us", "100000\n")]);
-        assert_eq!([of("/free"), of("/"), of("/gone")], [Limit::None, Limit::None, Limit::None]);
+        assert_eq!(
+            [of("/free"), of("/"), of("/gone")],
+            [EffectiveLimit::None, EffectiveLimit::None, EffectiveLimit::None]
+        );
         // In a container, the visible root is a cgroup like others.
         set("", &[("cpu.max", "50000 100000\n")]);
         assert_eq!(of("/"), one("/", 50_000, 100_000));
@@ -199,9 +202,12 @@ mod tests {
         set("ordinary", "0\n");
         set("motor", "20000\n");
         set("motor/axis", "10000\n");
-        assert_eq!([of("/"), of("/ordinary"), of("/gone")], [Limit::None, Limit::None, Limit::None]);
+        assert_eq!(
+            [of("/"), of("/ordinary"), of("/gone")],
+            [EffectiveLimit::None, EffectiveLimit::None, EffectiveLimit::None]
+        );
         assert_eq!(of("/motor"), one("/motor", 20_000, 1_000_000));
-        assert_eq!(of("/motor/axis"), Limit::Several);
+        assert_eq!(of("/motor/axis"), EffectiveLimit::Several);
     }
 
     #[test]
@@ -221,7 +227,10 @@ mod tests {
         let quota = |runtime, period, group: &str| (Some(runtime), Some(period), Some(group.to_owned()));
         assert_eq!(entries, [quota(4000, 40_000, "/dist"), quota(1, 2, "/motor")]);
         let none = (None, None, None);
-        assert_eq!(tell(Limit::None, Limit::None), [none.clone(), none.clone()]);
-        assert_eq!(tell(Limit::Several, Limit::Several), [none, (None, None, Some(String::new()))]);
+        assert_eq!(tell(EffectiveLimit::None, EffectiveLimit::None), [none.clone(), none.clone()]);
+        assert_eq!(
+            tell(EffectiveLimit::Several, EffectiveLimit::Several),
+            [none, (None, None, Some(String::new()))]
+        );
     }
 }

@@ -44,7 +44,7 @@ pub fn machine_settings() -> BTreeMap<String, String> {
 
 /// Returns the settings by the files below `root`.
 fn settings(root: &Path) -> BTreeMap<String, String> {
-    let files = Files(root.to_owned());
+    let files = KernelFiles(root.to_owned());
     let cpu = |name: &str| files.text(&format!("sys/devices/system/cpu/{name}"));
     let sysctl = |name: &str| files.text(&format!("proc/sys/kernel/{name}"));
     let version = files.text("proc/version").unwrap_or_default();
@@ -74,9 +74,9 @@ fn settings(root: &Path) -> BTreeMap<String, String> {
 }
 
 /// Files of the kernel's below a directory.
-struct Files(PathBuf);
+struct KernelFiles(PathBuf);
 
-impl Files {
+impl KernelFiles {
     /// Returns a file's text without white space around it; `None` if it can't be read, or is no text.
     fn text(&self, path: &str) -> Option<String> {
         let mut bytes = Vec::new();
@@ -127,7 +127,7 @@ fn short(version: &str) -> Option<String> {
 }
 
 /// Returns the kernel's model of preemption, and the mode that is chosen, if it can be chosen and read.
-fn preemption(files: &Files, version: &str) -> Option<String> {
+fn preemption(files: &KernelFiles, version: &str) -> Option<String> {
     let is_real_time = files.text("sys/kernel/realtime").as_deref() == Some("1");
     let named = version.split_whitespace().find(|word| word.starts_with("PREEMPT"));
     let model = match named {
@@ -142,14 +142,14 @@ fn preemption(files: &Files, version: &str) -> Option<String> {
     Some(mode.map_or(model.to_owned(), |mode| format!("{model}, {mode}")))
 }
 
-fn turbo(files: &Files) -> Option<String> {
+fn turbo(files: &KernelFiles) -> Option<String> {
     let boost = files.text("sys/devices/system/cpu/cpufreq/boost").map(on_or_off);
     let no_turbo = || files.text("sys/devices/system/cpu/intel_pstate/no_turbo");
     boost.or_else(|| no_turbo().map(|off| if off == "0" { "on" } else { "off" }.to_owned()))
 }
 
 /// Returns the deepest idle state of all CPUs that is enabled, with its time to wake up, and the kernel's choosers.
-fn idle_states(files: &Files) -> Option<String> {
+fn idle_states(files: &KernelFiles) -> Option<String> {
     let mut deepest: Option<(u64, String)> = None;
     for (_, cpu) in files.cpus() {
         let directory = format!("sys/devices/system/cpu/{cpu}/cpuidle");

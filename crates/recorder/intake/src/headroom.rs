@@ -25,7 +25,7 @@ pub(crate) struct Headroom {
 /// A control group with a limit, as its files show it.
 #[derive(Debug)]
 struct Group {
-    names: &'static Names,
+    names: &'static CgroupNames,
     limit: File,
     usage: File,
     statistics: File,
@@ -34,19 +34,19 @@ struct Group {
 /// The names of a group's files, and of the lines that count memory which the kernel takes back by itself: pages of
 /// files.
 #[derive(Debug)]
-struct Names {
+struct CgroupNames {
     limit: &'static str,
     usage: &'static str,
     files: [&'static str; 2],
 }
 
-const V1: Names = Names {
+const V1: CgroupNames = CgroupNames {
     limit: "memory.limit_in_bytes",
     usage: "memory.usage_in_bytes",
     files: ["total_inactive_file", "total_active_file"],
 };
-const V2: Names =
-    Names { limit: "memory.max", usage: "memory.current", files: ["inactive_file", "active_file"] };
+const V2: CgroupNames =
+    CgroupNames { limit: "memory.max", usage: "memory.current", files: ["inactive_file", "active_file"] };
 
 impl Headroom {
     /// Opens the groups of this process that have a limit below `memory`, all of the machine's. Later limits of other
@@ -93,7 +93,7 @@ impl Headroom {
 }
 
 impl Group {
-    fn open(group: &Path, names: &'static Names) -> io::Result<Self> {
+    fn open(group: &Path, names: &'static CgroupNames) -> io::Result<Self> {
         let open = |name| File::open(group.join(name));
         let [limit, usage] = [open(names.limit)?, open(names.usage)?];
         Ok(Self { names, limit, usage, statistics: open("memory.stat")? })

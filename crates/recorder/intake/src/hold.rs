@@ -2,7 +2,7 @@
 
 use super::accounts::is_trusted;
 use super::ledger::Claim;
-use super::pages::Pages;
+use super::pages::MemoryRegions;
 use super::portion::{Beginning, portion};
 use crate::catalogue::{CatalogueReader, Learned};
 use crate::code::MappedCode;
@@ -284,8 +284,8 @@ fn smaller(geometry: Geometry, why: &str) -> String {
 
 impl Taken {
     /// Returns the addresses of the pages that the program's threads access.
-    pub(super) fn pages(&self) -> Pages {
-        Pages(self.attached.present.clone())
+    pub(super) fn pages(&self) -> MemoryRegions {
+        MemoryRegions(self.attached.present.clone())
     }
 
     /// Detaches on behalf of a session that has ended meanwhile, if the user is trusted. An untrusted user's program

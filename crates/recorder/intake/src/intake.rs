@@ -11,7 +11,7 @@ use crate::accounts::is_trusted;
 use crate::detachment::Detachment;
 use crate::hold::{Taken, Wishes};
 use crate::job::{Job, JobSource};
-use crate::lane::{Lane, Shared};
+use crate::lane::{IntakeState, Lane};
 use crate::ledger::{IntakeLimits, Ledger, Memory};
 use crate::prepared::PreparedAreas;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The programs to which the recorder is attaching.
 pub struct Intake {
-    shared: Arc<Shared>,
+    shared: Arc<IntakeState>,
     accounts: Accounts,
     /// The lanes, by the user whose limits apply.
     lanes: HashMap<u32, Arc<Lane>>,
@@ -45,7 +45,7 @@ impl Intake {
         let (done, finished) = channel();
         let ledger = Ledger::of_this_process(limits);
         let prepared = PreparedAreas::new(ledger.clone());
-        let shared = Shared { wishes, ledger, prepared, done, ring: Box::new(ring) };
+        let shared = IntakeState { wishes, ledger, prepared, done, ring: Box::new(ring) };
         let (shared, accounts) = (Arc::new(shared), Accounts::of_this_machine());
         Self { shared, accounts, lanes: HashMap::new(), finished, outstanding: 0, tickets: 0 }
     }

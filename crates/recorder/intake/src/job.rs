@@ -67,7 +67,7 @@ pub struct Job {
 }
 
 /// The result of a step of a lane's thread.
-pub(super) enum Progress {
+pub(super) enum StepOutcome {
     /// The job is complete.
     Done(Job),
     /// The job's areas are open; its next steps are slower.

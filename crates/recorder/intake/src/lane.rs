@@ -1,7 +1,7 @@
 //! One user's queue of programs to attach to, and its thread.
 
 use super::hold::{Taken, Wishes};
-use super::job::{Job, Progress};
+use super::job::{Job, StepOutcome};
 use super::ledger::Ledger;
 use super::prepared::PreparedAreas;
 use sordino_inspect::threads;
@@ -19,7 +19,7 @@ const MOST_STUCK: u32 = 2;
 const MOST_OPENED: usize = 256;
 
 /// State shared by all lanes.
-pub(super) struct Shared {
+pub(super) struct IntakeState {
     pub(super) wishes: Wishes,
     pub(super) ledger: Ledger,
     pub(super) prepared: PreparedAreas,
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) ring: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Shared {
+impl IntakeState {
     /// Returns a job to the session.
     pub(super) fn finish(&self, job: Job) {
         match self.done.send(job) {
@@ -41,12 +41,12 @@ impl Shared {
 /// The queue of one user's jobs, and its thread.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    state: Mutex<State>,
+    state: Mutex<LaneQueue>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LaneQueue {
     /// Jobs whose areas are to be opened. They come first, because a program that ends while it waits leaves its counts
     /// in an open area.
     queue: VecDeque<Job>,
@@ -67,7 +67,7 @@ struct State {
 
 impl Lane {
     /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LaneQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Lane {
     /// Removes and returns the jobs that have waited for longer than `age`.
     pub(super) fn take_older_than(&self, age: Duration) -> Vec<Job> {
         let mut state = self.lock();
-        let State { queue, opened, .. } = &mut *state;
+        let LaneQueue { queue, opened, .. } = &mut *state;
         let (old, young): (Vec<Job>, Vec<Job>) =
             queue.drain(..).chain(opened.drain(..)).partition(|job| job.since.elapsed() > age);
         young.into_iter().for_each(|job| state.push(job));
@@ -116,7 +116,7 @@ impl Lane {
     }
 
     /// Starts a thread if there are jobs and no thread. Refuses the jobs if that fails, or too many threads hang.
-    pub(super) fn start(lane: &Arc<Self>, shared: &Arc<Shared>) {
+    pub(super) fn start(lane: &Arc<Self>, shared: &Arc<IntakeState>) {
         let mut state = lane.lock();
         if state.has_thread || state.closed || state.is_empty() {
             return;
@@ -138,13 +138,13 @@ impl Lane {
         }
     }
 
-    fn run(&self, generation: u64, shared: &Shared) {
+    fn run(&self, generation: u64, shared: &IntakeState) {
         while let Some(job) = self.next(generation) {
             match job.proceed(self, generation, shared) {
-                Progress::Done(job) => shared.finish(job),
-                Progress::Opened(job) => self.lock().opened.push_back(job),
-                Progress::Locked(job) => self.retry(job),
-                Progress::GivenUp => {
+                StepOutcome::Done(job) => shared.finish(job),
+                StepOutcome::Opened(job) => self.lock().opened.push_back(job),
+                StepOutcome::Locked(job) => self.retry(job),
+                StepOutcome::GivenUp => {
                     let mut state = self.lock();
                     state.stuck = state.stuck.saturating_sub(1);
                     return;
@@ -162,7 +162,7 @@ impl Lane {
             }
             let now = Instant::now();
             if state.retry.is_some_and(|retry| retry <= now) {
-                let State { opened, locked, retry, .. } = &mut *state;
+                let LaneQueue { opened, locked, retry, .. } = &mut *state;
                 opened.extend(locked.drain(..));
                 *retry = None;
             }
@@ -215,7 +215,7 @@ impl Lane {
     }
 
     /// Gives up the thread if its program has taken too long; another thread continues.
-    pub(super) fn give_up_if_overdue(lane: &Arc<Self>, shared: &Arc<Shared>) {
+    pub(super) fn give_up_if_overdue(lane: &Arc<Self>, shared: &Arc<IntakeState>) {
         let mut state = lane.lock();
         if state.guarded.as_ref().is_none_or(|(_, until)| Instant::now() < *until) {
             return;
@@ -252,7 +252,7 @@ impl Lane {
     }
 }
 
-impl State {
+impl LaneQueue {
     fn push(&mut self, job: Job) {
         let jobs = if job.is_to_be_opened() { &mut self.queue } else { &mut self.opened };
         jobs.push_back(job);

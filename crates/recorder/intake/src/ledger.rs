@@ -73,13 +73,13 @@ struct Inner {
     exhausted: u64,
     /// Bytes of areas that are prepared for programs to come.
     held: u64,
-    areas: HashMap<FileId, Entry>,
+    areas: HashMap<FileId, LedgerEntry>,
     /// The times at which the latest areas were claimed, with their users.
     arrivals: VecDeque<(Instant, u32)>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct LedgerEntry {
     pid: i32,
     user: u32,
     bytes: u64,
@@ -149,7 +149,7 @@ impl Ledger {
                 "the programs of user {user} use a quarter of the recorder's descriptors: raise its limit (ulimit -n)"
             )));
         }
-        inner.areas.insert(id, Entry { pid, user, bytes: 0, descriptors });
+        inner.areas.insert(id, LedgerEntry { pid, user, bytes: 0, descriptors });
         inner.arrivals.push_back((Instant::now(), user));
         Ok(Claim { ledger: self.clone(), id, user })
     }
@@ -226,7 +226,7 @@ impl Inner {
         })
     }
 
-    fn of_user(&self, user: u32) -> impl Iterator<Item = &Entry> {
+    fn of_user(&self, user: u32) -> impl Iterator<Item = &LedgerEntry> {
         self.areas.values().filter(move |entry| entry.user == user)
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// Regions of a process's memory, as addresses and lengths; those of its rings first.
 #[derive(Debug)]
-pub(super) struct Pages(pub(super) Vec<(u64, u64)>);
+pub(super) struct MemoryRegions(pub(super) Vec<(u64, u64)>);
 
-impl Pages {
+impl MemoryRegions {
     /// Returns the time limit for a program that cooperates: a GiB takes 0.1 s.
     pub(super) fn patience(&self) -> Duration {
         let bytes = self.0.iter().fold(0u64, |sum, region| sum.saturating_add(region.1));
@@ -71,9 +71,9 @@ mod tests {
         let local = 0u8;
         let region = ((&raw const local).addr() as u64, 1);
         for is_trusted in [true, false] {
-            assert!(Pages(vec![region; 3]).populate(i32::MAX, is_trusted).is_err());
-            assert_eq!(Pages(vec![region; 3]).populate(here, is_trusted).unwrap(), 0);
-            assert_eq!(Pages(vec![(0, 1), region, region]).populate(here, is_trusted).unwrap(), 1);
+            assert!(MemoryRegions(vec![region; 3]).populate(i32::MAX, is_trusted).is_err());
+            assert_eq!(MemoryRegions(vec![region; 3]).populate(here, is_trusted).unwrap(), 0);
+            assert_eq!(MemoryRegions(vec![(0, 1), region, region]).populate(here, is_trusted).unwrap(), 1);
         }
     }
 }

@@ -27,17 +27,17 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// The prepared areas of a session.
 #[derive(Clone, Debug)]
-pub struct PreparedAreas(Arc<Shared>);
+pub struct PreparedAreas(Arc<AreaStore>);
 
 #[derive(Debug)]
-struct Shared {
+struct AreaStore {
     ledger: Ledger,
-    state: Mutex<State>,
+    state: Mutex<PreparationState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PreparationState {
     /// True while a thread prepares an area.
     is_preparing: bool,
     ready: Option<PreparedArea>,
@@ -63,7 +63,7 @@ struct PreparedArea {
 
 impl PreparedAreas {
     pub(crate) fn new(ledger: Ledger) -> Self {
-        Self(Arc::new(Shared { ledger, state: Mutex::default(), changed: Condvar::new() }))
+        Self(Arc::new(AreaStore { ledger, state: Mutex::default(), changed: Condvar::new() }))
     }
 
     /// Returns areas of which this file is ready.
@@ -87,7 +87,7 @@ impl PreparedAreas {
     }
 
     /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PreparationState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,8 +2,8 @@
 
 use super::accounts::is_trusted;
 use super::hold::{Attach, Candidate, Taken};
-use super::job::{Job, JobSource, Progress};
-use super::lane::{Lane, Shared};
+use super::job::{Job, JobSource, StepOutcome};
+use super::lane::{IntakeState, Lane};
 use super::ledger::NoClaim;
 use crate::code::MappedCode;
 use crate::registration::Whereabouts;
@@ -22,7 +22,7 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 pub const LOOKS_UNTIL_MADE: u8 = 3;
 
 /// The parameters of a search, copied, while the job itself is stored where it can be given up.
-struct Search {
+struct SearchParameters {
     pid: i32,
     account: u32,
     /// The user with which a scan found the process.
@@ -35,7 +35,7 @@ struct Search {
 }
 
 #[derive(Default)]
-struct Findings {
+struct SearchResult {
     todo: VecDeque<Candidate>,
     known: Vec<FileId>,
     skipped: Vec<(Option<FileId>, String)>,
@@ -44,8 +44,8 @@ struct Findings {
 }
 
 impl Job {
-    fn search(&self, shared: &Shared) -> Search {
-        Search {
+    fn search(&self, shared: &IntakeState) -> SearchParameters {
+        SearchParameters {
             pid: self.pid,
             account: self.account,
             seen_user: matches!(self.source, JobSource::Scanned { .. }).then_some(self.user),
@@ -59,36 +59,36 @@ impl Job {
     }
 
     /// Performs the job's steps until it is complete or a lock is held.
-    pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &Shared) -> Progress {
+    pub(super) fn proceed(mut self, lane: &Lane, generation: u64, shared: &IntakeState) -> StepOutcome {
         if let JobSource::Leaves(detachment) = &self.source {
             let detachment = detachment.clone();
             let retry = || detachment.retry(false);
             let Ok((mut job, ended)) = lane.guard(generation, self, LETTING_GO, retry) else {
-                return Progress::GivenUp;
+                return StepOutcome::GivenUp;
             };
-            let Some(note) = ended else { return Progress::Locked(job) };
+            let Some(note) = ended else { return StepOutcome::Locked(job) };
             job.skipped.extend(note.map(|note| (None, note)));
-            return Progress::Done(job);
+            return StepOutcome::Done(job);
         }
         if let JobSource::Code(names_functions) = self.source {
             let pid = self.pid;
             let read = lane.guard(generation, self, FINDING, || MappedCode::of(pid, names_functions));
             return match read {
-                Ok((job, code)) => Progress::Done(Self { code: Some(code), ..job }),
-                Err(_) => Progress::GivenUp,
+                Ok((job, code)) => StepOutcome::Done(Self { code: Some(code), ..job }),
+                Err(_) => StepOutcome::GivenUp,
             };
         }
         if self.todo.is_none() {
             let search = self.search(shared);
             let Ok((job, findings)) = lane.guard(generation, self, FINDING, || search.run(shared)) else {
-                return Progress::GivenUp;
+                return StepOutcome::GivenUp;
             };
             self = job;
             self.todo = Some(findings.todo);
             (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
             self.replaced = findings.replaced;
             if self.todo.as_ref().is_some_and(|todo| !todo.is_empty()) {
-                return Progress::Opened(self);
+                return StepOutcome::Opened(self);
             }
         }
         while let Some(candidate) = self.todo.as_mut().and_then(VecDeque::pop_front) {
@@ -103,7 +103,7 @@ impl Job {
                     if let Some(Attach::Taken(taken)) = late {
                         taken.let_go();
                     }
-                    return Progress::GivenUp;
+                    return StepOutcome::GivenUp;
                 }
             };
             self.attaching = None;
@@ -111,21 +111,21 @@ impl Job {
                 Attach::Taken(taken) => {
                     let ran_before = !matches!(self.source, JobSource::Registered(_));
                     self.taken.push(Taken { ran_before, ..*taken });
-                    let Some(job) = self.make_present(lane, generation) else { return Progress::GivenUp };
+                    let Some(job) = self.make_present(lane, generation) else { return StepOutcome::GivenUp };
                     self = job;
                 }
                 Attach::Locked(candidate) => {
                     let end = *self.until.get_or_insert_with(|| Instant::now() + PATIENCE);
                     if Instant::now() < end {
                         self.todo.get_or_insert_default().push_front(candidate);
-                        return Progress::Locked(self);
+                        return StepOutcome::Locked(self);
                     }
                     self.refused.push((candidate, Refusal::Locked.to_string()));
                 }
                 Attach::Refused(candidate, reason) => self.refused.push((candidate, reason)),
             }
         }
-        Progress::Done(self)
+        StepOutcome::Done(self)
     }
 
     /// Makes the pages of the last attached area present.
@@ -147,9 +147,9 @@ impl Job {
     }
 }
 
-impl Search {
-    fn run(&self, shared: &Shared) -> Findings {
-        let mut findings = Findings::default();
+impl SearchParameters {
+    fn run(&self, shared: &IntakeState) -> SearchResult {
+        let mut findings = SearchResult::default();
         if self.skip_ours && is_command_of_ours(self.pid) {
             return findings;
         }
@@ -172,7 +172,7 @@ impl Search {
     }
 
     /// Returns older areas of the process that are no longer mapped: it may have got the new ones by exec.
-    fn replaced(&self, shared: &Shared, new: &VecDeque<Candidate>) -> Vec<FileId> {
+    fn replaced(&self, shared: &IntakeState, new: &VecDeque<Candidate>) -> Vec<FileId> {
         let mut older = shared.ledger.of_process(self.pid);
         older.retain(|id| new.iter().all(|candidate| candidate.id() != *id));
         if older.is_empty() {
@@ -189,7 +189,7 @@ impl Search {
         older
     }
 
-    fn look_at(&self, found: Found, shared: &Shared, findings: &mut Findings) {
+    fn look_at(&self, found: Found, shared: &IntakeState, findings: &mut SearchResult) {
         let id = found.id;
         let claim = match shared.ledger.claim(id, self.pid, self.account, shared.wishes.rings()) {
             Ok(claim) => claim,

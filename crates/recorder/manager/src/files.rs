@@ -16,13 +16,13 @@ const MODE: Mode = Mode::from_raw_mode(0o600);
 
 /// The files in a session's directory.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct SessionFiles {
     directory: OwnedFd,
     /// The directory's path, for messages and to check that it is still this directory.
     path: PathBuf,
 }
 
-impl Files {
+impl SessionFiles {
     /// Opens the directory of the session called `name`; `None` if it does not exist.
     ///
     /// # Errors

@@ -14,7 +14,7 @@
 //! alone.
 
 use crate::Error;
-use crate::files::Files;
+use crate::files::SessionFiles;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ pub enum Life {
 impl SessionPlace {
     /// Returns the directory of an existing session.
     pub fn of(name: &str) -> Result<Self, Error> {
-        if is_session_name(name) && Files::of(name)?.is_some_and(|files| files.has(DEFINITION.0)) {
+        if is_session_name(name) && SessionFiles::of(name)?.is_some_and(|files| files.has(DEFINITION.0)) {
             return Ok(Self { name: name.to_owned(), path: runtime_dir().join(name) });
         }
         let others: Vec<String> = Self::all().into_iter().map(|place| place.name).collect();
@@ -92,9 +92,10 @@ impl SessionPlace {
     pub fn all() -> Vec<Self> {
         let entries = fs::read_dir(runtime_dir()).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let is_defined = |files: Files| files.has(DEFINITION.0);
-        let is_known =
-            |name: &String| is_session_name(name) && Files::of(name).ok().flatten().is_some_and(is_defined);
+        let is_defined = |files: SessionFiles| files.has(DEFINITION.0);
+        let is_known = |name: &String| {
+            is_session_name(name) && SessionFiles::of(name).ok().flatten().is_some_and(is_defined)
+        };
         let mut names: Vec<String> = names.filter(is_known).collect();
         names.sort_unstable();
         names.into_iter().map(|name| Self { path: runtime_dir().join(&name), name }).collect()
@@ -110,9 +111,9 @@ impl SessionPlace {
         Ok(!self.files()?.has(DEFINITION.0))
     }
 
-    fn files(&self) -> Result<Files, Error> {
+    fn files(&self) -> Result<SessionFiles, Error> {
         let gone = || Error::Unusable(format!("session '{}' has just been destroyed", self.name));
-        Files::of(&self.name)?.ok_or_else(gone)
+        SessionFiles::of(&self.name)?.ok_or_else(gone)
     }
 
     /// Opens the log of the session's recorder and of its command, to append to it.
@@ -180,7 +181,7 @@ impl SessionPlace {
 
     /// Returns the state of the session's recorder. One that ended normally has removed its socket `programs`.
     pub fn life(&self) -> Result<Life, Error> {
-        let Some(files) = Files::of(&self.name)? else { return Ok(Life::Stopped) };
+        let Some(files) = SessionFiles::of(&self.name)? else { return Ok(Life::Stopped) };
         let is_locked = |lock: File| {
             flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
         };

@@ -61,7 +61,7 @@ pub use control::{Reply, Request, ask};
 pub use show::LIVE_PATIENCE;
 pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 
-use finish::Ended;
+use finish::SessionOutcome;
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
@@ -71,7 +71,7 @@ use sordino_collect::shortfall::Shortfall;
 use sordino_collect::summary::Summary;
 use sordino_collect::watch::{Nobody, Watch};
 use sordino_undo::Guardian;
-use state::Session;
+use state::RecordingSession;
 use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 
@@ -99,7 +99,7 @@ pub fn record(
     watch: &mut dyn Watch,
 ) -> Result<FinishedRecording, Error> {
     let directory = Directory::create(&options.output)?;
-    let begun = Session::prepare(options, guardian, Some(directory.clone()), None)
+    let begun = RecordingSession::prepare(options, guardian, Some(directory.clone()), None)
         .and_then(|session| session.begun(watch));
     let mut session = begun.inspect_err(|_| directory.remove())?;
     let result = session.run(stop, watch);
@@ -139,7 +139,7 @@ pub fn keep_session<'a>(
     ready: impl FnOnce(),
 ) -> Result<SessionResult, Error> {
     let ground = Ground::take(&options.output, options.reader)?;
-    let session = Session::prepare(options, guardian, None, Some(&ground));
+    let session = RecordingSession::prepare(options, guardian, None, Some(&ground));
     let session = session.and_then(|session| session.begun(&mut Nobody));
     let mut session = session.inspect_err(|_| ground.abandon(options.reader))?;
     session.progress.write_now = write_now;
@@ -148,6 +148,6 @@ pub fn keep_session<'a>(
     let ended = session.finish(&mut Nobody);
     // After an error as well: there may be other recordings.
     options.reader.into_iter().for_each(|reader| ground.give(reader));
-    let Ended { status, problems, missing, shortfall, .. } = ended?;
+    let SessionOutcome { status, problems, missing, shortfall, .. } = ended?;
     result.map(|()| SessionResult { status, problems, missing, shortfall })
 }

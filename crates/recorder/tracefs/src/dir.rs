@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// A directory in tracefs.
 #[derive(Debug)]
-pub(crate) struct Dir {
+pub(crate) struct TracefsDir {
     pub(crate) fd: OwnedFd,
     /// Path for messages only.
     path: PathBuf,
 }
 
-impl Dir {
+impl TracefsDir {
     pub(crate) fn new(fd: OwnedFd, path: impl Into<PathBuf>) -> Self {
         Self { fd, path: path.into() }
     }
@@ -82,7 +82,7 @@ impl Dir {
             return Ok(());
         }
         let got = got.trim().to_owned();
-        Err(Error::NotTaken { path: self.path(name), wanted: text.to_owned(), got })
+        Err(Error::NotTaken { path: self.path(name), requested: text.to_owned(), got })
     }
 
     /// Sets the group of `name`, and adds these bits to its mode.

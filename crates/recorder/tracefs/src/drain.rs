@@ -3,7 +3,7 @@
 //! `splice` moves whole pages through a pipe, without a copy in this process. The caller decides when: each event would
 //! wake a blocking reader, which would get a nearly empty page and thereby cause the next event.
 
-use crate::dir::Dir;
+use crate::dir::TracefsDir;
 use crate::{BufferCounts, Error, Instance, PageLayout};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -178,7 +178,7 @@ impl Drain {
 }
 
 impl SourceOfCpu {
-    fn open(instance: &Dir, cpu: Cpu, file: OwnedFd) -> Result<Self, Error> {
+    fn open(instance: &TracefsDir, cpu: Cpu, file: OwnedFd) -> Result<Self, Error> {
         let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
         let path = instance.path(&name);
         let source = instance.source(&name)?;
@@ -202,8 +202,8 @@ impl SourceOfCpu {
         self.flush()?;
         let mut left = limit.saturating_mul(size);
         while left > 0 {
-            let wanted = left.min(PIPE_BYTES).max(size);
-            match splice(&self.source, None, &self.pipe.1, None, wanted, SpliceFlags::NONBLOCK) {
+            let requested = left.min(PIPE_BYTES).max(size);
+            match splice(&self.source, None, &self.pipe.1, None, requested, SpliceFlags::NONBLOCK) {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(moved) => {
                     self.pending = moved;

@@ -53,12 +53,12 @@ pub enum Error {
         source: io::Error,
     },
     /// A file accepted a value but reads back another one.
-    #[error("{} was set to '{wanted}' and reads '{got}'", path.display())]
+    #[error("{} was set to '{requested}' and reads '{got}'", path.display())]
     NotTaken {
         /// Path of the setting.
         path: PathBuf,
         /// Value that was written.
-        wanted: String,
+        requested: String,
         /// Value that was read back.
         got: String,
     },

@@ -312,8 +312,8 @@ impl Instance {
         let Err(error) = self.dir.write(&path, filter) else { return Ok(()) };
         // After the rejection of a filter, its file contains the filter, a caret below it and the reason; the error
         // number is arbitrary.
-        let told = self.dir.read(&path)?;
-        let Some((context, reason)) = told.trim_end().rsplit_once("\nparse_error: ") else {
+        let content = self.dir.read(&path)?;
+        let Some((context, reason)) = content.trim_end().rsplit_once("\nparse_error: ") else {
             return Err(error);
         };
         self.dir.write(&path, "0")?;

@@ -4,8 +4,8 @@
 //! `instances/`, and only that user can write them. Existing files can be given to a group, and stay so until the
 //! instance is removed.
 
-use crate::dir::Dir;
-use crate::instance::{BUSY, GRANTED, Lock, PAUSE, SWEEP, lock, remove, validate};
+use crate::dir::TracefsDir;
+use crate::instance::{BUSY, GRANTED, InstanceLock, PAUSE, SWEEP, lock, remove, validate};
 use crate::{Error, Instance, Tracefs};
 use std::collections::BTreeSet;
 use std::time::Instant as Moment;
@@ -154,7 +154,7 @@ impl Tracefs {
 
     /// Returns the files of an instance that a group gets, with their mode bits. Some kernels or events lack some of
     /// them.
-    fn files(&self, dir: &Dir, events: GrantedEvents) -> Result<Vec<(String, u32)>, Error> {
+    fn files(&self, dir: &TracefsDir, events: GrantedEvents) -> Result<Vec<(String, u32)>, Error> {
         let mut files: Vec<(String, u32)> = SETTINGS.map(|name| (name.to_owned(), WRITE)).into();
         files.extend(["options", "per_cpu"].map(|name| (name.to_owned(), LIST)));
         for cpu in dir.directory("per_cpu")?.entries()? {
@@ -180,7 +180,7 @@ impl Tracefs {
     /// # Errors
     /// Returns an error if the instance cannot be opened.
     pub fn is_taken(&self, granted: &Granted) -> Result<bool, Error> {
-        Ok(matches!(lock(&self.root.directory("instances")?, &granted.name)?, Lock::Busy))
+        Ok(matches!(lock(&self.root.directory("instances")?, &granted.name)?, InstanceLock::Busy))
     }
 }
 
@@ -205,9 +205,9 @@ impl Instance {
             let mut taken = 0;
             for Granted { name, .. } in tracefs.granted()? {
                 match lock(&instances, &name) {
-                    Ok(Lock::Held(dir)) => return Ok(Some(Self::new(tracefs, dir, name, true))),
-                    Ok(Lock::Busy) => taken += 1,
-                    Ok(Lock::Gone) => {}
+                    Ok(InstanceLock::Held(dir)) => return Ok(Some(Self::new(tracefs, dir, name, true))),
+                    Ok(InstanceLock::Busy) => taken += 1,
+                    Ok(InstanceLock::Gone) => {}
                     // The instance belongs to another group.
                     Err(Error::NotPermitted { .. }) => {}
                     Err(error) => return Err(error),
@@ -275,15 +275,15 @@ impl Instance {
         let since = Moment::now();
         loop {
             match lock(&instances, name)? {
-                Lock::Held(dir) => return Self::new(tracefs, dir, name.to_owned(), true).remove(),
-                Lock::Busy if since.elapsed() < BUSY => std::thread::sleep(PAUSE),
-                Lock::Busy | Lock::Gone => return Ok(()),
+                InstanceLock::Held(dir) => return Self::new(tracefs, dir, name.to_owned(), true).remove(),
+                InstanceLock::Busy if since.elapsed() < BUSY => std::thread::sleep(PAUSE),
+                InstanceLock::Busy | InstanceLock::Gone => return Ok(()),
             }
         }
     }
 }
 
-impl Dir {
+impl TracefsDir {
     /// Opens the directory `name`, which is created if it does not exist.
     fn make(&self, name: &str) -> Result<Self, Error> {
         use rustix::fs::{Mode, mkdirat};

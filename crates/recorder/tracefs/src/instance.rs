@@ -1,6 +1,6 @@
 //! Instances: separate trace buffers, independent of the kernel's other tracing.
 
-use crate::dir::Dir;
+use crate::dir::TracefsDir;
 use crate::{Error, EventName, Tracefs};
 use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fstat, mkdirat, statat, unlinkat};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 pub struct Instance {
     pub(crate) tracefs: Tracefs,
     /// Directory of the instance, whose descriptor holds the lock.
-    pub(crate) dir: Dir,
+    pub(crate) dir: TracefsDir,
     name: String,
     /// True if the instance was prepared, and stays for the next user.
     pub(crate) stays: bool,
@@ -37,7 +37,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(tracefs: &Tracefs, dir: Dir, name: String, stays: bool) -> Self {
+    pub(crate) fn new(tracefs: &Tracefs, dir: TracefsDir, name: String, stays: bool) -> Self {
         Self { tracefs: tracefs.clone(), dir, name, stays, removed: false, filtered: Vec::new() }
     }
 
@@ -59,12 +59,16 @@ impl Instance {
                 Err(errno) => return Err(Error::io("create", &instances.path(name), errno)),
             };
             match lock(&instances, name)? {
-                Lock::Held(dir) if created => return Ok(Self::new(tracefs, dir, name.to_owned(), false)),
-                Lock::Held(dir) => remove(&instances, &dir, name)?,
+                InstanceLock::Held(dir) if created => {
+                    return Ok(Self::new(tracefs, dir, name.to_owned(), false));
+                }
+                InstanceLock::Held(dir) => remove(&instances, &dir, name)?,
                 // A new instance without a lock looks abandoned: a sweep may hold the lock, or have removed the
                 // instance.
-                Lock::Busy | Lock::Gone if since.elapsed() < SWEEP => std::thread::sleep(PAUSE),
-                Lock::Busy | Lock::Gone => return Err(Error::InUse(name.to_owned())),
+                InstanceLock::Busy | InstanceLock::Gone if since.elapsed() < SWEEP => {
+                    std::thread::sleep(PAUSE)
+                }
+                InstanceLock::Busy | InstanceLock::Gone => return Err(Error::InUse(name.to_owned())),
             }
         }
     }
@@ -114,8 +118,8 @@ impl Instance {
         let (mut swept, mut failed) = (Vec::new(), Ok(()));
         for name in instances.entries()?.into_iter().filter(|name| name.starts_with(PREFIX)) {
             let dir = match lock(&instances, &name) {
-                Ok(Lock::Held(dir)) => dir,
-                Ok(Lock::Busy | Lock::Gone) => continue,
+                Ok(InstanceLock::Held(dir)) => dir,
+                Ok(InstanceLock::Busy | InstanceLock::Gone) => continue,
                 // The instance belongs to another user, who has to sweep it.
                 Err(Error::NotPermitted { .. }) => continue,
                 Err(error) => return Err(error),
@@ -157,31 +161,31 @@ pub(crate) fn validate(name: &str) -> Result<(), Error> {
 }
 
 /// Result of locking an instance.
-pub(crate) enum Lock {
+pub(crate) enum InstanceLock {
     /// The lock is held, and the instance exists.
-    Held(Dir),
+    Held(TracefsDir),
     /// Another process holds the lock.
     Busy,
     /// There is no instance of that name, or it was replaced meanwhile.
     Gone,
 }
 
-pub(crate) fn lock(instances: &Dir, name: &str) -> Result<Lock, Error> {
+pub(crate) fn lock(instances: &TracefsDir, name: &str) -> Result<InstanceLock, Error> {
     let dir = match instances.directory(name) {
         Ok(dir) => dir,
-        Err(Error::Missing { .. }) => return Ok(Lock::Gone),
+        Err(Error::Missing { .. }) => return Ok(InstanceLock::Gone),
         Err(error) => return Err(error),
     };
     match flock(&dir.fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(Lock::Busy),
+        Err(Errno::WOULDBLOCK) => return Ok(InstanceLock::Busy),
         Err(errno) => return Err(Error::io("lock", &instances.path(name), errno)),
     }
-    Ok(if is_there(instances, &dir, name) { Lock::Held(dir) } else { Lock::Gone })
+    Ok(if is_there(instances, &dir, name) { InstanceLock::Held(dir) } else { InstanceLock::Gone })
 }
 
 /// Returns true if `dir` is still the directory called `name`: it may have been removed and recreated.
-fn is_there(instances: &Dir, dir: &Dir, name: &str) -> bool {
+fn is_there(instances: &TracefsDir, dir: &TracefsDir, name: &str) -> bool {
     match (fstat(&dir.fd), statat(&instances.fd, name, AtFlags::empty())) {
         (Ok(ours), Ok(there)) => ours.st_ino == there.st_ino,
         _ => false,
@@ -189,7 +193,7 @@ fn is_there(instances: &Dir, dir: &Dir, name: &str) -> bool {
 }
 
 /// Removes the instance of the directory `dir`.
-pub(crate) fn remove(instances: &Dir, dir: &Dir, name: &str) -> Result<(), Error> {
+pub(crate) fn remove(instances: &TracefsDir, dir: &TracefsDir, name: &str) -> Result<(), Error> {
     if !is_there(instances, dir, name) {
         return Ok(());
     }

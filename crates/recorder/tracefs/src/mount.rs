@@ -1,7 +1,7 @@
 //! Access to the kernel's tracer: an existing mount of tracefs, or a private one.
 
 use crate::Error;
-use crate::dir::Dir;
+use crate::dir::TracefsDir;
 use rustix::fs::{Mode, OFlags, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -25,7 +25,7 @@ const TRACEFS_MAGIC: u32 = 0x7472_6163;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tracefs {
-    pub(crate) root: Arc<Dir>,
+    pub(crate) root: Arc<TracefsDir>,
 }
 
 impl Tracefs {
@@ -61,13 +61,13 @@ pub fn mount_point() -> Option<&'static Path> {
 }
 
 /// Opens the tracefs mounted at `path`, if there is one.
-fn mounted(path: &Path) -> Result<Option<Dir>, Error> {
+fn mounted(path: &Path) -> Result<Option<TracefsDir>, Error> {
     // O_PATH, because the directory may be searchable but not readable.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(rustix::fs::CWD, path, flags, Mode::empty()) {
         Ok(fd) => {
             let kind = fstatfs(&fd).map_err(|errno| Error::io("inspect", path, errno))?.f_type;
-            Ok((kind as u32 == TRACEFS_MAGIC).then(|| Dir::new(fd, path)))
+            Ok((kind as u32 == TRACEFS_MAGIC).then(|| TracefsDir::new(fd, path)))
         }
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(Error::io("open", path, errno)),
@@ -75,7 +75,7 @@ fn mounted(path: &Path) -> Result<Option<Dir>, Error> {
 }
 
 /// Creates a mount of tracefs that is attached nowhere.
-fn private() -> Result<Dir, Error> {
+fn private() -> Result<TracefsDir, Error> {
     let mount = || -> rustix::io::Result<OwnedFd> {
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
@@ -86,7 +86,7 @@ fn private() -> Result<Dir, Error> {
         // The mount's descriptor can only be used to open others, not to list the directory.
         openat(&mount, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     };
-    mount().map(|fd| Dir::new(fd, "tracefs:")).map_err(|errno| match errno {
+    mount().map(|fd| TracefsDir::new(fd, "tracefs:")).map_err(|errno| match errno {
         Errno::NODEV => Error::NoTracefs,
         Errno::PERM if confidential() => Error::Lockdown,
         errno => Error::io("mount", Path::new("tracefs"), errno),

@@ -223,10 +223,10 @@ fn split(header: u32) -> (u32, u32) {
 }
 
 /// Completes an absolute time of 59 bits with the upper five bits of the time before.
-fn absolute(stamp: u64, before: Ticks) -> Ticks {
+fn absolute(timestamp: u64, before: Ticks) -> Ticks {
     const BITS: u32 = 59;
-    let stamp = Ticks(stamp | before.0 >> BITS << BITS);
-    if stamp < before { stamp.after(1 << BITS) } else { stamp }
+    let timestamp = Ticks(timestamp | before.0 >> BITS << BITS);
+    if timestamp < before { timestamp.after(1 << BITS) } else { timestamp }
 }
 
 fn word32(bytes: &[u8], at: usize) -> Option<u32> {

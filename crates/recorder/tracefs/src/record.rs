@@ -28,7 +28,7 @@ pub struct RecordHeader {
 pub struct Converter {
     common: Common,
     /// Index and plan of each event, by event number.
-    plans: Vec<Option<(usize, Plan)>>,
+    plans: Vec<Option<(usize, ConversionPlan)>>,
 }
 
 impl Converter {
@@ -58,7 +58,7 @@ impl Converter {
             if converter.plans.len() <= id {
                 converter.plans.resize_with(id + 1, || None);
             }
-            converter.plans[id] = Some((place, Plan::new(format, mapping)));
+            converter.plans[id] = Some((place, ConversionPlan::new(format, mapping)));
         }
         Ok(converter)
     }
@@ -109,16 +109,16 @@ impl Common {
 
 /// Conversion of one event's records: the steps append to the payload one after the other.
 #[derive(Clone, Debug)]
-struct Plan(Vec<Step>);
+struct ConversionPlan(Vec<ConversionStep>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ConversionStep {
     /// Appends these bytes unchanged.
     Copy { from: usize, to: usize },
     /// Appends the text up to its zero byte, and a zero byte.
-    Text(Place),
+    Text(ContentLocation),
     /// Appends the number of elements of this size, and the elements.
-    Elements(Place, usize),
+    Elements(ContentLocation, usize),
     /// Appends the integer at this offset, converted from the kernel's priority.
     Priority(usize),
     /// Converts the letters in these bytes to flags of a block request.
@@ -127,21 +127,25 @@ enum Step {
 
 /// Location of the content of a field of varying length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ContentLocation {
     /// The descriptor at `at` contains the offset, counted from `base`.
     Dynamic { at: usize, base: usize },
     /// From this offset to the end of the record.
     Tail(usize),
 }
 
-impl Plan {
+impl ConversionPlan {
     fn new(format: &Format, mapping: &EventConversion) -> Self {
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<ConversionStep> = Vec::new();
         for (target, source) in mapping.schema.fields.iter().zip(&mapping.sources) {
             let field = &format.fields[source.field];
-            let step = Step::new(field, &target.ty, source.conversion);
+            let step = ConversionStep::new(field, &target.ty, source.conversion);
             match (steps.last_mut(), step) {
-                (Some(Step::Copy { to, .. }), Step::Copy { from, to: end }) if *to == from => *to = end,
+                (Some(ConversionStep::Copy { to, .. }), ConversionStep::Copy { from, to: end })
+                    if *to == from =>
+                {
+                    *to = end
+                }
                 _ => steps.push(step),
             }
         }
@@ -152,26 +156,26 @@ impl Plan {
     fn run(&self, record: &[u8], payload: &mut Vec<u8>) -> Result<(), Damage> {
         for step in &self.0 {
             match *step {
-                Step::Copy { from, to } => payload.extend_from_slice(range(record, from, to)?),
-                Step::Text(place) => {
+                ConversionStep::Copy { from, to } => payload.extend_from_slice(range(record, from, to)?),
+                ConversionStep::Text(place) => {
                     let bytes = place.content(record)?;
                     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
                     payload.extend_from_slice(&bytes[..end]);
                     payload.push(0);
                 }
-                Step::Elements(place, size) => {
+                ConversionStep::Elements(place, size) => {
                     let bytes = place.content(record)?;
                     let count = bytes.len() / size;
                     let length = u16::try_from(count).map_err(|_| Damage::Long(count))?;
                     payload.extend_from_slice(&length.to_ne_bytes());
                     payload.extend_from_slice(&bytes[..count * size]);
                 }
-                Step::Priority(at) => {
+                ConversionStep::Priority(at) => {
                     let priority = i32::from_ne_bytes(chunk(record, at)?);
                     let relative = priority.wrapping_sub(PRIORITIES.offset());
                     payload.extend_from_slice(&relative.to_ne_bytes());
                 }
-                Step::RequestFlags { from, to } => {
+                ConversionStep::RequestFlags { from, to } => {
                     let flags = request_flags(range(record, from, to)?);
                     payload.extend_from_slice(&flags.to_ne_bytes());
                 }
@@ -181,15 +185,15 @@ impl Plan {
     }
 }
 
-impl Step {
+impl ConversionStep {
     fn new(field: &RecordField, ty: &Type, conversion: Conversion) -> Self {
         let from = field.offset as usize;
         let to = from.saturating_add(field.size as usize);
         let place = match field.kind {
             FieldKind::Dynamic { relative } => {
-                Place::Dynamic { at: from, base: if relative { to } else { 0 } }
+                ContentLocation::Dynamic { at: from, base: if relative { to } else { 0 } }
             }
-            FieldKind::Tail => Place::Tail(from),
+            FieldKind::Tail => ContentLocation::Tail(from),
             FieldKind::Single | FieldKind::Array { .. } => {
                 return match conversion {
                     Conversion::Same => Self::Copy { from, to },
@@ -205,7 +209,7 @@ impl Step {
     }
 }
 
-impl Place {
+impl ContentLocation {
     fn content(self, record: &[u8]) -> Result<&[u8], Damage> {
         match self {
             Self::Tail(from) => range(record, from, record.len()),

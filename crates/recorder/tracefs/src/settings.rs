@@ -50,7 +50,7 @@ impl Instance {
         if got == name {
             return Ok(());
         }
-        Err(Error::NotTaken { path: self.dir.path("trace_clock"), wanted: name.to_owned(), got })
+        Err(Error::NotTaken { path: self.dir.path("trace_clock"), requested: name.to_owned(), got })
     }
 
     /// Sets the size of each CPU's buffer in KiB, and returns the actual size: the kernel rounds up to whole
@@ -108,14 +108,14 @@ impl Instance {
     /// # Errors
     /// Returns an error if the machine lacks one of them.
     pub fn set_cpus(&self, cpus: &[Cpu]) -> Result<(), Error> {
-        let wanted = mask(cpus);
-        self.dir.write("tracing_cpumask", &wanted)?;
+        let requested = mask(cpus);
+        self.dir.write("tracing_cpumask", &requested)?;
         let got = self.dir.read("tracing_cpumask")?;
-        if significant(&got) == significant(&wanted) {
+        if significant(&got) == significant(&requested) {
             return Ok(());
         }
         let got = got.trim().to_owned();
-        Err(Error::NotTaken { path: self.dir.path("tracing_cpumask"), wanted, got })
+        Err(Error::NotTaken { path: self.dir.path("tracing_cpumask"), requested, got })
     }
 
     /// Traces events of these threads only and, if `follow` is set, of those that they fork from now on. An empty list
@@ -139,14 +139,14 @@ impl Instance {
             numbers.dedup();
             numbers
         };
-        let (has, wanted) = (sorted(&got), sorted(&list));
+        let (has, requested) = (sorted(&got), sorted(&list));
         // Threads that they have forked meanwhile are included already.
-        let is_taken = if follow { wanted.iter().all(|tid| has.contains(tid)) } else { has == wanted };
+        let is_taken = if follow { requested.iter().all(|tid| has.contains(tid)) } else { has == requested };
         if is_taken {
             return Ok(());
         }
         let join = |text: &str| sorted(text).join(" ");
-        Err(Error::NotTaken { path: self.dir.path("set_event_pid"), wanted: join(&list), got: join(&got) })
+        Err(Error::NotTaken { path: self.dir.path("set_event_pid"), requested: join(&list), got: join(&got) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kernel's tracers that measure by themselves, such as `hwlat`.
 
-use crate::dir::Dir;
+use crate::dir::TracefsDir;
 use crate::{Error, Instance, Tracefs};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ impl Tracefs {
     /// # Errors
     /// Returns an error if the instances cannot be listed.
     pub fn running(&self) -> Result<Vec<String>, Error> {
-        let tracer = |dir: &Dir| dir.read("current_tracer").map(|text| text.trim().to_owned());
+        let tracer = |dir: &TracefsDir| dir.read("current_tracer").map(|text| text.trim().to_owned());
         let mut all = vec![tracer(&self.root)?];
         let instances = self.root.directory("instances")?;
         // An instance that cannot be read was removed meanwhile.

@@ -88,15 +88,15 @@ pub fn new(fiber: u64, name: &str) {
 /// switch. `on` names the thing on which `from` is blocked, and may be empty.
 pub fn switch(from: u64, to: u64, why: SwitchReason, on: &str) {
     sordino::__declare!(POINT, Info, sordino_fiber:switch, from: u64, to: u64, why: SwitchReason, on: &str);
-    let (word, wanted) = POINT.look();
-    if wanted == 0 {
+    let (word, enabled) = POINT.look();
+    if enabled == 0 {
         return;
     }
     if on.is_empty() {
         // An empty text is one zero byte, so the record has a constant size, which costs less.
-        sordino::__hit!(POINT, word, wanted, from: u64 = from, to: u64 = to, why: SwitchReason = why, on: u8 = 0);
+        sordino::__hit!(POINT, word, enabled, from: u64 = from, to: u64 = to, why: SwitchReason = why, on: u8 = 0);
     } else {
-        sordino::__hit!(POINT, word, wanted, from: u64 = from, to: u64 = to, why: SwitchReason = why, on: &str = on);
+        sordino::__hit!(POINT, word, enabled, from: u64 = from, to: u64 = to, why: SwitchReason = why, on: &str = on);
     }
 }
 

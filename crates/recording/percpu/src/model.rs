@@ -22,23 +22,23 @@ const SIZE: usize = 64 << 10;
 /// A page, the alignment of mappings.
 #[derive(Clone, Copy)]
 #[repr(C, align(4096))]
-struct Page([u8; 4096]);
+struct AlignedPage([u8; 4096]);
 
-struct Memory {
-    bytes: Box<[Page]>,
+struct ModelMemory {
+    bytes: Box<[AlignedPage]>,
     /// Loom's state of each address: an atomic, the accesses to a plain word, the sleepers there.
     known: BTreeMap<(usize, TypeId), Rc<dyn Any>>,
 }
 
-impl Memory {
+impl ModelMemory {
     fn new() -> Self {
-        Self { bytes: vec![Page([0; 4096]); SIZE / 4096].into(), known: BTreeMap::new() }
+        Self { bytes: vec![AlignedPage([0; 4096]); SIZE / 4096].into(), known: BTreeMap::new() }
     }
 }
 
 // Loom runs all threads of a model on one thread of the system.
 thread_local! {
-    static MEMORY: RefCell<Memory> = RefCell::new(Memory::new());
+    static MEMORY: RefCell<ModelMemory> = RefCell::new(ModelMemory::new());
     /// Number of the model's threads that are in a section.
     static SECTIONS: Cell<u32> = const { Cell::new(0) };
 }
@@ -50,7 +50,7 @@ loom::thread_local! {
 /// Begins one execution of a model: memory becomes zero, and loom's state of it, which belonged to the execution
 /// before, is dropped.
 pub fn begin() {
-    MEMORY.set(Memory::new());
+    MEMORY.set(ModelMemory::new());
     SECTIONS.set(0);
     plain::begin();
 }

@@ -158,7 +158,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     let (name, text) = internal::say(name, text);
     let enabled = CONTEXT_POINT.enabled();
     if enabled != 0 {
-        let mut payload = Annotation([0; _]);
+        let mut payload = AnnotationBuffer([0; _]);
         payload.0[..name.len()].copy_from_slice(name.as_bytes());
         payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
         let encoded_length = internal::EncodedLength::of(name.len() + text.len() + 2);
@@ -172,7 +172,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
 
 /// Room for the two strings of `sordino:context`.
 #[repr(align(16))]
-struct Annotation([u8; (internal::ANNOTATION_SIZE + 2usize).next_multiple_of(16)]);
+struct AnnotationBuffer([u8; (internal::ANNOTATION_SIZE + 2usize).next_multiple_of(16)]);
 
 /// The tracepoint `sordino:context`, for [`sordino_say`].
 static CONTEXT_POINT: Tracepoint = Tracepoint::new(&CONTEXT);

@@ -22,9 +22,9 @@ pub use refusal::NoCounters;
 
 use crate::point::register;
 use crate::program;
-use events::Events;
+use events::PerfEvents;
 use kind::{MOST, parse};
-use record::{POINT, Payload};
+use record::{CountersPayload, POINT};
 use sordino_percpu::thread;
 use sordino_ring::enable::EnableMask;
 use sordino_ring::number::{PointId, SlotIndex};
@@ -33,7 +33,7 @@ use sordino_ring::slots::Slots;
 /// Threads of a program that may have counters at the same time.
 const THREADS: usize = 256;
 
-static SETS: [Events; THREADS] = [const { Events::new() }; THREADS];
+static SETS: [PerfEvents; THREADS] = [const { PerfEvents::new() }; THREADS];
 
 /// A guard that closes the thread's counters when it ends.
 struct AtEnd;
@@ -100,8 +100,8 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
 }
 
 /// The calling thread's counters.
-fn own() -> Option<&'static Events> {
-    let events = thread::counters() as *const Events;
+fn own() -> Option<&'static PerfEvents> {
+    let events = thread::counters() as *const PerfEvents;
     // SAFETY: the word is 0, or the address of one of `SETS`, which are static.
     unsafe { events.as_ref() }
 }
@@ -120,14 +120,14 @@ fn close() {
 /// Drops the parent's counters in a fork's child, whose only thread this is.
 pub(crate) fn after_fork() {
     thread::set_counters(0);
-    SETS.iter().for_each(Events::disinherit);
+    SETS.iter().for_each(PerfEvents::disinherit);
 }
 
 /// The record of the calling thread's counters that precedes one of tracepoint `event`, and its tag. `None` if the
 /// thread has no counters, the session in `slot` has not enabled such records yet, or no counter can be read.
 ///
 /// Real-time: see [`counters()`].
-pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(u64, Payload)> {
+pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(u64, CountersPayload)> {
     let events = own()?;
     let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).has(slot);
     // The child of a vfork has its parent's words, and no counters of its own.
@@ -136,7 +136,7 @@ pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(
     }
     let (mut numbers, mut values) = ([0; MOST], [0; MOST]);
     let count = events.read(&mut numbers, &mut values);
-    (count > 0).then(|| (POINT.tag(), Payload::of(event, &numbers[..count], &values[..count])))
+    (count > 0).then(|| (POINT.tag(), CountersPayload::of(event, &numbers[..count], &values[..count])))
 }
 
 #[cfg(test)]

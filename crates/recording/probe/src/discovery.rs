@@ -19,9 +19,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// there is one, is searched instead of the user's own directories of sessions.
 pub(crate) fn each_session(named: Option<&CStr>, mut register: impl FnMut(&Address)) {
     let user = system::effective_user();
-    let trusted = |at: RawFd, name: &CStr| Directory::open(at, name, user);
+    let trusted = |at: RawFd, name: &CStr| TrustedDirectory::open(at, name, user);
     let below = |base: &CStr| trusted(libc::AT_FDCWD, base).and_then(|base| trusted(base.fd(), SESSIONS));
-    let mut look = |sessions: Option<Directory>| {
+    let mut look = |sessions: Option<TrustedDirectory>| {
         if let Some(sessions) = sessions {
             sessions.each_session(user, &mut register);
         }
@@ -36,9 +36,9 @@ pub(crate) fn each_session(named: Option<&CStr>, mut register: impl FnMut(&Addre
 }
 
 /// A directory to which nobody but root and the program's user can have written.
-struct Directory(OwnedFd);
+struct TrustedDirectory(OwnedFd);
 
-impl Directory {
+impl TrustedDirectory {
     /// Opens `name` in the directory `at`, if it can be trusted, as the start of paths (`O_PATH`), not for reading.
     fn open(at: RawFd, name: &CStr, user: u32) -> Option<Self> {
         let directory = Self(open(at, name, libc::O_PATH)?);

@@ -3,7 +3,7 @@
 //! The types here are also those of the C interface (`crates/recording/probe-c/include/sordino/tracepoint.h`).
 
 use crate::program;
-use crate::text::Text;
+use crate::text::TracepointText;
 use sordino_event::Level;
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU64, Relaxed};
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
 ///
 /// # Safety
 /// The caller guarantees what [`register`] requires.
-unsafe fn describe(point: &Tracepoint, id: PointId, text: &mut Text) -> Result<(), Unregistered> {
+unsafe fn describe(point: &Tracepoint, id: PointId, text: &mut TracepointText) -> Result<(), Unregistered> {
     // SAFETY: the caller guarantees that the description is a constant of a loaded module.
     let description = unsafe { &*point.description };
     let level = u8::try_from(description.level).ok().and_then(Level::from_number);
@@ -194,7 +194,12 @@ unsafe fn describe(point: &Tracepoint, id: PointId, text: &mut Text) -> Result<(
 
 /// # Safety
 /// The caller guarantees what [`register`] requires.
-unsafe fn write(description: &Description, id: PointId, level: Level, text: &mut Text) -> fmt::Result {
+unsafe fn write(
+    description: &Description,
+    id: PointId,
+    level: Level,
+    text: &mut TracepointText,
+) -> fmt::Result {
     // SAFETY: the caller guarantees that the texts are constants that end with a zero byte.
     let [provider, name, file] =
         [description.provider, description.name, description.file].map(|text| unsafe { str_of(text) });

@@ -7,7 +7,7 @@
 use crate::counters;
 use crate::register::Recorders;
 use crate::system::{self, AreaFile};
-use crate::text::{Text, start_of};
+use crate::text::{TracepointText, start_of};
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicU32, Relaxed, Release};
 use sordino_percpu::{process, thread};
@@ -49,12 +49,12 @@ pub(crate) fn is_recorded(slot: SlotIndex) -> bool {
 }
 
 /// The program's area and its registered tracepoints. Only for the holder of the lock.
-pub(crate) struct Program {
+pub(crate) struct ProgramRegistry {
     pub(crate) area: Area,
     /// The numbers of the registered tracepoints, by the hashes of their texts.
     ids: HashMap<u64, PointId, BuildHasherDefault<Hashed>>,
     /// The text of the tracepoint that is being registered.
-    text: Text,
+    text: TracepointText,
     /// The number of refused tracepoints that the catalogue names.
     named: usize,
     /// The length of the catalogue at the last registration with recorders, and the number of its tracepoints.
@@ -94,7 +94,7 @@ struct Global {
     lock: AtomicU32,
     /// The start's state: 0 not tried, 1 done, 2 failed.
     state: AtomicU32,
-    program: UnsafeCell<Option<Program>>,
+    program: UnsafeCell<Option<ProgramRegistry>>,
 }
 
 // SAFETY: only the holder of `lock` accesses the cell, and the only thread of a fork's child, which takes it first.
@@ -106,7 +106,7 @@ static GLOBAL: Global =
 /// Calls `use_it` with the program's state, which it makes first if there is none yet. Does not call it if that fails.
 ///
 /// Not for the recording path: takes a lock, whose holder runs a module's constructors or a fork's child.
-pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
+pub(crate) fn with_area(use_it: impl FnOnce(&mut ProgramRegistry)) {
     // A module's constructors run one after the other; threads that load modules at the same time may wait here.
     // ORDER(program:A) pairs with program:B and program:C: if the exchange sees the lock free, then it sees the last
     // holder's stores.
@@ -126,7 +126,7 @@ pub(crate) fn with_area(use_it: impl FnOnce(&mut Program)) {
     GLOBAL.lock.store(0, Release);
 }
 
-fn start() -> Option<Program> {
+fn start() -> Option<ProgramRegistry> {
     if system::forbids_recording() {
         return None;
     }
@@ -157,8 +157,8 @@ fn start() -> Option<Program> {
     let (area, file) = in_prepared.or_else(|| Area::create(&request).ok())?;
     FILE.keep(file);
     publish(&area);
-    let (ids, text) = (HashMap::default(), Text::default());
-    Some(Program {
+    let (ids, text) = (HashMap::default(), TracepointText::default());
+    Some(ProgramRegistry {
         area,
         ids,
         text,
@@ -175,7 +175,7 @@ fn publish(area: &Area) {
     process::set_word(area.rings(SlotIndex::FIRST).first as usize);
 }
 
-impl Program {
+impl ProgramRegistry {
     /// Returns the number of the tracepoint with the text that `write` writes. Adds the tracepoint under the next
     /// number, which `write` receives, if there is none yet.
     ///
@@ -183,7 +183,7 @@ impl Program {
     /// The errors of `write`; [`Unregistered::NoRoom`] if the area has no room for another tracepoint.
     pub(crate) fn find_or_add(
         &mut self,
-        write: impl FnOnce(PointId, &mut Text) -> Result<(), Unregistered>,
+        write: impl FnOnce(PointId, &mut TracepointText) -> Result<(), Unregistered>,
     ) -> Result<PointId, Unregistered> {
         let count = self.area.header().points.load(Relaxed);
         let id = u16::try_from(count).map(PointId).or(Err(Unregistered::NoRoom))?;
@@ -237,7 +237,7 @@ impl Program {
 /// Registers the program with recorders, when all tracepoints of a module are registered: the recorders enable
 /// tracepoints before the module's code runs. Waits for them, a bounded time; returns at once if no recorder listens.
 pub extern "C" fn ready() {
-    with_area(Program::register);
+    with_area(ProgramRegistry::register);
 }
 
 /// Makes a new area for the child of a fork, with the same tracepoints, none enabled. Does not allocate and takes no

@@ -15,7 +15,7 @@ const MEDIUM: usize = 4096;
 
 /// Room for a payload, with the alignment that its copy needs.
 #[repr(align(16))]
-struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
+struct PayloadBuffer<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 
 /// Stages a payload of `length` bytes that `fill` writes, and [`emit`](crate::emit::emit)s it. `fill` is not called if
 /// there is no room.
@@ -26,7 +26,7 @@ struct Stage<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 #[inline(always)]
 pub unsafe fn record(point: &Tracepoint, enabled: u64, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= SMALL {
-        let mut stage = Stage::<SMALL>(MaybeUninit::uninit());
+        let mut stage = PayloadBuffer::<SMALL>(MaybeUninit::uninit());
         // SAFETY: the stage has `SMALL` bytes, a multiple of 8, and `length` is at most that; the caller guarantees the
         // rest for `fill` and `enabled`.
         unsafe { record_staged(point, enabled, stage.0.as_mut_ptr().cast(), length, fill) };
@@ -72,7 +72,7 @@ unsafe fn record_in<const SIZE: usize>(
     length: usize,
     fill: impl FnOnce(*mut u8),
 ) {
-    let mut stage = Stage::<SIZE>(MaybeUninit::uninit());
+    let mut stage = PayloadBuffer::<SIZE>(MaybeUninit::uninit());
     // SAFETY: the caller guarantees `length <= SIZE`, a multiple of 8, so the stage has room; and all that `fill` and
     // `enabled` require.
     unsafe { record_staged(point, enabled, stage.0.as_mut_ptr().cast(), length, fill) };

@@ -104,14 +104,14 @@ fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
 /// Returns true if the process has `CAP_IPC_LOCK`, so that limits on locked memory don't hold for it.
 fn may_lock_memory() -> bool {
     #[repr(C)]
-    struct Head {
+    struct CapabilityHeader {
         version: u32,
         pid: i32,
     }
     // `struct __user_cap_data_struct` of <linux/capability.h>: effective, permitted, inheritable; twice in version 3.
     const VERSION_3: u32 = 0x2008_0522;
     const CAP_IPC_LOCK: u32 = 14;
-    let head = Head { version: VERSION_3, pid: 0 };
+    let head = CapabilityHeader { version: VERSION_3, pid: 0 };
     let mut data = [[0u32; 3]; 2];
     // SAFETY: `head` and `data` have the layout that capget(2) documents for version 3.
     let result = unsafe { libc::syscall(libc::SYS_capget, &head, &mut data) };

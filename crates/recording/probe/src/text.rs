@@ -47,13 +47,13 @@ pub(crate) fn start_of<'a>(name: &[u8], room: &'a mut [u8]) -> &'a str {
 /// The text of one tracepoint, before it goes into the catalogue or is found there. It grows up to [`MAX_TEXT`]; used
 /// again for each tracepoint.
 #[derive(Default)]
-pub(crate) struct Text {
+pub(crate) struct TracepointText {
     bytes: Vec<u8>,
     /// The reason for which a part of the text was not accepted.
     problem: Option<Unregistered>,
 }
 
-impl Text {
+impl TracepointText {
     /// Empties the text and keeps its memory.
     pub(crate) fn begin(&mut self) -> &mut Self {
         self.bytes.clear();
@@ -80,7 +80,7 @@ impl Text {
     }
 }
 
-impl fmt::Write for &mut Text {
+impl fmt::Write for &mut TracepointText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let problem = if self.bytes.len() + text.len() > MAX_TEXT {
             Unregistered::TooLong
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_text_takes_what_it_may_and_says_why_no_more() {
-        let mut text = Text::default();
+        let mut text = TracepointText::default();
         write!(text.begin(), "{}", 123).unwrap();
         assert_eq!((text.bytes(), text.problem()), (&b"123"[..], None));
         (&mut text).write_str(&"x".repeat(MAX_TEXT - 3)).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_all_but_the_number() {
         let hash = |written: &str| {
-            let mut text = Text::default();
+            let mut text = TracepointText::default();
             text.begin().write_str(written).unwrap();
             text.hash()
         };

@@ -28,7 +28,7 @@ pub(crate) struct Waiting {
 
 /// The next step of a thread whose record finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum WaitStep {
     /// Sleeps so many nanoseconds.
     Sleep(u64),
     /// Tests if the recorder lives, and sleeps so many nanoseconds then.
@@ -55,9 +55,9 @@ impl Waiting {
             *self = Self { since: now, looked: now };
         }
         let time = match self.step(now, full.block) {
-            Step::GiveUp => return false,
-            Step::Sleep(time) => time,
-            Step::Probe(time) => {
+            WaitStep::GiveUp => return false,
+            WaitStep::Sleep(time) => time,
+            WaitStep::Probe(time) => {
                 self.looked = now;
                 if !program::is_recorded(slot) {
                     slots.stop_blocking(slot);
@@ -70,18 +70,18 @@ impl Waiting {
         true
     }
 
-    fn step(self, now: u64, block: u32) -> Step {
+    fn step(self, now: u64, block: u32) -> WaitStep {
         let left = match block {
             FOR_EVER => u64::MAX,
             block => (self.since + u64::from(block) * 1000).saturating_sub(now),
         };
         let time = left.min(NAP);
         if left == 0 {
-            Step::GiveUp
+            WaitStep::GiveUp
         } else if now - self.looked >= LOOK {
-            Step::Probe(time)
+            WaitStep::Probe(time)
         } else {
-            Step::Sleep(time)
+            WaitStep::Sleep(time)
         }
     }
 }
@@ -93,19 +93,19 @@ mod tests {
     #[test]
     fn a_thread_waits_as_long_as_the_session_says_and_no_longer() {
         let waiting = Waiting { since: 5_000, looked: 5_000 };
-        assert_eq!(waiting.step(5_000, 250), Step::Sleep(NAP));
-        assert_eq!(waiting.step(5_000 + 200_000, 250), Step::Sleep(50_000));
-        assert_eq!(waiting.step(5_000 + 250_000, 250), Step::GiveUp);
-        assert_eq!(waiting.step(5_000 + 900_000, 250), Step::GiveUp);
+        assert_eq!(waiting.step(5_000, 250), WaitStep::Sleep(NAP));
+        assert_eq!(waiting.step(5_000 + 200_000, 250), WaitStep::Sleep(50_000));
+        assert_eq!(waiting.step(5_000 + 250_000, 250), WaitStep::GiveUp);
+        assert_eq!(waiting.step(5_000 + 900_000, 250), WaitStep::GiveUp);
     }
 
     #[test]
     fn it_looks_every_second_whether_the_recorder_lives() {
         let mut waiting = Waiting { since: 1, looked: 1 };
-        assert_eq!(waiting.step(LOOK, FOR_EVER), Step::Sleep(NAP));
-        assert_eq!(waiting.step(LOOK + 1, FOR_EVER), Step::Probe(NAP));
+        assert_eq!(waiting.step(LOOK, FOR_EVER), WaitStep::Sleep(NAP));
+        assert_eq!(waiting.step(LOOK + 1, FOR_EVER), WaitStep::Probe(NAP));
         waiting.looked = LOOK + 1;
-        assert_eq!(waiting.step(2 * LOOK, FOR_EVER), Step::Sleep(NAP));
-        assert_eq!(waiting.step(u64::MAX, FOR_EVER), Step::Probe(NAP));
+        assert_eq!(waiting.step(2 * LOOK, FOR_EVER), WaitStep::Sleep(NAP));
+        assert_eq!(waiting.step(u64::MAX, FOR_EVER), WaitStep::Probe(NAP));
     }
 }

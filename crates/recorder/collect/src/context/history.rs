@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies an attribute of a thread; a later [`Attribute`] of the same key replaces the earlier one. The number is
 /// its kind, the string an annotation's name.
-type Key = (ThreadIds, u8, String);
+type AttributeKey = (ThreadIds, u8, String);
 
 /// All retained observations, and those that are current.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    known: BTreeMap<Key, Observation>,
+    known: BTreeMap<AttributeKey, Observation>,
     observations: Vec<Observation>,
 }
 
@@ -62,7 +62,7 @@ impl History {
             match observation {
                 observation if observation.at > timestamp => newer.push(observation.clone()),
                 Observation { attribute: Attribute::End, thread, .. } => {
-                    held.retain(|(of, ..): &Key, _| of != thread)
+                    held.retain(|(of, ..): &AttributeKey, _| of != thread)
                 }
                 observation => {
                     _ = held.insert(key(observation), Observation { at: timestamp, ..observation.clone() })
@@ -73,7 +73,7 @@ impl History {
     }
 }
 
-fn key(observation: &Observation) -> Key {
+fn key(observation: &Observation) -> AttributeKey {
     let (kind, name) = match &observation.attribute {
         Attribute::Ids { .. } => (0, ""),
         Attribute::Comm(_) => (1, ""),

@@ -13,7 +13,7 @@ pub type Now = fn() -> Ticks;
 
 /// A ring, and the file that it is written to.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct RingStream {
     reader: Reader,
     /// The file; `None` where rings are copied only.
     output: Option<Output>,
@@ -34,7 +34,7 @@ struct LiveCopies {
     left_out: u64,
 }
 
-impl Stream {
+impl RingStream {
     /// Creates the stream of a ring that is written to `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
         let position = reader.position().ok();
@@ -183,7 +183,7 @@ const FIRST_LAP: Duration = Duration::from_millis(30);
 /// Time between two attempts to write to a file that fails.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Stream {
+impl RingStream {
     /// Writes the waiting sub-buffers, at most one lap of the ring however fast they are filled. Keeps copies for live
     /// readers as far as there is `room`. Returns true if there were any.
     pub(super) fn drain(&mut self, room: &mut Option<usize>) -> bool {

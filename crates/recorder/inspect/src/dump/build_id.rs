@@ -27,13 +27,13 @@ type Version = (u64, u64, (i64, i64));
 
 /// Build ids read by earlier dumps: the next dump is often only a chunk away.
 #[derive(Debug, Default)]
-struct Known {
+struct BuildIdCache {
     /// Each build id, with the number of the last dump that used it.
     build_ids: HashMap<Version, (String, u64)>,
     dump: u64,
 }
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: Mutex<Option<BuildIdCache>> = Mutex::new(None);
 
 /// The reason why a file's build id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +64,14 @@ pub(super) fn of(mapped: &Mapped, has_other_devices: bool) -> Result<Found, Unkn
 
 /// Ends a dump: drops build ids that neither it nor the previous one used.
 pub(super) fn forget() {
-    with(Known::forget);
+    with(BuildIdCache::forget);
 }
 
-fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
+fn with<T>(what: impl FnOnce(&mut BuildIdCache) -> T) -> T {
     what(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
-impl Known {
+impl BuildIdCache {
     fn get(&mut self, version: &Version) -> Option<String> {
         let (build_id, dump) = self.build_ids.get_mut(version)?;
         *dump = self.dump;
@@ -91,8 +91,8 @@ fn version(stat: &Stat) -> Version {
 
 /// Reads the build id of a file. Files other than ELF have none.
 fn read(file: File) -> Result<String, Unknown> {
-    let (cache, limits) = (ReadCache::new(file), Limits::default());
-    let data = Limited { cache: &cache, limits: &limits };
+    let (cache, limits) = (ReadCache::new(file), ReadLimits::default());
+    let data = LimitedFile { cache: &cache, limits: &limits };
     let id = match FileKind::parse(data) {
         Ok(FileKind::Elf64) => in_notes::<FileHeader64<Endianness>>(data),
         Ok(FileKind::Elf32) => in_notes::<FileHeader32<Endianness>>(data),
@@ -110,7 +110,7 @@ fn read(file: File) -> Result<String, Unknown> {
 
 /// Finds the build id in an ELF file's notes segments.
 fn in_notes<'a, Header: FileHeader<Endian = Endianness>>(
-    data: Limited<'a>,
+    data: LimitedFile<'a>,
 ) -> read::Result<Option<&'a [u8]>> {
     let header = Header::parse(data)?;
     let endian = header.endian()?;
@@ -132,12 +132,12 @@ fn in_notes<'a, Header: FileHeader<Endian = Endianness>>(
 
 /// The limits for reading one file: the bytes left, and whether more were needed.
 #[derive(Debug)]
-struct Limits {
+struct ReadLimits {
     left: Cell<u64>,
     exceeded: Cell<bool>,
 }
 
-impl Default for Limits {
+impl Default for ReadLimits {
     fn default() -> Self {
         Self { left: Cell::new(FILE_MAX), exceeded: Cell::new(false) }
     }
@@ -145,12 +145,12 @@ impl Default for Limits {
 
 /// A file that is read only within its limits, whatever its headers claim.
 #[derive(Clone, Copy, Debug)]
-struct Limited<'a> {
+struct LimitedFile<'a> {
     cache: &'a ReadCache<File>,
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
 }
 
-impl<'a> ReadRef<'a> for Limited<'a> {
+impl<'a> ReadRef<'a> for LimitedFile<'a> {
     fn len(self) -> Result<u64, ()> {
         self.cache.len()
     }
@@ -193,7 +193,7 @@ mod tests {
         let line = lines.find(|line| line.contains(" r-xp ")).expect("tests are linked with the C library");
         let mapped = super::super::process::mapping(pid, line).unwrap().mapped;
         let other = super::super::filesystems::FileSystems::default().server(mapped.file.device, pid);
-        let other = other == Some(super::super::filesystems::Server::KernelElsewhere);
+        let other = other == Some(super::super::filesystems::FileServer::KernelElsewhere);
         let (build_id, _) = of(&mapped, other).unwrap();
         assert_eq!(build_id.len(), 40, "{build_id}");
         // Replaces the cached build id, to show that the file is not read again.
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_two_dumps_do_not_have_is_forgotten() {
-        let (mut known, version) = (Known::default(), (1, 2, (3, 4)));
+        let (mut known, version) = (BuildIdCache::default(), (1, 2, (3, 4)));
         known.build_ids.insert(version, ("id".to_owned(), 0));
         known.forget();
         assert_eq!(known.get(&version).as_deref(), Some("id"));

@@ -9,7 +9,7 @@ use std::io;
 
 /// The server of a device's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
+pub(super) enum FileServer {
     Kernel,
     /// The kernel, where `stat` shows other devices than `maps`: btrfs and overlayfs.
     KernelElsewhere,
@@ -18,12 +18,12 @@ pub(super) enum Server {
 
 /// The servers of all devices known so far. A device's number may denote another device in the next dump.
 #[derive(Debug, Default)]
-pub(super) struct FileSystems(Option<HashMap<u64, Server>>);
+pub(super) struct FileSystems(Option<HashMap<u64, FileServer>>);
 
 impl FileSystems {
     /// Returns the server of `device`, of which process `pid` has mapped a file; `None` if it is mounted neither in our
     /// mount namespace nor in the process's, like memory without a path.
-    pub(super) fn server(&mut self, device: u64, pid: i32) -> Option<Server> {
+    pub(super) fn server(&mut self, device: u64, pid: i32) -> Option<FileServer> {
         let known = self.0.get_or_insert_with(|| servers(mounts::own(), |kind| !is_program(kind)));
         if !known.contains_key(&device) {
             for (device, server) in servers(mounts::of(pid), |kind| LOCAL.contains(&kind)) {
@@ -46,16 +46,16 @@ fn is_program(kind: &str) -> bool {
     kind.starts_with("fuse")
 }
 
-fn servers(list: io::Result<String>, is_kernels: fn(&str) -> bool) -> HashMap<u64, Server> {
+fn servers(list: io::Result<String>, is_kernels: fn(&str) -> bool) -> HashMap<u64, FileServer> {
     mounts::mounts(&list.unwrap_or_default()).map(|mount| server(mount, is_kernels)).collect()
 }
 
 /// Returns the device of a mount, and its server.
-fn server(mount: Mount<'_>, is_kernels: fn(&str) -> bool) -> (u64, Server) {
+fn server(mount: Mount<'_>, is_kernels: fn(&str) -> bool) -> (u64, FileServer) {
     let server = match mount.kind {
-        kind if !is_kernels(kind) => Server::Program,
-        "btrfs" | "overlay" => Server::KernelElsewhere,
-        _ => Server::Kernel,
+        kind if !is_kernels(kind) => FileServer::Program,
+        "btrfs" | "overlay" => FileServer::KernelElsewhere,
+        _ => FileServer::Kernel,
     };
     let (major, minor) = mount.device;
     (makedev(major, minor), server)
@@ -73,13 +73,13 @@ mod tests {
         let theirs = |kind: &str| LOCAL.contains(&kind);
         let of = |kind, is_kernels| server(Mount::parse(&line(kind)).unwrap(), is_kernels);
         let at = |server| (makedev(0, 47), server);
-        assert_eq!(of("fuse.sshfs", ours), at(Server::Program));
-        assert_eq!(of("fuseblk", theirs), at(Server::Program));
-        assert_eq!(of("ext4", theirs), at(Server::Kernel));
-        assert_eq!(of("overlay", ours), at(Server::KernelElsewhere));
-        assert_eq!(of("overlay", theirs), at(Server::Program));
+        assert_eq!(of("fuse.sshfs", ours), at(FileServer::Program));
+        assert_eq!(of("fuseblk", theirs), at(FileServer::Program));
+        assert_eq!(of("ext4", theirs), at(FileServer::Kernel));
+        assert_eq!(of("overlay", ours), at(FileServer::KernelElsewhere));
+        assert_eq!(of("overlay", theirs), at(FileServer::Program));
         let proc = std::fs::metadata("/proc").unwrap().dev();
-        assert_eq!(FileSystems::default().server(proc, 1), Some(Server::Kernel));
+        assert_eq!(FileSystems::default().server(proc, 1), Some(FileServer::Kernel));
         assert_eq!(FileSystems::default().server(u64::MAX, 1), None);
     }
 }

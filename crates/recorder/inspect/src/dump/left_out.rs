@@ -87,12 +87,12 @@ impl LeftOut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dump::open::FileId;
+    use crate::dump::open::InodeId;
 
     #[test]
     fn notes_are_few_and_hold_no_control_characters() {
         let mut left_out = LeftOut::default();
-        let file = FileId { device: 1, inode: 2 };
+        let file = InodeId { device: 1, inode: 2 };
         let mapped = Mapped { pid: 3, range: (0, 1), path: "/a\x1b[2J".to_owned() + &"b".repeat(4000), file };
         left_out.unknown(&mapped, 7, Unknown::Skipped(Skip::Nothing));
         left_out.hung(&mapped, 7);

@@ -1,6 +1,6 @@
 //! The files that one process has mapped executable, for names of its functions.
 
-use super::process::{self, Mapping};
+use super::process::{self, CodeMapping};
 use super::walk::build_id_of;
 use std::fmt;
 use std::sync::Mutex;
@@ -35,7 +35,7 @@ impl fmt::Display for ExecutableMapping {
 pub fn mapped_files(pid: i32) -> Vec<ExecutableMapping> {
     let filesystems = Mutex::default();
     let (mappings, _) = process::mappings(pid);
-    let file = |Mapping { mapped, offset, .. }: Mapping| ExecutableMapping {
+    let file = |CodeMapping { mapped, offset, .. }: CodeMapping| ExecutableMapping {
         addresses: mapped.range,
         offset,
         build_id: build_id_of(&mapped, &filesystems).map(|(build_id, _)| build_id).unwrap_or_default(),

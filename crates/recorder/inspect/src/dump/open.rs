@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The identity of a file in `/proc/PID/maps`: its device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FileId {
+pub(super) struct InodeId {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
@@ -22,7 +22,7 @@ pub(super) struct Mapped {
     /// The first address, and the one after the last.
     pub(super) range: (u64, u64),
     pub(super) path: String,
-    pub(super) file: FileId,
+    pub(super) file: InodeId,
 }
 
 /// A mapped file that has been opened.
@@ -103,16 +103,16 @@ fn check(found: &OwnedFd, mapped: &Mapped, has_other_devices: bool) -> Result<Op
 }
 
 /// Attributes of a file that the kernel knows without a request to its file system.
-struct Known {
+struct CachedStatus {
     device: u64,
     inode: u64,
     is_regular: bool,
 }
 
-fn known_status(file: &OwnedFd) -> Result<Known, Errno> {
+fn known_status(file: &OwnedFd) -> Result<CachedStatus, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let status = statx(file, c"", flags, StatxFlags::TYPE | StatxFlags::INO)?;
-    Ok(Known {
+    Ok(CachedStatus {
         device: makedev(status.stx_dev_major, status.stx_dev_minor),
         inode: status.stx_ino,
         is_regular: FileType::from_raw_mode(status.stx_mode.into()) == FileType::RegularFile,
@@ -128,7 +128,7 @@ mod tests {
 
     /// Opens a file like an unprivileged recorder, by path.
     fn by_path(path: &std::path::Path, of: &fs::Metadata) -> Result<Opened, Skip> {
-        let file = FileId { device: of.dev(), inode: of.ino() };
+        let file = InodeId { device: of.dev(), inode: of.ino() };
         let path = path.to_str().unwrap().to_owned();
         let mapped = Mapped { pid: 0, range: (0, 0), path, file };
         check(&find_path(&mapped.path)?, &mapped, false)
@@ -164,7 +164,7 @@ mod tests {
             pid: std::process::id() as i32,
             range: (address(start), address(end)),
             path: "/proc/self/maps".to_owned(),
-            file: FileId { device: 1, inode: u64::MAX },
+            file: InodeId { device: 1, inode: u64::MAX },
         };
         let by_mapping = find_mapping(&mapped).is_ok();
         let expected = if by_mapping { Skip::Nothing } else { Skip::Replaced };

@@ -1,6 +1,6 @@
 //! Reads processes, their threads and their mappings from `/proc`.
 
-use super::open::{FileId, Mapped};
+use super::open::{InodeId, Mapped};
 use rustix::fs::makedev;
 use sordino_ctf::write::Argument;
 use sordino_proc::file::{bytes_at_most, text};
@@ -18,7 +18,7 @@ const MAPS_MAX: u64 = 2 << 20;
 
 /// A thread's attributes from `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
+pub(super) struct ProcThread {
     pub(super) tid: i32,
     pub(super) pid: i32,
     ppid: i32,
@@ -36,14 +36,14 @@ pub(super) struct Thread {
 
 /// A part of a file that a process has mapped executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
+pub(super) struct CodeMapping {
     pub(super) mapped: Mapped,
     pub(super) offset: u64,
     pub(super) build_id: String,
 }
 
 /// Returns the threads of a process, and true if there are more.
-pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
+pub(super) fn threads(pid: i32) -> (Vec<ProcThread>, bool) {
     let mut tids: Vec<i32> = list::tids(pid).take(THREADS_MAX + 1).collect();
     let more = tids.len() > THREADS_MAX;
     tids.truncate(THREADS_MAX);
@@ -55,7 +55,7 @@ pub(super) fn threads(pid: i32) -> (Vec<Thread>, bool) {
 }
 
 /// Returns the executable mappings of a process, and true if there are or may be more.
-pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
+pub(super) fn mappings(pid: i32) -> (Vec<CodeMapping>, bool) {
     let maps = bytes_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
     let mut more = maps.len() as u64 == MAPS_MAX;
     // A truncated line could name another file.
@@ -68,10 +68,10 @@ pub(super) fn mappings(pid: i32) -> (Vec<Mapping>, bool) {
     (mappings, more)
 }
 
-fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
+fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<ProcThread> {
     let stat = Stat::parse(stat)?;
     stat.flags()?;
-    Some(Thread {
+    Some(ProcThread {
         tid,
         pid,
         ppid: stat.parent()?,
@@ -87,18 +87,18 @@ fn thread(tid: i32, pid: i32, stat: &str, status: &str) -> Option<Thread> {
 }
 
 /// Parses a line of `/proc/PID/maps`, if it is executable and maps a file.
-pub(super) fn mapping(pid: i32, line: &str) -> Option<Mapping> {
+pub(super) fn mapping(pid: i32, line: &str) -> Option<CodeMapping> {
     let MappedRange { range, is_executable, offset, device: (major, minor), inode, path } =
         MappedRange::parse(line)?;
     if !is_executable || !path.starts_with('/') {
         return None;
     }
-    let file = FileId { device: makedev(major, minor), inode };
+    let file = InodeId { device: makedev(major, minor), inode };
     let mapped = Mapped { pid, range, path: path.to_owned(), file };
-    Some(Mapping { mapped, offset, build_id: String::new() })
+    Some(CodeMapping { mapped, offset, build_id: String::new() })
 }
 
-impl Thread {
+impl ProcThread {
     pub(super) fn arguments(&self) -> [Argument<'_>; 15] {
         let [vtid, vpid] = self.own;
         // The parent's id in the process's own namespace is not available.
@@ -134,7 +134,7 @@ fn status(state: char) -> i32 {
     }
 }
 
-impl Mapping {
+impl CodeMapping {
     pub(super) fn arguments(&self) -> [Argument<'_>; 6] {
         [
             self.mapped.pid.into(),
@@ -169,7 +169,7 @@ mod tests {
         let mapping = mapping(3, line).unwrap();
         assert_eq!((mapping.mapped.range, mapping.offset), ((0x7f00_0000_1000, 0x7f00_0000_3000), 0x2000));
         assert_eq!(mapping.mapped.path, "/usr/lib/with space.so");
-        assert_eq!(mapping.mapped.file, FileId { device: makedev(0xfd, 1), inode: 1234 });
+        assert_eq!(mapping.mapped.file, InodeId { device: makedev(0xfd, 1), inode: 1234 });
         assert_eq!(super::mapping(3, &line.replace("r-xp", "r--p")), None);
         assert_eq!(
             super::mapping(3, "7f00-7f10 r-xp 00000000 00:00 0                          [vdso]"),

@@ -6,10 +6,10 @@
 
 use super::build_id::{self, Found, Unknown};
 use super::devices;
-use super::filesystems::{FileSystems, Server};
+use super::filesystems::{FileServer, FileSystems};
 use super::left_out::LeftOut;
-use super::open::{FileId, Mapped, Skip};
-use super::process::{self, Mapping, Thread};
+use super::open::{InodeId, Mapped, Skip};
+use super::process::{self, CodeMapping, ProcThread};
 use super::share::{Share, spent, waited_for_a_cpu};
 use crate::threads;
 use rustix::process::Pid;
@@ -38,8 +38,8 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// The result of a visit of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
-    pub(super) threads: Vec<Thread>,
-    pub(super) mappings: Vec<Mapping>,
+    pub(super) threads: Vec<ProcThread>,
+    pub(super) mappings: Vec<CodeMapping>,
     /// Notes on missing parts.
     pub(super) notes: Vec<String>,
 }
@@ -81,7 +81,7 @@ fn start(walk: &Arc<Walk>) -> bool {
 
 /// One part of the work, which is done without the lock.
 #[derive(Clone, Debug)]
-enum Task {
+enum WalkTask {
     List,
     Threads(i32),
     Mappings(i32),
@@ -89,31 +89,31 @@ enum Task {
 }
 
 /// The result of a task.
-enum Done {
+enum WalkResult {
     /// Processes and their users.
     List(Vec<(i32, u32)>),
-    Threads(i32, Vec<Thread>, bool),
-    Mappings(i32, Vec<Mapping>, bool),
+    Threads(i32, Vec<ProcThread>, bool),
+    Mappings(i32, Vec<CodeMapping>, bool),
     File(Mapped, Result<Found, Unknown>),
 }
 
 /// The task in progress, its thread and its start.
 #[derive(Debug)]
 struct Current {
-    task: Task,
+    task: WalkTask,
     thread: Pid,
     since: Instant,
 }
 
 #[derive(Debug)]
 struct Walk {
-    state: Mutex<State>,
+    state: Mutex<WalkState>,
     filesystems: Mutex<FileSystems>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct WalkState {
     begin: Instant,
     /// The thread that works on it, once it runs.
     thread: Option<Pid>,
@@ -125,25 +125,25 @@ struct State {
     /// The current generation of worker; an abandoned thread has an earlier number.
     generation: u32,
     current: Option<Current>,
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<WalkTask>,
     /// True if tasks that can hang are skipped.
     cautious: bool,
     users: HashMap<i32, u32>,
     shares: HashMap<u32, Share>,
-    threads: Vec<Thread>,
-    mappings: Vec<Mapping>,
-    build_ids: HashMap<FileId, String>,
+    threads: Vec<ProcThread>,
+    mappings: Vec<CodeMapping>,
+    build_ids: HashMap<InodeId, String>,
     /// Build ids of files whose device numbers are valid for one process only.
-    own_build_ids: HashMap<(i32, FileId), String>,
+    own_build_ids: HashMap<(i32, InodeId), String>,
     left_out: LeftOut,
 }
 
 impl Walk {
     fn new() -> Self {
-        Self { state: Mutex::new(State::new()), filesystems: Mutex::default(), changed: Condvar::new() }
+        Self { state: Mutex::new(WalkState::new()), filesystems: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WalkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -152,7 +152,7 @@ impl Walk {
         loop {
             let next = self.lock().begin(generation);
             let Some(task) = next else { break };
-            let device = if let Task::File(mapped) = &task { Some(mapped.file.device) } else { None };
+            let device = if let WalkTask::File(mapped) = &task { Some(mapped.file.device) } else { None };
             let begin = spent(device.is_some());
             let done = task.run(&self.filesystems);
             let time = spent(device.is_some()).saturating_sub(begin);
@@ -185,31 +185,31 @@ impl Walk {
     }
 
     /// Abandons the thread that hangs.
-    fn leave_behind(&self, mut state: MutexGuard<'_, State>) {
+    fn leave_behind(&self, mut state: MutexGuard<'_, WalkState>) {
         match state.current.take().map(|current| current.task) {
-            Some(Task::File(mapped)) => {
+            Some(WalkTask::File(mapped)) => {
                 devices::hangs(mapped.file.device);
                 let user = state.user(mapped.pid);
                 state.left_out.hung(&mapped, user);
             }
-            Some(Task::Threads(pid) | Task::Mappings(pid)) => {
+            Some(WalkTask::Threads(pid) | WalkTask::Mappings(pid)) => {
                 let user = state.user(pid);
                 state.left_out.add(format!("process {pid} (user {user}) does not answer"));
             }
-            Some(Task::List) | None => {}
+            Some(WalkTask::List) | None => {}
         }
         state.dismiss();
     }
 
     /// Ends the visit and returns the results so far.
-    fn end(&self, mut state: MutexGuard<'_, State>) -> Walked {
+    fn end(&self, mut state: MutexGuard<'_, WalkState>) -> Walked {
         if !state.done {
             let left = state.tasks.len() + usize::from(state.current.is_some());
             let limit = DUMP_TIME.as_secs();
             state.left_out.add(format!(
                 "{left} of the processes and files are left out: it took longer than {limit} s"
             ));
-            if let Some(Task::File(mapped)) = state.current.take().map(|current| current.task) {
+            if let Some(WalkTask::File(mapped)) = state.current.take().map(|current| current.task) {
                 // Barred until the file answers.
                 devices::hangs(mapped.file.device);
             }
@@ -230,7 +230,7 @@ impl Walk {
     }
 }
 
-impl State {
+impl WalkState {
     fn new() -> Self {
         Self {
             begin: Instant::now(),
@@ -260,29 +260,29 @@ impl State {
     }
 
     /// Returns the next task for the thread of this generation; `None` if there is none for it.
-    fn begin(&mut self, generation: u32) -> Option<Task> {
+    fn begin(&mut self, generation: u32) -> Option<WalkTask> {
         let thread = gettid();
         self.thread = Some(thread).filter(|_| self.generation == generation).or(self.thread);
         if self.generation != generation || self.cautious && !self.has_time() {
             return None;
         }
         let task =
-            if std::mem::replace(&mut self.listed, true) { self.next_task() } else { Some(Task::List) };
+            if std::mem::replace(&mut self.listed, true) { self.next_task() } else { Some(WalkTask::List) };
         self.done = task.is_none();
-        let current = |task: &Task| Current { task: task.clone(), thread, since: Instant::now() };
+        let current = |task: &WalkTask| Current { task: task.clone(), thread, since: Instant::now() };
         self.current = task.as_ref().map(current);
         task
     }
 
     /// Returns the next task that is within its user's share and not barred.
-    fn next_task(&mut self) -> Option<Task> {
+    fn next_task(&mut self) -> Option<WalkTask> {
         while let Some(task) = self.tasks.pop_front() {
             let pid = match &task {
-                Task::List => return Some(task),
-                Task::Threads(pid) => *pid,
-                Task::Mappings(_) | Task::File(_) if self.cautious => continue,
-                Task::Mappings(pid) => *pid,
-                Task::File(mapped) => mapped.pid,
+                WalkTask::List => return Some(task),
+                WalkTask::Threads(pid) => *pid,
+                WalkTask::Mappings(_) | WalkTask::File(_) if self.cautious => continue,
+                WalkTask::Mappings(pid) => *pid,
+                WalkTask::File(mapped) => mapped.pid,
             };
             let user = self.user(pid);
             if self.shares.get(&user).is_some_and(Share::is_used_up) {
@@ -290,8 +290,8 @@ impl State {
                 continue;
             }
             match &task {
-                Task::File(mapped) if self.build_ids.contains_key(&mapped.file) => {}
-                Task::File(mapped) if devices::is_barred(mapped.file.device) => {
+                WalkTask::File(mapped) if self.build_ids.contains_key(&mapped.file) => {}
+                WalkTask::File(mapped) if devices::is_barred(mapped.file.device) => {
                     self.left_out.barred(mapped, user);
                 }
                 _ => return Some(task),
@@ -301,20 +301,20 @@ impl State {
     }
 
     /// Adds the result of a task that took `time`.
-    fn add(&mut self, done: Done, time: Duration) {
+    fn add(&mut self, done: WalkResult, time: Duration) {
         let (pid, bytes) = match done {
-            Done::List(processes) => return self.add_processes(processes),
-            Done::Threads(pid, mut threads, more) => {
+            WalkResult::List(processes) => return self.add_processes(processes),
+            WalkResult::Threads(pid, mut threads, more) => {
                 if more {
                     let user = self.user(pid);
                     self.left_out.too_many(pid, user, "threads", process::THREADS_MAX);
                 }
-                let bytes = threads.len() * size_of::<Thread>();
+                let bytes = threads.len() * size_of::<ProcThread>();
                 self.threads.append(&mut threads);
                 (pid, bytes)
             }
-            Done::Mappings(pid, mappings, more) => (pid, self.add_mappings(pid, mappings, more)),
-            Done::File(mapped, found) => {
+            WalkResult::Mappings(pid, mappings, more) => (pid, self.add_mappings(pid, mappings, more)),
+            WalkResult::File(mapped, found) => {
                 self.add_build_id(&mapped, found);
                 (mapped.pid, 0)
             }
@@ -335,24 +335,24 @@ impl State {
         };
         let mut ranked: Vec<_> = processes.drain(..).map(|(pid, user)| (rank(user), pid, user)).collect();
         ranked.sort_unstable();
-        self.tasks = ranked.iter().map(|(_, pid, _)| Task::Threads(*pid)).collect();
-        self.tasks.extend(ranked.iter().map(|(_, pid, _)| Task::Mappings(*pid)));
+        self.tasks = ranked.iter().map(|(_, pid, _)| WalkTask::Threads(*pid)).collect();
+        self.tasks.extend(ranked.iter().map(|(_, pid, _)| WalkTask::Mappings(*pid)));
         self.users = ranked.into_iter().map(|(_, pid, user)| (pid, user)).collect();
     }
 
     /// Adds a process's mappings and queues their files. Returns their size in memory, in bytes.
-    fn add_mappings(&mut self, pid: i32, mut mappings: Vec<Mapping>, more: bool) -> usize {
+    fn add_mappings(&mut self, pid: i32, mut mappings: Vec<CodeMapping>, more: bool) -> usize {
         if more {
             let user = self.user(pid);
             self.left_out.too_many(pid, user, "executable mappings", process::MAPPINGS_MAX);
         }
         let mut files = HashSet::new();
-        for Mapping { mapped, .. } in mappings.iter().rev() {
+        for CodeMapping { mapped, .. } in mappings.iter().rev() {
             if !self.build_ids.contains_key(&mapped.file) && files.insert(mapped.file) {
-                self.tasks.push_front(Task::File(mapped.clone()));
+                self.tasks.push_front(WalkTask::File(mapped.clone()));
             }
         }
-        let bytes = mappings.iter().map(|mapping| size_of::<Mapping>() + mapping.mapped.path.len()).sum();
+        let bytes = mappings.iter().map(|mapping| size_of::<CodeMapping>() + mapping.mapped.path.len()).sum();
         self.mappings.append(&mut mappings);
         bytes
     }
@@ -391,24 +391,24 @@ impl State {
     }
 }
 
-impl Task {
-    fn run(self, filesystems: &Mutex<FileSystems>) -> Done {
+impl WalkTask {
+    fn run(self, filesystems: &Mutex<FileSystems>) -> WalkResult {
         match self {
             Self::List => {
                 let user = |pid| std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
-                Done::List(pids().filter_map(|pid| Some((pid, user(pid)?))).collect())
+                WalkResult::List(pids().filter_map(|pid| Some((pid, user(pid)?))).collect())
             }
             Self::Threads(pid) => {
                 let (threads, more) = process::threads(pid);
-                Done::Threads(pid, threads, more)
+                WalkResult::Threads(pid, threads, more)
             }
             Self::Mappings(pid) => {
                 let (mappings, more) = process::mappings(pid);
-                Done::Mappings(pid, mappings, more)
+                WalkResult::Mappings(pid, mappings, more)
             }
             Self::File(mapped) => {
                 let found = build_id_of(&mapped, filesystems);
-                Done::File(mapped, found)
+                WalkResult::File(mapped, found)
             }
         }
     }
@@ -420,9 +420,9 @@ pub(super) fn build_id_of(mapped: &Mapped, filesystems: &Mutex<FileSystems>) -> 
     let server = known.server(mapped.file.device, mapped.pid);
     drop(known);
     match server {
-        Some(Server::Kernel) => build_id::of(mapped, false),
-        Some(Server::KernelElsewhere) => build_id::of(mapped, true),
-        Some(Server::Program) => Err(Unknown::Skipped(Skip::Served)),
+        Some(FileServer::Kernel) => build_id::of(mapped, false),
+        Some(FileServer::KernelElsewhere) => build_id::of(mapped, true),
+        Some(FileServer::Program) => Err(Unknown::Skipped(Skip::Served)),
         None => Err(Unknown::Skipped(Skip::Nothing)),
     }
 }

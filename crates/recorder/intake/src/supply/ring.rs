@@ -48,7 +48,7 @@ pub(super) fn kept(geometry: Geometry, rings: usize) -> u32 {
 
 /// A ring of a program, with its pages.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct SuppliedRing {
     pager: Pager,
     /// The number of sub-buffers that writers may enter, including the present one, if there is memory.
     target: u32,
@@ -83,7 +83,7 @@ pub(super) const fn is_in_use((Reverse(in_use), _): Urgency) -> bool {
     in_use
 }
 
-impl Ring {
+impl SuppliedRing {
     pub(super) fn new(pager: Pager) -> Self {
         Self {
             pager,

@@ -2,7 +2,7 @@
 
 use super::hidden::HiddenParts;
 use super::recipient::Recipient;
-use super::ring::{IN_ADVANCE, Ring, Urgency, is_in_use};
+use super::ring::{IN_ADVANCE, SuppliedRing, Urgency, is_in_use};
 use super::waker::SupplyWaker;
 use crate::ledger::Claim;
 use sordino_ring::control::{Pager, Program};
@@ -21,13 +21,13 @@ pub struct Supplied {
     /// ended.
     is_closing: AtomicBool,
     /// Locked during a step, which the program can prolong for ever.
-    rings: Mutex<Option<Rings>>,
+    rings: Mutex<Option<SuppliedRings>>,
 }
 
 #[derive(Debug)]
-struct Rings {
+struct SuppliedRings {
     recipient: Recipient,
-    rings: Vec<Ring>,
+    rings: Vec<SuppliedRing>,
     hidden: HiddenParts,
     shielded: CpuList,
     /// The number of rings of all programs.
@@ -45,12 +45,12 @@ impl Supplied {
     ) -> Self {
         let (program, claim) = (Arc::clone(program), Arc::clone(claim));
         let recipient = Recipient { pid, program, claim, keeps_pages: false };
-        let rings: Vec<Ring> = pagers.into_iter().map(Ring::new).collect();
+        let rings: Vec<SuppliedRing> = pagers.into_iter().map(SuppliedRing::new).collect();
         all.fetch_add(rings.len(), Relaxed);
         Self {
             waker: None,
             is_closing: AtomicBool::new(false),
-            rings: Mutex::new(Some(Rings {
+            rings: Mutex::new(Some(SuppliedRings {
                 recipient,
                 rings,
                 hidden: HiddenParts::of(hidden),
@@ -68,7 +68,7 @@ impl Supplied {
         let rings = self.rings.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(of_program) = rings else { return };
         of_program.shielded = shielded;
-        let Rings { recipient, rings, .. } = of_program;
+        let SuppliedRings { recipient, rings, .. } = of_program;
         let of_cpus = rings.iter().filter(|ring| ring.is_cpus()).count();
         let budget = recipient.claim.memory().budget;
         let is_alone = only && recipient.claim.arrivals() <= 1;
@@ -83,7 +83,7 @@ impl Supplied {
     /// Returns the urgency of the program's next step.
     pub(super) fn urgency(&self, now: Instant) -> Option<Urgency> {
         let mut locked = self.lock();
-        let Rings { rings, hidden, .. } = locked.as_mut()?;
+        let SuppliedRings { rings, hidden, .. } = locked.as_mut()?;
         let urgent = rings.iter_mut().filter_map(|ring| ring.urgency(now)).min();
         if urgent.is_some_and(is_in_use) {
             // Its pages come first, and those of other rings may be given back meanwhile.
@@ -97,7 +97,7 @@ impl Supplied {
         let mut locked = self.lock();
         let Some(of_program) = &mut *locked else { return };
         of_program.heed_shield();
-        let Rings { recipient, rings, hidden, .. } = of_program;
+        let SuppliedRings { recipient, rings, hidden, .. } = of_program;
         if !hidden.is_empty() {
             return hidden.step(recipient);
         }
@@ -110,11 +110,11 @@ impl Supplied {
     /// Returns true if a ring waits for memory.
     pub(super) fn is_short(&self) -> bool {
         let locked = self.lock();
-        locked.as_ref().is_some_and(|Rings { rings, .. }| rings.iter().any(Ring::is_short))
+        locked.as_ref().is_some_and(|SuppliedRings { rings, .. }| rings.iter().any(SuppliedRing::is_short))
     }
 
     /// Ignores poisoning: no code panics while it holds the lock, and each step is complete.
-    fn lock(&self) -> MutexGuard<'_, Option<Rings>> {
+    fn lock(&self) -> MutexGuard<'_, Option<SuppliedRings>> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ impl Supplied {
         let Some(of_program) = &mut *locked else { return };
         of_program.shielded.clone_from(shielded);
         of_program.heed_shield();
-        let Rings { recipient, rings, hidden, .. } = of_program;
+        let SuppliedRings { recipient, rings, hidden, .. } = of_program;
         for ring in rings {
             if ring.look_for_idle(recipient, now, &kept) {
                 hidden.forget();
@@ -152,14 +152,14 @@ impl Supplied {
     }
 }
 
-impl Rings {
+impl SuppliedRings {
     fn heed_shield(&mut self) {
         let Self { recipient, rings, shielded, .. } = self;
         recipient.keeps_pages = rings.iter().any(|ring| ring.is_used_on(shielded));
     }
 }
 
-impl Drop for Rings {
+impl Drop for SuppliedRings {
     fn drop(&mut self) {
         self.all.fetch_sub(self.rings.len(), Relaxed);
     }

@@ -20,7 +20,7 @@ const TURN: Duration = Duration::from_micros(100);
 
 #[derive(Debug)]
 pub(super) struct Supplier {
-    state: Mutex<State>,
+    state: Mutex<SupplyState>,
     /// True if its thread stays when it is idle: a program may need pages sooner than a thread starts.
     stays: bool,
     /// The number of rings of all suppliers' programs.
@@ -30,7 +30,7 @@ pub(super) struct Supplier {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SupplyState {
     supplied: Vec<Arc<Supplied>>,
     /// The CPUs that were shielded at the last tick, or when the first program came.
     shielded: CpuList,
@@ -44,7 +44,7 @@ impl Supplier {
     }
 
     /// Ignores poisoning: no code panics while it holds the lock, and each change is complete.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SupplyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,7 @@ impl Supplier {
     }
 
     /// Returns the thread, which is started if there is none.
-    fn thread(supplier: &Arc<Self>, state: &mut State) -> io::Result<Thread> {
+    fn thread(supplier: &Arc<Self>, state: &mut SupplyState) -> io::Result<Thread> {
         if let Some(thread) = &state.thread {
             return Ok(thread.clone());
         }

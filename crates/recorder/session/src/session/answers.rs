@@ -1,13 +1,13 @@
 //! Answers to programs that registered, and the counts of those that are not recorded.
 
-use super::recordings::Sink;
-use super::state::{Area, Session};
+use super::recordings::RecordSink;
+use super::state::{RecordingSession, RegisteredArea};
 use sordino_collect::program::{Traced, unanswered_of};
 use sordino_inspect::discover::{glance, identity};
 use sordino_intake::Candidate;
 use sordino_ring::control::FileId;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Stores the session's answer in these areas, and returns true if it records one of them.
     pub(super) fn answer(&self, ids: &[FileId]) -> bool {
         let answered = self.recorded.programs.iter().filter(|program| ids.contains(&program.id()));
@@ -43,7 +43,7 @@ impl Session<'_> {
     }
 
     /// Counts a program that registered, is not recorded, and has an unknown number of hits.
-    pub(super) fn count_unrecorded(&mut self, area: Area) {
+    pub(super) fn count_unrecorded(&mut self, area: RegisteredArea) {
         if self.arrivals.account_for(area) {
             self.recordings.add_unrecorded(self.clock.now()(), None);
         }
@@ -55,8 +55,8 @@ impl Session<'_> {
             return;
         }
         match &mut self.recordings.sink {
-            Sink::Chunk(chunk) => chunk.summary.unrecorded.unseen = true,
-            Sink::Memory(_) => {
+            RecordSink::Chunk(chunk) => chunk.summary.unrecorded.unseen = true,
+            RecordSink::Memory(_) => {
                 self.recordings.template.unrecorded.unseen = true;
                 self.recordings.misses.unseen = Some(self.clock.now()());
             }

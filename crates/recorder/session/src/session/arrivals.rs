@@ -1,6 +1,6 @@
 //! Programs that arrive: their registrations, and the answers of the threads that attach to them.
 
-use super::state::Session;
+use super::state::RecordingSession;
 use sordino_collect::Error;
 use sordino_collect::options::Programs;
 use sordino_inspect::discover::{Hidden, glance, identity};
@@ -14,7 +14,7 @@ const OTHER_JOB: Duration = Duration::from_secs(5);
 /// Maximum number of jobs that wait for other jobs.
 const MOST_POSTPONED: usize = 1000;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Submits the programs that have registered, for the first time or with new tracepoints.
     pub(super) fn take_registrations(&mut self) {
         let registrations = self.listener.accept();

@@ -1,7 +1,7 @@
 //! A session's chunks, which follow each other when they are due or requested.
 
-use super::recordings::{Sink, chunk};
-use super::state::Session;
+use super::recordings::{RecordSink, chunk};
+use super::state::RecordingSession;
 use super::summarise::{is_worth_a_line, summarise};
 use super::writer::WriteJob;
 use sordino_collect::Error;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Time until the next attempt to begin a chunk.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Begins another chunk when this one is large or old enough. If that fails, the present one continues, and it is
     /// tried again later.
     pub(super) fn rotate_if_due(&mut self) {
@@ -62,7 +62,7 @@ impl Session<'_> {
     /// Switches all sources to the new chunk, or none: steps that may fail come first, the kernel's files last among
     /// them.
     fn go_on_in(&mut self, directory: &Directory) -> Result<(Chunk, ChunkEnd), Error> {
-        if let Sink::Chunk(chunk) = &mut self.recordings.sink {
+        if let RecordSink::Chunk(chunk) = &mut self.recordings.sink {
             // At most one delayed dump is in progress at a time.
             chunk.settle_or_note();
         }
@@ -76,7 +76,7 @@ impl Session<'_> {
             Some(kernel) => kernel.empty(page_files(directory, self.options.cpus.as_slice())?)?,
             None => Vec::new(),
         };
-        let Sink::Chunk(chunk) = &mut self.recordings.sink else {
+        let RecordSink::Chunk(chunk) = &mut self.recordings.sink else {
             return Err(Error::Kind(self.options.name.clone()));
         };
         let mut before = std::mem::replace(&mut **chunk, next);

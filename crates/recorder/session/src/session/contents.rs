@@ -1,6 +1,6 @@
 //! The contents of a snapshot, and how another thread writes them.
 
-use super::memory::Running;
+use super::memory::ProgramSnapshot;
 use super::misses::Misses;
 use super::summarise::summarise;
 use sordino_clock::Sample;
@@ -34,7 +34,7 @@ pub(super) struct Contents {
     pub(super) clock: TraceClock,
     pub(super) since: Ticks,
     pub(super) end: Sample,
-    pub(super) programs: Vec<Running>,
+    pub(super) programs: Vec<ProgramSnapshot>,
     pub(super) formats: Option<Arc<Formats>>,
     pub(super) pages: Vec<Pages>,
     pub(super) kernel: Result<Vec<Emptied>, Error>,

@@ -162,7 +162,7 @@ impl Asker {
 
 /// The socket for requests, and the thread that reads them.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct ControlSocket {
     dir: Dir,
     path: PathBuf,
     /// The inode number of our socket.
@@ -170,7 +170,7 @@ pub(super) struct Control {
     requests: Receiver<(Request, Asker)>,
 }
 
-impl Control {
+impl ControlSocket {
     /// Listens in a directory; every user who may write there may send requests. The thread ends with the process.
     pub(super) fn listen(runtime: &Path, bell: Bell) -> Result<Self, Error> {
         let path = runtime.join(SOCKET);
@@ -201,7 +201,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         if self.is_there() {
             let _ = self.dir.remove_file(SOCKET);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn clients_that_make_no_sense_are_told_and_others_are_heard() {
         let place = tempfile::tempdir().unwrap();
-        let control = Control::listen(place.path(), Bell::new().unwrap()).unwrap();
+        let control = ControlSocket::listen(place.path(), Bell::new().unwrap()).unwrap();
         let client = || UnixStream::connect(place.path().join(SOCKET)).unwrap();
         for garbage in [&b"nonsense\n"[..], b"", b"{\"request\":\"stop\"}\n", &[b'x'; 2 * MOST]] {
             let mut client = client();
@@ -296,9 +296,9 @@ mod tests {
     #[test]
     fn a_socket_that_another_recorder_made_in_its_place_is_not_its_own() {
         let place = tempfile::tempdir().unwrap();
-        let first = Control::listen(place.path(), Bell::new().unwrap()).unwrap();
+        let first = ControlSocket::listen(place.path(), Bell::new().unwrap()).unwrap();
         assert!(first.is_there());
-        let second = Control::listen(place.path(), Bell::new().unwrap()).unwrap();
+        let second = ControlSocket::listen(place.path(), Bell::new().unwrap()).unwrap();
         assert!(!first.is_there() && second.is_there());
         drop(first);
         assert!(second.is_there());

@@ -1,7 +1,7 @@
 //! The status of a session, put together from its parts.
 
-use super::recordings::Sink;
-use super::state::Session;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use super::status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 use rustix::time::ClockId;
 use sordino_collect::drain::{ProgramFill, StreamFill};
@@ -15,10 +15,10 @@ use sordino_intake::Memory;
 /// Maximum number of recordings that are listed: each one's summary is read.
 const MOST: usize = 100;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Returns the data of the present chunk that could not be written.
     fn missing(&self, fills: &[ProgramFill]) -> UnwrittenData {
-        let Sink::Chunk(chunk) = &self.recordings.sink else { return UnwrittenData::default() };
+        let RecordSink::Chunk(chunk) = &self.recordings.sink else { return UnwrittenData::default() };
         let mut missing = chunk.summary.missing();
         for stream in
             fills.iter().flat_map(|fill| &fill.streams).filter(|stream| stream.unwritten.packets > 0)
@@ -54,8 +54,8 @@ impl Session<'_> {
             }
         };
         let (ended, forgotten) = match &self.recordings.sink {
-            Sink::Memory(memory) => memory.ended(),
-            Sink::Chunk(_) => (0, 0),
+            RecordSink::Memory(memory) => memory.ended(),
+            RecordSink::Chunk(_) => (0, 0),
         };
         let mut status = Status {
             schema: 1,
@@ -88,7 +88,7 @@ impl Session<'_> {
         status.missing.add(self.missing(&fills));
         let running = self.recorded.programs.iter().map(|program| program.trace.unanswered());
         status.unanswered = running.fold(Unanswered::default(), Unanswered::and);
-        if let Sink::Chunk(chunk) = &self.recordings.sink {
+        if let RecordSink::Chunk(chunk) = &self.recordings.sink {
             status.unanswered = status.unanswered.and(chunk.summary.unanswered());
             status.unrecorded = chunk.summary.unrecorded;
             status.programs.extend(chunk.summary.programs.iter().filter_map(ended_incomplete));

@@ -1,6 +1,6 @@
 //! Detaches from programs: at once, when a lock has become free, or by a thread of the program's user.
 
-use super::state::Session;
+use super::state::RecordingSession;
 use sordino_collect::program::Traced;
 use sordino_intake::{Detachment, is_trusted};
 use sordino_ring::control::PATIENCE;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of programs whose lock is held; beyond it, the oldest is detached from without its lock.
 const MOST_DETACHMENTS: usize = 64;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     pub(super) fn detach(&mut self, program: &mut Traced) {
         let Some(left) = program.detach() else { return };
         if !is_trusted(program.user()) {

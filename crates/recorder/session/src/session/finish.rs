@@ -1,8 +1,8 @@
 //! The end of a recording: the rest of all buffers, and the results.
 
 use super::outlet::Outlet;
-use super::recordings::Sink;
-use super::state::Session;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const LAST_PROGRAMS: Duration = Duration::from_millis(500);
 
 /// The result of a session, for its caller.
-pub(super) struct Ended {
+pub(super) struct SessionOutcome {
     /// The last recording of a session that writes to disk.
     pub(super) chunk: Option<(Directory, Summary)>,
     pub(super) status: Option<ExitStatus>,
@@ -29,15 +29,15 @@ pub(super) struct Ended {
     pub(super) shortfall: Shortfall,
 }
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Reads the rest of all buffers and completes the recordings.
-    pub(super) fn finish(mut self, watch: &mut dyn Watch) -> Result<Ended, Error> {
+    pub(super) fn finish(mut self, watch: &mut dyn Watch) -> Result<SessionOutcome, Error> {
         // A program that registered and ended at once is still recorded.
         self.take_registrations_until(Instant::now() + LAST_PROGRAMS);
         self.take_up_all_until(Instant::now() + LAST_PROGRAMS);
         self.recorded.programs.iter().for_each(Traced::disable);
         self.machine.look_at_steal(&self.clock);
-        if matches!(self.recordings.sink, Sink::Memory(_))
+        if matches!(self.recordings.sink, RecordSink::Memory(_))
             && self.recordings.outlet.as_ref().is_some_and(|outlet| outlet.last_snapshot)
         {
             let last = self.snapshot(None, "stop");
@@ -58,20 +58,20 @@ impl Session<'_> {
         let rest = self.machine.rest(&mut self.clock, kernel);
         let (shortfall, memory) = (self.shortfall(), self.memory());
         let chunk = match self.recordings.sink {
-            Sink::Chunk(mut chunk) => {
+            RecordSink::Chunk(mut chunk) => {
                 chunk.summary.shortfall = shortfall.clone();
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
                 chunk.summary.notes.extend(memory.notes());
                 chunk.summary.notes.extend(self.findings.skipped.notes().chain(self.listener.refused()));
                 Some(chunk.finish(&self.clock, rest, watch))
             }
-            Sink::Memory(_) => None,
+            RecordSink::Memory(_) => None,
         };
         // After an error as well: there may be other recordings, and clients that wait for them.
         let finish = |outlet: Outlet| outlet.finish(chunk.as_ref(), &shortfall, self.options);
         let (problems, missing) = self.recordings.outlet.map(finish).unwrap_or_default();
         let running = self.command.child.as_ref().map(Child::id);
-        Ok(Ended {
+        Ok(SessionOutcome {
             chunk: chunk.transpose()?,
             status: self.command.status,
             running,

@@ -1,6 +1,6 @@
 //! The kernel's tracer as a source of a session's records.
 
-use super::recordings::{Recordings, Sink};
+use super::recordings::{RecordSink, Recordings};
 use sordino_collect::Error;
 use sordino_collect::kernel::{Emptied, KernelProblem, KernelRecorder};
 use sordino_undo::Guardian;
@@ -28,7 +28,7 @@ impl KernelSource<'_> {
             // The kernel kept everything that could not be written, and it has been written by now.
             let is_over =
                 self.lost == 0 && self.failed.take_if(|failed| failed.elapsed() > KERNEL_SETTLED).is_some();
-            if let (true, Sink::Chunk(chunk)) = (is_over, &mut recordings.sink) {
+            if let (true, RecordSink::Chunk(chunk)) = (is_over, &mut recordings.sink) {
                 chunk.summary.kernel_problem = None;
             }
             return;
@@ -36,14 +36,14 @@ impl KernelSource<'_> {
         (self.lost, self.failed) = (lost, Some(Instant::now()));
         let lost = if lost > 0 { ", and the oldest of them lost" } else { "" };
         recordings.add_note(format!("the kernel's events were not written for a while{lost}: {reason}"));
-        if let Sink::Chunk(chunk) = &mut recordings.sink {
+        if let RecordSink::Chunk(chunk) = &mut recordings.sink {
             chunk.summary.kernel_problem.get_or_insert(reason);
         }
     }
 
     /// Moves the kernel's pages into a flight recorder's history.
-    pub(super) fn empty_into(&mut self, sink: &mut Sink) -> Result<Vec<Emptied>, Error> {
-        let (Some(kernel), Sink::Memory(memory)) = (&mut self.recorder, sink) else {
+    pub(super) fn empty_into(&mut self, sink: &mut RecordSink) -> Result<Vec<Emptied>, Error> {
+        let (Some(kernel), RecordSink::Memory(memory)) = (&mut self.recorder, sink) else {
             return Ok(Vec::new());
         };
         let (theirs, ours) = memory.kernel.fresh()?;

@@ -1,7 +1,7 @@
 //! The state that a session keeps for its live reader.
 
 use super::collector::Collector;
-use super::memory::Running;
+use super::memory::ProgramSnapshot;
 use sordino_collect::drain::Addressees;
 use sordino_collect::history::Pages;
 use sordino_collect::program::Traced;
@@ -36,7 +36,7 @@ pub(super) struct Live {
     /// The files of kernel pages of a session that writes to disk, oldest first, each with the number of bytes shown.
     pub(super) files: BTreeMap<Cpu, VecDeque<(File, u64)>>,
     /// Programs that have ended since the last request.
-    pub(super) ended: Vec<Running>,
+    pub(super) ended: Vec<ProgramSnapshot>,
     /// The number of ended programs for which there was no room.
     pub(super) left_out: u64,
 }
@@ -70,8 +70,8 @@ impl Live {
     /// Copies the records of an ended program that have not been shown.
     pub(super) fn keep_ended(&mut self, program: &Traced, collector: &Collector) {
         let copies = collector.live(Addressees::Only(program.number()), self.since);
-        for copy in copies.into_iter().map(|copy| Running::of(program, copy)) {
-            let bytes: usize = self.ended.iter().map(Running::bytes).sum();
+        for copy in copies.into_iter().map(|copy| ProgramSnapshot::of(program, copy)) {
+            let bytes: usize = self.ended.iter().map(ProgramSnapshot::bytes).sum();
             if bytes < ENDED {
                 self.ended.push(copy);
             } else {

@@ -22,20 +22,20 @@ const EACH: usize = 16 << 10;
 pub(super) struct SnapshotMemory {
     pub(super) kernel: History,
     /// Programs that have ended, oldest first.
-    pub(super) ended: VecDeque<Running>,
+    pub(super) ended: VecDeque<ProgramSnapshot>,
     /// The number of ended programs for which there was no more room.
     forgotten: u64,
 }
 
 /// A program's newest records, and its trace's description.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct ProgramSnapshot {
     pub(super) trace: ProgramTrace,
     pub(super) copy: Arc<ProgramCopy>,
     pub(super) notes: Vec<String>,
 }
 
-impl Running {
+impl ProgramSnapshot {
     /// Combines a program's present description with a copy of its records.
     pub(super) fn of(program: &Traced, copy: ProgramCopy) -> Self {
         Self { trace: program.trace.clone(), copy: Arc::new(copy), notes: program.notes.clone() }
@@ -80,12 +80,12 @@ impl SnapshotMemory {
     }
 
     /// Keeps the records of an ended program, and drops the oldest programs that exceed the limit.
-    pub(super) fn keep(&mut self, ended: Running) {
+    pub(super) fn keep(&mut self, ended: ProgramSnapshot) {
         if !ended.has_any_since(Ticks::default()) {
             return;
         }
         self.ended.push_back(ended);
-        let mut bytes: usize = self.ended.iter().map(Running::bytes).sum();
+        let mut bytes: usize = self.ended.iter().map(ProgramSnapshot::bytes).sum();
         while bytes > LEGACY && self.ended.len() > 1 {
             bytes -= self.ended.pop_front().map_or(0, |oldest| oldest.bytes());
             self.forgotten += 1;

@@ -1,12 +1,12 @@
 //! Processes that the user named, with the command line or in a request.
 
 use super::control::Reply;
-use super::state::{Attaching, Session};
+use super::state::{Attaching, RecordingSession};
 use sordino_collect::Error;
 use sordino_inspect::discover::{Glance, Hidden, glance, user_of};
 use sordino_intake::{Job, JobSource};
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Submits a process that the user named. Returns the number of its job.
     pub(super) fn submit_named(&mut self, pid: i32) -> Result<u64, Error> {
         let gone = || Error::Program { pid, reason: "there is no such process".to_owned() };

@@ -1,9 +1,9 @@
 //! The recordings of a session as a series: numbered, completed by another thread, and removed when they are too many.
 
 use super::bell::Bell;
-use super::control::{Asker, Control, Reply, Request};
+use super::control::{Asker, ControlSocket, Reply, Request};
 use super::live::clean;
-use super::writer::{Done, Writer};
+use super::writer::{CompletedWrite, WriterThread};
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
@@ -24,8 +24,8 @@ const MOST_OF_OTHERS: usize = 100;
 /// The recordings of a session: their series, the thread that completes them, and requests for them.
 pub(super) struct Outlet {
     pub(super) series: Series,
-    pub(super) writer: Writer,
-    pub(super) control: Control,
+    pub(super) writer: WriterThread,
+    pub(super) control: ControlSocket,
     /// Errors of earlier recordings.
     pub(super) notes: Vec<String>,
     /// The data that earlier recordings lack.
@@ -57,7 +57,7 @@ impl Outlet {
         let (Some(session), Some(ground)) = (&options.session, ground) else { return Ok(None) };
         let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
         let series = Series::open(ground, kind);
-        let mut writer = Writer::start(bell.clone())?;
+        let mut writer = WriterThread::start(bell.clone())?;
         // A killed recorder left one of the last recordings unfinished; a user can have put any number there.
         let older = series.finished().len().saturating_sub(MOST_OF_OTHERS);
         let is_read = |(place, directory): &(usize, &Directory)| *place >= older || directory.is_ours();
@@ -69,7 +69,7 @@ impl Outlet {
             };
             writer.give(Box::new(job), None);
         }
-        let control = Control::listen(&session.runtime, bell.clone())?;
+        let control = ControlSocket::listen(&session.runtime, bell.clone())?;
         clean(&session.runtime);
         Ok(Some(Self {
             series,
@@ -91,9 +91,9 @@ impl Outlet {
     }
 
     /// Processes the writer's results.
-    pub(super) fn take(&mut self, done: Vec<Done>, options: &Options) {
+    pub(super) fn take(&mut self, done: Vec<CompletedWrite>, options: &Options) {
         let Some(session) = &options.session else { return };
-        for Done { result, whom } in done {
+        for CompletedWrite { result, whom } in done {
             let reply = match result {
                 Ok((directory, summary)) => {
                     let missing = summary.missing();

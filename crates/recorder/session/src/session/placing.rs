@@ -1,7 +1,7 @@
 //! Keeps the session's threads off the CPUs on which its programs record.
 
 use super::collector::Collector;
-use super::recordings::{Recordings, Sink};
+use super::recordings::{RecordSink, Recordings};
 use sordino_collect::placement::CpuPlacement;
 use sordino_event::Cpu;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ impl Placing {
         self.placement.note(cpus.into_iter().flatten(), now);
         self.placement.update(now);
         let cpus = self.placement.cpus();
-        if let Sink::Chunk(chunk) = &mut recordings.sink {
+        if let RecordSink::Chunk(chunk) = &mut recordings.sink {
             chunk.summary.recorder_cpus.clone_from(&cpus);
         }
         recordings.template.recorder_cpus = cpus;

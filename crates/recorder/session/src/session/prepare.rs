@@ -8,11 +8,13 @@ use super::memory::SnapshotMemory;
 use super::misses::Misses;
 use super::outlet::Outlet;
 use super::placing::Placing;
-use super::recordings::{Recordings, Sink, chunk};
-use super::search::Search;
+use super::recordings::{RecordSink, Recordings, chunk};
+use super::search::ProcessSearch;
 use super::sightings::Sightings;
 use super::skipped::Skipped;
-use super::state::{Arrivals, Findings, Progress, RecordedCommand, RecordedPrograms, Session};
+use super::state::{
+    Arrivals, RecordedCommand, RecordedPrograms, RecordingSession, SessionProgress, ShortfallEvidence,
+};
 use crate::coverage::Coverage;
 use rustix::process::geteuid;
 use sordino_collect::Error;
@@ -35,7 +37,7 @@ use sordino_undo::Guardian;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-impl<'a> Session<'a> {
+impl<'a> RecordingSession<'a> {
     /// Creates everything that recording needs: for a single `directory`, or for a session with a series of recordings
     /// on a `ground`.
     pub(super) fn prepare(
@@ -83,9 +85,9 @@ impl<'a> Session<'a> {
                 let mut chunk = chunk(directory, &template, &clock, kernel.as_ref())?;
                 // The dump is complete before recording begins, so that running threads have names.
                 chunk.settle()?;
-                Sink::Chunk(Box::new(chunk))
+                RecordSink::Chunk(Box::new(chunk))
             }
-            None => Sink::Memory(memory),
+            None => RecordSink::Memory(memory),
         };
         let session = options.session.as_ref();
         let mut listener = session.map_or_else(Listener::new, |session| Listener::at(&session.runtime))?;
@@ -123,13 +125,13 @@ impl<'a> Session<'a> {
             arrivals: Arrivals {
                 intake,
                 named,
-                search: Search::new(!options.kernel_only),
+                search: ProcessSearch::new(!options.kernel_only),
                 postponed: Vec::new(),
                 attaching: Vec::new(),
                 expected: HashMap::new(),
                 accounted: HashSet::new(),
             },
-            findings: Findings {
+            findings: ShortfallEvidence {
                 coverage,
                 skipped: Skipped::default(),
                 sightings: Sightings::default(),
@@ -144,7 +146,7 @@ impl<'a> Session<'a> {
                 looked: Instant::now(),
                 watcher: Watcher::new(options.contexts),
             },
-            progress: Progress { began, failed: false, stopped: false, write_now: None },
+            progress: SessionProgress { began, failed: false, stopped: false, write_now: None },
         })
     }
 }

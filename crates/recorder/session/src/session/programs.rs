@@ -1,7 +1,7 @@
 //! The session's programs while they are recorded, from attachment to detachment.
 
-use super::recordings::Sink;
-use super::state::Session;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use super::summarise::{is_worth_a_line, summarise};
 use sordino_clock::Sample;
 use sordino_collect::Error;
@@ -11,12 +11,12 @@ use sordino_event::functions;
 use sordino_intake::{JobSource, MappedCode, Taken};
 use sordino_ring::control::FileId;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Records a program that was attached to.
     pub(super) fn begin_program(&mut self, taken: Taken) -> Result<(), Error> {
         let directory = match &self.recordings.sink {
-            Sink::Chunk(chunk) => Some(&chunk.directory),
-            Sink::Memory(_) => None,
+            RecordSink::Chunk(chunk) => Some(&chunk.directory),
+            RecordSink::Memory(_) => None,
         };
         let before = Sample::take();
         let (program, streams) = Traced::begin(
@@ -108,7 +108,7 @@ impl Session<'_> {
         if let Some(live) = &mut self.recordings.live {
             live.keep_ended(&program, &self.collector);
         }
-        if let Sink::Memory(_) = self.recordings.sink {
+        if let RecordSink::Memory(_) = self.recordings.sink {
             let copy = self.collector.take(number, self.since(None));
             self.findings.has_events |= copy.as_ref().is_some_and(ProgramCopy::has_any);
             self.detach(&mut program);
@@ -117,7 +117,7 @@ impl Session<'_> {
         let streams = self.collector.finish(number);
         self.findings.has_events |= streams.iter().any(is_worth_a_line);
         self.detach(&mut program);
-        let Sink::Chunk(chunk) = &mut self.recordings.sink else { return };
+        let RecordSink::Chunk(chunk) = &mut self.recordings.sink else { return };
         let summary = summarise(&program.trace, program.notes, streams);
         chunk.add(summary, program.trace.without_tracepoints());
     }

@@ -2,7 +2,7 @@
 
 use super::control::Asker;
 use super::live::Live;
-use super::memory::{Running, SnapshotMemory};
+use super::memory::{ProgramSnapshot, SnapshotMemory};
 use super::misses::Misses;
 use super::outlet::{Outlet, note_once};
 use super::writer::WriteJob;
@@ -37,7 +37,7 @@ const SIZE_DUE: Duration = Duration::from_secs(5);
 /// The recordings of a session, and the destination of the records at present.
 pub(super) struct Recordings {
     /// The destination of the records.
-    pub(super) sink: Sink,
+    pub(super) sink: RecordSink,
     /// The output of a session, which has several recordings.
     pub(super) outlet: Option<Outlet>,
     /// The common part of the session's summaries.
@@ -54,9 +54,9 @@ impl Recordings {
     /// Adds a note for the readers of the recording.
     pub(super) fn add_note(&mut self, note: String) {
         let notes = match (&mut self.sink, &mut self.outlet) {
-            (Sink::Chunk(chunk), _) => &mut chunk.summary.notes,
-            (Sink::Memory(_), Some(outlet)) => &mut outlet.notes,
-            (Sink::Memory(_), None) => return,
+            (RecordSink::Chunk(chunk), _) => &mut chunk.summary.notes,
+            (RecordSink::Memory(_), Some(outlet)) => &mut outlet.notes,
+            (RecordSink::Memory(_), None) => return,
         };
         note_once(notes, note);
     }
@@ -98,7 +98,7 @@ impl Recordings {
 
     /// Counts a program without room for its trace: its records are missing meanwhile.
     pub(super) fn note_unplaced(&mut self, pid: i32) {
-        let Sink::Chunk(chunk) = &mut self.sink else { return };
+        let RecordSink::Chunk(chunk) = &mut self.sink else { return };
         if self.unplaced.len() < MOST_UNPLACED && self.unplaced.insert(pid) {
             chunk.summary.unplaced += 1;
         }
@@ -107,8 +107,8 @@ impl Recordings {
     /// Counts a program that is not recorded, at this time in ticks of the trace's clock.
     pub(super) fn add_unrecorded(&mut self, now: Ticks, unanswered: Option<Unanswered>) {
         match &mut self.sink {
-            Sink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
-            Sink::Memory(_) => {
+            RecordSink::Chunk(chunk) => chunk.summary.unrecorded.add(unanswered),
+            RecordSink::Memory(_) => {
                 self.template.unrecorded.add(unanswered);
                 self.misses.add(now, unanswered);
             }
@@ -117,12 +117,12 @@ impl Recordings {
 
     /// Keeps the records of an ended program for later snapshots.
     pub(super) fn keep_ended(&mut self, program: Traced, copy: Option<ProgramCopy>) {
-        let (Sink::Memory(memory), Some(copy)) = (&mut self.sink, copy) else { return };
-        memory.keep(Running::of_ended(program, copy));
+        let (RecordSink::Memory(memory), Some(copy)) = (&mut self.sink, copy) else { return };
+        memory.keep(ProgramSnapshot::of_ended(program, copy));
     }
 }
 
-impl Sink {
+impl RecordSink {
     /// Returns the size of the present chunk's events in bytes.
     fn chunk_bytes(&self) -> u64 {
         let Self::Chunk(chunk) = self else { return 0 };
@@ -131,7 +131,7 @@ impl Sink {
 }
 
 /// The destination of the records.
-pub(super) enum Sink {
+pub(super) enum RecordSink {
     /// The present chunk, on disk.
     Chunk(Box<Chunk>),
     /// Memory only, until a snapshot is requested.

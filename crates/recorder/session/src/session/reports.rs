@@ -1,11 +1,11 @@
 //! The collector's reports, and the ends of processes.
 
-use super::recordings::Sink;
-use super::state::Session;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use crate::exit::exit_of;
 use sordino_collect::drain::DrainReport;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Handles the collector's reports.
     pub(super) fn take_reports(&mut self) {
         for report in self.collector.reports() {
@@ -22,7 +22,7 @@ impl Session<'_> {
 
     /// Handles the end of a process, which may trigger a snapshot.
     pub(super) fn has_gone(&mut self, number: usize) {
-        if let Sink::Memory(_) = self.recordings.sink {
+        if let RecordSink::Memory(_) = self.recordings.sink {
             // The program may have requested one just before.
             self.collector.look();
             self.take_reports();

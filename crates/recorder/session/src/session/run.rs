@@ -3,7 +3,7 @@
 use super::bell::TICK;
 use super::prepare::awaits_programs;
 use super::search::{BETWEEN_STEPS, STEP};
-use super::state::Session;
+use super::state::RecordingSession;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use sordino_collect::Error;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Time until the next attempt for a program whose lock is held, or whose answer has to wait.
 const RETRY: Duration = Duration::from_millis(5);
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     pub(super) fn run(&mut self, stop: BorrowedFd<'_>, watch: &mut dyn Watch) -> Result<(), Error> {
         let mut ticked = Instant::now();
         loop {

@@ -2,13 +2,13 @@
 
 use super::bell::TICK;
 use super::search::{STEP, WALK};
-use super::state::Session;
+use super::state::RecordingSession;
 use sordino_collect::options::Programs;
 use sordino_inspect::discover::{Hidden, Incarnation, glance, is_forbidden, user_of};
 use sordino_intake::JobSource;
 use std::time::{Duration, Instant};
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Begins a round of the search if it is due.
     pub(super) fn search_if_due(&mut self) {
         if !self.options.kernel_only && self.arrivals.search.is_due() {

@@ -44,7 +44,7 @@ const MOST_NEW: usize = 10_000;
 
 /// The state of the search, and the known processes.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct ProcessSearch {
     events: ProcessEvents,
     /// True if the present round may have unread events.
     reads_events: bool,
@@ -61,7 +61,7 @@ pub(super) struct Search {
     /// The start of the present round, and the time that its steps have taken.
     began: Instant,
     pub(super) taken: Duration,
-    known: HashMap<i32, Known>,
+    known: HashMap<i32, KnownProcess>,
     /// Processes to be examined again in the next round.
     young: BTreeSet<i32>,
     /// Processes to be examined again once [`LATER`] has passed since the last such round.
@@ -75,7 +75,7 @@ pub(super) struct Search {
 
 /// A process with memory of its own.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownProcess {
     incarnation: Incarnation,
     /// The process that started it, as of the first check.
     parent: Option<i32>,
@@ -88,7 +88,7 @@ pub(super) struct Known {
     walk: u32,
 }
 
-impl Search {
+impl ProcessSearch {
     /// Creates a search for a session that `has_programs`; otherwise it never runs.
     pub(super) fn new(has_programs: bool) -> Self {
         let now = Instant::now();
@@ -203,7 +203,7 @@ impl Search {
             _ => {
                 let &Glance { incarnation, parent, .. } = glance;
                 let known =
-                    Known { incarnation, parent, looks: 0, is_selected: true, is_hidden: false, walk };
+                    KnownProcess { incarnation, parent, looks: 0, is_selected: true, is_hidden: false, walk };
                 self.known.insert(pid, known);
                 true
             }
@@ -249,7 +249,7 @@ impl Search {
         }
     }
 
-    pub(super) fn of(&mut self, incarnation: Incarnation) -> Option<&mut Known> {
+    pub(super) fn of(&mut self, incarnation: Incarnation) -> Option<&mut KnownProcess> {
         self.known.get_mut(&incarnation.0).filter(|known| known.incarnation == incarnation)
     }
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_process_is_looked_at_some_times_and_again_when_it_executes_another_program() {
-        let mut search = Search::new(true);
+        let mut search = ProcessSearch::new(true);
         assert!(search.note(7, &glance_of(7, 1)));
         for look in 1..=LOOKS {
             assert!(search.count_look(7));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_a_walk_does_not_find_is_forgotten() {
-        let mut search = Search::new(true);
+        let mut search = ProcessSearch::new(true);
         let gone = 1 << 30;
         search.note(gone, &glance_of(gone, 1));
         search.begin_round(Duration::ZERO);

@@ -1,12 +1,12 @@
 //! Events that a session was to record but has not so far.
 
-use super::state::Session;
+use super::state::RecordingSession;
 use sordino_collect::options::{IMPLIED, Programs};
 use sordino_collect::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
 use sordino_event::Pid;
 use sordino_filter::condition::Context;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Checks the tracepoints that a program has declared, from index `first` on.
     pub(super) fn observe(&mut self, index: usize, first: usize) {
         let program = &self.recorded.programs[index];

@@ -6,9 +6,9 @@
 
 use super::contents::Contents;
 use super::live::{Live, PLACE, clean};
-use super::memory::Running;
-use super::recordings::Sink;
-use super::state::Session;
+use super::memory::ProgramSnapshot;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use super::writer::WriteJob;
 use sordino_clock::Sample;
 use sordino_collect::Error;
@@ -29,7 +29,7 @@ pub const LIVE_PATIENCE: Duration = Duration::from_secs(10);
 /// Number of each CPU's latest pages in the first reply.
 const FIRST: u64 = 16;
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Prepares the records since the last request, or on the first one the most recent records. Returns the job that
     /// writes them.
     pub(super) fn show(&mut self) -> Result<WriteJob, Error> {
@@ -38,7 +38,7 @@ impl Session<'_> {
             self.recordings.live =
                 Some(Live::new(self.since(Some(Duration::from_millis(100))), self.clock.clone()));
             self.collector.keep_for_live(true);
-            if let Sink::Chunk(chunk) = &self.recordings.sink {
+            if let RecordSink::Chunk(chunk) = &self.recordings.sink {
                 let directory = chunk.directory.clone();
                 self.show_pages_from(&directory, true)?;
             }
@@ -54,7 +54,7 @@ impl Session<'_> {
         let pages = self.pages_to_show(since)?;
         let running = copies.into_iter().filter_map(|copy| {
             let program = self.recorded.programs.iter().find(|program| program.number() == copy.number)?;
-            Some(Running::of(program, copy))
+            Some(ProgramSnapshot::of(program, copy))
         });
         let mut summary = Summary { overwrite: true, ..self.recordings.template.clone() };
         if left_out > 0 {
@@ -104,9 +104,9 @@ impl Session<'_> {
     fn pages_to_show(&mut self, since: Ticks) -> Result<Vec<Pages>, Error> {
         let Some(kernel) = &self.kernel.recorder else { return Ok(Vec::new()) };
         let layout = kernel.formats.layout;
-        if let Sink::Memory(_) = self.recordings.sink {
+        if let RecordSink::Memory(_) = self.recordings.sink {
             self.kernel.empty_into(&mut self.recordings.sink)?;
-            let Sink::Memory(memory) = &self.recordings.sink else { return Ok(Vec::new()) };
+            let RecordSink::Memory(memory) = &self.recordings.sink else { return Ok(Vec::new()) };
             return Ok(memory.pages(since, &layout));
         }
         // Pages that can't be written now are shown once they are written.

@@ -1,7 +1,7 @@
 //! Signals that request a snapshot or another chunk, received by signalfd(2).
 
-use super::recordings::Sink;
-use super::state::Session;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use std::os::fd::BorrowedFd;
 
 /// Size of `struct signalfd_siginfo`, and the offsets of the signal, the sender's process and its user.
@@ -16,7 +16,7 @@ const UID: usize = 16;
 /// `SIGUSR1`; the other one that is accepted is `SIGUSR2`.
 const USR1: u32 = 10;
 
-impl<'a> Session<'a> {
+impl<'a> RecordingSession<'a> {
     /// Returns the descriptor of the signals, unless other snapshots wait to be written: signals then stay pending and
     /// are answered later.
     pub(super) fn signals_in_time(&self) -> Option<BorrowedFd<'a>> {
@@ -27,11 +27,11 @@ impl<'a> Session<'a> {
     pub(super) fn answer_signals(&mut self) {
         let Some(why) = self.signals_in_time().and_then(came) else { return };
         match &self.recordings.sink {
-            Sink::Memory(_) => {
+            RecordSink::Memory(_) => {
                 let job = self.snapshot(None, &why);
                 self.recordings.write(job, None);
             }
-            Sink::Chunk(_) => match self.rotate() {
+            RecordSink::Chunk(_) => match self.rotate() {
                 Ok(job) => self.recordings.write(job, None),
                 Err(error) => self.recordings.add_note(format!("no other chunk for {why}: {error}")),
             },

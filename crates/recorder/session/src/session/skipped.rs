@@ -15,13 +15,13 @@ const MOST_USERS: usize = 32;
 /// The programs that are not recorded, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
-    notes: Vec<Skip>,
+    notes: Vec<SkippedProgram>,
     /// The number of programs without a note, by user.
     more: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug)]
-struct Skip {
+struct SkippedProgram {
     /// The process, and its area if that is known.
     who: (i32, Option<FileId>),
     user: u32,
@@ -32,7 +32,7 @@ struct Skip {
 /// The user, the name and the reason, which are equal for programs of one kind.
 type SkipKind<'a> = (u32, &'a str, &'a str);
 
-impl Skip {
+impl SkippedProgram {
     fn kind(&self) -> SkipKind<'_> {
         (self.user, &self.name, &self.reason)
     }
@@ -59,9 +59,9 @@ impl Skipped {
             }
             return;
         }
-        let skip = Skip { who, user, name: name(), reason };
+        let skip = SkippedProgram { who, user, name: name(), reason };
         // A process that makes up areas is noted once.
-        let is_same = |other: &Skip| other.who.0 == who.0 && other.kind() == skip.kind();
+        let is_same = |other: &SkippedProgram| other.who.0 == who.0 && other.kind() == skip.kind();
         self.notes.retain(|other| other.who != who && !is_same(other));
         self.notes.push(skip);
         self.notes.drain(..self.notes.len().saturating_sub(MOST));

@@ -2,9 +2,9 @@
 //! continues.
 
 use super::contents::Contents;
-use super::memory::Running;
-use super::recordings::{BACKLOG, Sink};
-use super::state::Session;
+use super::memory::ProgramSnapshot;
+use super::recordings::{BACKLOG, RecordSink};
+use super::state::RecordingSession;
 use super::writer::WriteJob;
 use sordino_clock::Sample;
 use sordino_collect::Error;
@@ -18,7 +18,7 @@ use sordino_ring::number::PointId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Takes a snapshot now. Returns the job that writes it.
     pub(super) fn snapshot(&mut self, last: Option<Duration>, why: &str) -> WriteJob {
         let since = self.since(last);
@@ -103,14 +103,14 @@ impl Session<'_> {
             (self.machine.steal.stolen_since(since), self.machine.watcher.since(since));
         self.findings.has_events |= copies.iter().any(ProgramCopy::has_any);
         let shortfall = self.shortfall();
-        let (Some(outlet), Sink::Memory(memory)) = (&mut self.recordings.outlet, &self.recordings.sink)
+        let (Some(outlet), RecordSink::Memory(memory)) = (&mut self.recordings.outlet, &self.recordings.sink)
         else {
             let name = self.options.name.clone();
             return Box::new(move || Err(Error::Kind(name)));
         };
         let running = copies.into_iter().filter_map(|copy| {
             let program = self.recorded.programs.iter().find(|program| program.number() == copy.number)?;
-            Some(Running::of(program, copy))
+            Some(ProgramSnapshot::of(program, copy))
         });
         let ended = memory.ended.iter().filter(|ended| ended.has_any_since(since)).cloned();
         let programs = ended.chain(running).collect();

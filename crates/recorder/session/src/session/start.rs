@@ -1,8 +1,8 @@
 //! The beginning of a recording: the processes that the user named, and the command.
 
-use super::finish::Ended;
-use super::recordings::Sink;
-use super::state::Session;
+use super::finish::SessionOutcome;
+use super::recordings::RecordSink;
+use super::state::RecordingSession;
 use crate::command;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sordino_collect::Error;
@@ -26,7 +26,7 @@ const AREA: Duration = Duration::from_millis(500);
 /// Longest wait for a process that the user named.
 const NAMED: Duration = Duration::from_secs(10);
 
-impl<'a> Session<'a> {
+impl<'a> RecordingSession<'a> {
     /// Attaches to running programs, and starts the command. On failure, programs are detached from and nothing is left
     /// behind.
     pub(super) fn begun(mut self, watch: &mut dyn Watch) -> Result<Self, Error> {
@@ -37,7 +37,7 @@ impl<'a> Session<'a> {
                     outlet.last_snapshot = false;
                 }
                 let ended = self.finish(watch);
-                if let Ok(Ended { chunk: Some((directory, _)), .. }) = ended {
+                if let Ok(SessionOutcome { chunk: Some((directory, _)), .. }) = ended {
                     directory.remove();
                 }
                 Err(error)
@@ -47,7 +47,7 @@ impl<'a> Session<'a> {
 
     fn begin(&mut self) -> Result<(), Error> {
         self.machine.look_at_steal(&self.clock);
-        if let Sink::Chunk(chunk) = &self.recordings.sink {
+        if let RecordSink::Chunk(chunk) = &self.recordings.sink {
             chunk.announce()?;
         }
         for index in 0..self.arrivals.named.len() {

@@ -7,7 +7,7 @@ use super::kernel::KernelSource;
 use super::machine::MachineTime;
 use super::placing::Placing;
 use super::recordings::Recordings;
-use super::search::Search;
+use super::search::ProcessSearch;
 use super::sightings::Sightings;
 use super::skipped::Skipped;
 use crate::coverage::Coverage;
@@ -23,7 +23,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// A recording session, which attaches to programs and leads the threads that empty rings and write traces.
-pub(super) struct Session<'a> {
+pub(super) struct RecordingSession<'a> {
     pub(super) options: &'a Options,
     pub(super) clock: TraceClock,
     /// The tracepoints that are enabled at present.
@@ -35,14 +35,14 @@ pub(super) struct Session<'a> {
     pub(super) recordings: Recordings,
     pub(super) recorded: RecordedPrograms,
     pub(super) arrivals: Arrivals,
-    pub(super) findings: Findings,
+    pub(super) findings: ShortfallEvidence,
     pub(super) placing: Placing,
     pub(super) command: RecordedCommand,
     pub(super) machine: MachineTime,
-    pub(super) progress: Progress<'a>,
+    pub(super) progress: SessionProgress<'a>,
 }
 
-impl Session<'_> {
+impl RecordingSession<'_> {
     /// Returns the timestamp `last` before now; without `last`, by the session's setting for snapshots.
     pub(super) fn since(&self, last: Option<Duration>) -> Ticks {
         let last = last.or(self.options.session.as_ref().and_then(|session| session.snapshots.last));
@@ -68,19 +68,19 @@ pub(super) struct Arrivals {
     /// The processes that the user named.
     pub(super) named: Vec<i32>,
     /// The search for programs that have not registered.
-    pub(super) search: Search,
+    pub(super) search: ProcessSearch,
     /// Jobs whose answers wait for other jobs, or for a large catalogue.
     pub(super) postponed: Vec<Job>,
     /// Requests to attach to processes that are in progress.
     pub(super) attaching: Vec<Attaching>,
     /// Areas that were registered and are being attached to, by the numbers of their jobs.
-    pub(super) expected: HashMap<u64, Area>,
+    pub(super) expected: HashMap<u64, RegisteredArea>,
     /// Areas that are recorded, or were counted as not recorded.
-    pub(super) accounted: HashSet<Area>,
+    pub(super) accounted: HashSet<RegisteredArea>,
 }
 
 /// A process id, and the inode number of an area that the process registered.
-pub(super) type Area = (i32, u64);
+pub(super) type RegisteredArea = (i32, u64);
 
 /// Maximum number of areas that are remembered. A program registers once for each module, mostly within a second.
 const MOST: usize = 10_000;
@@ -88,7 +88,7 @@ const MOST: usize = 10_000;
 impl Arrivals {
     /// Remembers an area as recorded or counted, so that a later registration of its program is not counted again.
     /// Returns false if it was remembered already.
-    pub(super) fn account_for(&mut self, area: Area) -> bool {
+    pub(super) fn account_for(&mut self, area: RegisteredArea) -> bool {
         if self.accounted.len() >= MOST {
             self.accounted.clear();
         }
@@ -106,7 +106,7 @@ pub(super) struct Attaching {
 }
 
 /// Observations that explain missing events and programs that are not recorded.
-pub(super) struct Findings {
+pub(super) struct ShortfallEvidence {
     /// The matches of the rules so far.
     pub(super) coverage: Coverage,
     pub(super) skipped: Skipped,
@@ -129,7 +129,7 @@ pub(super) struct RecordedCommand {
 }
 
 /// The progress of a session, and the reasons for its end.
-pub(super) struct Progress<'a> {
+pub(super) struct SessionProgress<'a> {
     /// The time at which recording began; before that, the time at which preparation began.
     pub(super) began: Instant,
     pub(super) failed: bool,

@@ -13,41 +13,41 @@ use std::thread::JoinHandle;
 pub(super) type WriteJob = Box<dyn FnOnce() -> Result<(Directory, Summary), Error> + Send>;
 
 /// The result of a job.
-pub(super) struct Done {
+pub(super) struct CompletedWrite {
     pub(super) result: Result<(Directory, Summary), Error>,
     /// The client that waits for it.
     pub(super) whom: Option<Asker>,
 }
 
-enum Order {
+enum WriterTask {
     Write(WriteJob, Option<Asker>),
     Remove(Directory),
 }
 
 /// The thread that performs jobs one after the other.
-pub(super) struct Writer {
-    jobs: Option<Sender<Order>>,
-    done: Receiver<Done>,
+pub(super) struct WriterThread {
+    jobs: Option<Sender<WriterTask>>,
+    done: Receiver<CompletedWrite>,
     thread: Option<JoinHandle<()>>,
     /// The number of jobs that are not done.
     open: usize,
 }
 
-impl Writer {
+impl WriterThread {
     pub(super) fn start(bell: Bell) -> Result<Self, Error> {
-        let (jobs, orders) = channel::<Order>();
+        let (jobs, orders) = channel::<WriterTask>();
         let (report, done) = channel();
         let thread = threads::start("sordino-write", move || {
             for order in orders {
                 match order {
-                    Order::Write(job, whom) => {
+                    WriterTask::Write(job, whom) => {
                         let result = job();
-                        if report.send(Done { result, whom }).is_err() {
+                        if report.send(CompletedWrite { result, whom }).is_err() {
                             return;
                         }
                         bell.ring();
                     }
-                    Order::Remove(directory) => remove(&directory),
+                    WriterTask::Remove(directory) => remove(&directory),
                 }
             }
         });
@@ -57,14 +57,14 @@ impl Writer {
 
     /// Adds a job; `whom` is the client that waits for it.
     pub(super) fn give(&mut self, job: WriteJob, whom: Option<Asker>) {
-        let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Order::Write(job, whom)).is_ok());
+        let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send(WriterTask::Write(job, whom)).is_ok());
         self.open += usize::from(given);
     }
 
     /// Adds the removal of a recording: removing gigabytes takes long, and new programs would wait meanwhile.
     pub(super) fn remove(&mut self, directory: Directory) {
         match &self.jobs {
-            Some(jobs) => _ = jobs.send(Order::Remove(directory)),
+            Some(jobs) => _ = jobs.send(WriterTask::Remove(directory)),
             None => remove(&directory),
         }
     }
@@ -75,14 +75,14 @@ impl Writer {
     }
 
     /// Returns the jobs that were done since the last call.
-    pub(super) fn done(&mut self) -> Vec<Done> {
-        let done: Vec<Done> = self.done.try_iter().collect();
+    pub(super) fn done(&mut self) -> Vec<CompletedWrite> {
+        let done: Vec<CompletedWrite> = self.done.try_iter().collect();
         self.open -= done.len().min(self.open);
         done
     }
 
     /// Waits for all jobs, and returns the results.
-    pub(super) fn finish(&mut self) -> Vec<Done> {
+    pub(super) fn finish(&mut self) -> Vec<CompletedWrite> {
         self.jobs = None;
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
             std::panic::resume_unwind(panic);

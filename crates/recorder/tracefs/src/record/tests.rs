@@ -42,8 +42,8 @@ fn aligned_fields_are_packed() {
     let fields = [("u8 a", 8, 1), ("u32 b", 12, 4), ("u32 c", 16, 4), ("char d[3]", 20, 3)];
     let format = format("e", 9, &fields, "\"\"");
     assert_eq!(
-        Plan::new(&format, &EventConversion::unchanged(&format.schema())).0,
-        [Step::Copy { from: 8, to: 9 }, Step::Copy { from: 12, to: 23 }]
+        ConversionPlan::new(&format, &EventConversion::unchanged(&format.schema())).0,
+        [ConversionStep::Copy { from: 8, to: 9 }, ConversionStep::Copy { from: 12, to: 23 }]
     );
     let record = record(&[&[1, 0xff, 0xff, 0xff], b"bbbb", b"cccc", b"ddd", &[0xff]]);
     assert_eq!(

@@ -55,8 +55,8 @@ fn an_instance_that_is_still_read_is_told_to_be_busy() {
     let Some(tracefs) = tracefs() else { return };
     let name = unique();
     let drain = busy(&tracefs, &name);
-    let Err(Error::Busy(told)) = Instance::remove_by_name(&tracefs, &name) else { panic!("removed") };
-    assert_eq!(told, name);
+    let Err(Error::Busy(reported)) = Instance::remove_by_name(&tracefs, &name) else { panic!("removed") };
+    assert_eq!(reported, name);
     // The instance gets some time to become free.
     let removed = std::thread::scope(|scope| {
         let removed = scope.spawn(|| Instance::remove_by_name(&tracefs, &name));
@@ -74,7 +74,7 @@ fn recorder_of(instance: &str, role_name: &str) -> (tempfile::TempDir, Child) {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let recorder = role(role_name, directory.path()).env("INSTANCE", instance).spawn().unwrap();
-    told(directory.path(), "ready");
+    reported(directory.path(), "ready");
     (directory, recorder)
 }
 
@@ -113,7 +113,7 @@ fn a_guardian_removes_the_instance_of_a_killed_recorder() {
     let name = unique();
     let (directory, recorder) = recorder_of(&name, "instances::as_guarded_recorder");
     kill(recorder);
-    let guardian = told(directory.path(), "ready").parse().unwrap();
+    let guardian = reported(directory.path(), "ready").parse().unwrap();
     waitpid(Pid::from_raw(guardian), WaitOptions::empty()).unwrap();
     assert!(!exists(&tracefs, &name));
 }

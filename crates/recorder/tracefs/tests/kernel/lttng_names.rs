@@ -40,36 +40,36 @@ const LTTNG_ONLY: [(&str, &str); 21] = [
 
 /// Type of a field, as far as it is compared.
 #[derive(Debug, PartialEq)]
-enum Shape {
+enum ComparedType {
     Integer { bits: u32, signed: bool },
     Text,
     Other,
 }
 
 /// Declarations in LTTng's traces: version, event, field and type.
-fn declared() -> impl Iterator<Item = (&'static str, &'static str, &'static str, Shape)> {
+fn declared() -> impl Iterator<Item = (&'static str, &'static str, &'static str, ComparedType)> {
     let lines = include_str!("../../../../../testdata/tracefs/lttng-fields.txt").lines();
     lines.filter(|line| !line.starts_with('#')).map(|line| {
         let mut words = line.split(' ');
         let mut word = || words.next().unwrap();
         let (version, event, field, ty) = (word(), word(), word(), word());
         let bits = || ty[1..].parse().unwrap();
-        let shape = match ty {
-            "text" => Shape::Text,
-            "other" => Shape::Other,
-            _ => Shape::Integer { bits: bits(), signed: ty.starts_with('i') },
+        let kind = match ty {
+            "text" => ComparedType::Text,
+            "other" => ComparedType::Other,
+            _ => ComparedType::Integer { bits: bits(), signed: ty.starts_with('i') },
         };
-        (version, event, field, shape)
+        (version, event, field, kind)
     })
 }
 
-fn shape(ty: &Type) -> Shape {
+fn compared_type(ty: &Type) -> ComparedType {
     match ty {
         Type::Scalar(Scalar::Integer(integer)) => {
-            Shape::Integer { bits: integer.width.bits(), signed: integer.signed }
+            ComparedType::Integer { bits: integer.width.bits(), signed: integer.signed }
         }
-        Type::String | Type::Text(_) => Shape::Text,
-        _ => Shape::Other,
+        Type::String | Type::Text(_) => ComparedType::Text,
+        _ => ComparedType::Other,
     }
 }
 
@@ -91,7 +91,7 @@ fn names_and_types_are_those_of_lttngs_traces() {
         }
         let field = schema.fields.iter().find(|field| field.name == name);
         let field = field.unwrap_or_else(|| panic!("LTTng {version}: {event} has {name}: {schema:?}"));
-        assert_eq!(shape(&field.ty), expected, "LTTng {version}: {name} of {event}");
+        assert_eq!(compared_type(&field.ty), expected, "LTTng {version}: {name} of {event}");
         compared += 1;
     }
     assert!(compared > 150, "{compared} fields");

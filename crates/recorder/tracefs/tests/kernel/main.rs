@@ -75,7 +75,7 @@ fn directory() -> PathBuf {
 }
 
 /// Waits for the file `name` of a role, and returns its content.
-fn told(directory: &Path, name: &str) -> String {
+fn reported(directory: &Path, name: &str) -> String {
     let since = Moment::now();
     loop {
         match fs::read_to_string(directory.join(name)) {
@@ -102,7 +102,7 @@ impl Caller {
         let directory = tempfile::tempdir().unwrap();
         let mut command = role("as_caller", directory.path());
         let process = command.env("CALLS", calls.to_string()).spawn().unwrap();
-        let tid = Tid(told(directory.path(), "tid").parse().unwrap());
+        let tid = Tid(reported(directory.path(), "tid").parse().unwrap());
         Self { process, tid }
     }
 

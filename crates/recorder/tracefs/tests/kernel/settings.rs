@@ -108,7 +108,7 @@ fn a_read_only_tracefs_is_told() {
     command.args(["--mount", "sh", "-c", script]).arg(std::env::current_exe().unwrap()).args(role.get_args());
     let status = command.env("TRACEFS_TEST", directory.path()).stdout(Stdio::null()).status().unwrap();
     assert!(status.success());
-    assert_eq!(told(directory.path(), "done"), "");
+    assert_eq!(reported(directory.path(), "done"), "");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn nobody_may_trace() {
         Ok(status) => assert!(status.success()),
         Err(error) => return not_measured(&format!("nobody can't run this program: {error}")),
     }
-    assert_eq!(told(directory.path(), "done"), "");
+    assert_eq!(reported(directory.path(), "done"), "");
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(super) use loom::sync::atomic::AtomicU64 as Own;
 pub use loom::sync::atomic::fence;
 
 /// Loom's state of an atomic.
-struct Known<A> {
+struct AtomicState<A> {
     atomic: A,
     /// Written with every load. Loom 0.7 tries another order only where a step conflicts with the last step of the same
     /// object, and two loads do not conflict: so a load hides another thread's load before it from that thread's own
@@ -36,8 +36,8 @@ macro_rules! atomics {
 
             #[allow(missing_docs, reason = "as std's")]
             impl $name {
-                fn known(&self) -> std::rc::Rc<Known<loom::sync::atomic::$name>> {
-                    known(self.as_ptr() as usize, || Known {
+                fn known(&self) -> std::rc::Rc<AtomicState<loom::sync::atomic::$name>> {
+                    known(self.as_ptr() as usize, || AtomicState {
                         atomic: loom::sync::atomic::$name::new(0),
                         looked_at: loom::sync::atomic::AtomicU8::new(0),
                     })
@@ -101,7 +101,7 @@ macro_rules! atomics {
         /// Stores zero, if `known` is the state of an atomic.
         pub(super) fn clear(known: &dyn Any) {
             $(
-                if let Some(word) = known.downcast_ref::<Known<loom::sync::atomic::$name>>() {
+                if let Some(word) = known.downcast_ref::<AtomicState<loom::sync::atomic::$name>>() {
                     word.atomic.store(0, Ordering::Relaxed);
                 }
             )*

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `events:A`, taking a place | `events:B`, giving it back | if a thread takes the place, it sees that the one before has left it |
 
-use super::kind::{Asked, MOST, Of};
-use super::page::{self, Page};
+use super::kind::{MOST, Of, RequestedCounter};
+use super::page::{self, PerfPage};
 use super::{NoCounters, kernel};
 use crate::system;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release};
@@ -15,29 +15,33 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The place for one thread's events. Only this thread uses them; a fork's child closes the events that it inherited.
 #[derive(Debug)]
-pub(super) struct Events {
+pub(super) struct PerfEvents {
     /// 1 while a thread has this place.
     taken: AtomicU32,
     /// The number of open events.
     count: AtomicU32,
-    events: [Event; MOST],
+    events: [PerfEvent; MOST],
 }
 
 /// An open perf event.
 #[derive(Debug)]
-struct Event {
-    /// The counter's number: [`Asked::number`].
+struct PerfEvent {
+    /// The counter's number: [`RequestedCounter::number`].
     number: AtomicU8,
     fd: AtomicI32,
     /// The event's id, as [`kernel::id`] returned it for the descriptor.
     id: AtomicU64,
     /// The event's page; null if it has none.
-    page: AtomicPtr<Page>,
+    page: AtomicPtr<PerfPage>,
 }
 
-impl Events {
+impl PerfEvents {
     pub(super) const fn new() -> Self {
-        Self { taken: AtomicU32::new(0), count: AtomicU32::new(0), events: [const { Event::new() }; MOST] }
+        Self {
+            taken: AtomicU32::new(0),
+            count: AtomicU32::new(0),
+            events: [const { PerfEvent::new() }; MOST],
+        }
     }
 
     /// Takes the place, if it is free.
@@ -60,7 +64,7 @@ impl Events {
     /// Closes the events that a fork's child inherited, whose pages the kernel left out.
     pub(super) fn disinherit(&self) {
         if self.taken.load(Relaxed) != 0 {
-            system::keep_errno(|| self.each().for_each(Event::close));
+            system::keep_errno(|| self.each().for_each(PerfEvent::close));
             self.empty();
         }
     }
@@ -71,12 +75,12 @@ impl Events {
         self.taken.store(0, Release);
     }
 
-    fn each(&self) -> impl Iterator<Item = &Event> {
+    fn each(&self) -> impl Iterator<Item = &PerfEvent> {
         self.events.iter().take(self.count.load(Relaxed) as usize)
     }
 
     /// Opens another counter for the calling thread, which has less than [`MOST`] before.
-    pub(super) fn add(&self, asked: Asked) -> Result<(), NoCounters> {
+    pub(super) fn add(&self, asked: RequestedCounter) -> Result<(), NoCounters> {
         let (asked, fd) = open(asked)?;
         if self.each().any(|other| other.number.load(Relaxed) == asked.number()) {
             return Err(NoCounters::Twice(asked.name()));
@@ -106,7 +110,7 @@ impl Events {
 }
 
 /// Opens a counter; without the kernel's part if that is not permitted.
-fn open(asked: Asked) -> Result<(Asked, OwnedFd), NoCounters> {
+fn open(asked: RequestedCounter) -> Result<(RequestedCounter, OwnedFd), NoCounters> {
     let may_see_kernel = !asked.user_only;
     let error = match kernel::open(asked, may_see_kernel) {
         Ok(fd) => return Ok((asked, fd)),
@@ -126,7 +130,7 @@ fn open(asked: Asked) -> Result<(Asked, OwnedFd), NoCounters> {
     }
 }
 
-impl Event {
+impl PerfEvent {
     const fn new() -> Self {
         Self {
             number: AtomicU8::new(0),
@@ -178,7 +182,7 @@ impl Event {
 }
 
 #[cfg(test)]
-impl Events {
+impl PerfEvents {
     /// The descriptor of the event that was opened first.
     pub(super) fn first(&self) -> Option<RawFd> {
         self.events[0].descriptor()

@@ -1,8 +1,8 @@
 //! The system calls: perf_event_open(2) and the requests of its descriptors. By `syscall`, whose calls are no
 //! cancellation points.
 
-use super::kind::Asked;
-use super::page::Page;
+use super::kind::RequestedCounter;
+use super::page::PerfPage;
 use sordino_ring::layout::PAGE;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -37,7 +37,7 @@ const CLOSE_ON_EXEC: u64 = 1 << 3;
 const GET_ID: u64 = 0x8008_2407;
 
 /// Opens a counter for the calling thread. `Err`: the error number.
-pub(super) fn open(asked: Asked, may_see_kernel: bool) -> Result<OwnedFd, i32> {
+pub(super) fn open(asked: RequestedCounter, may_see_kernel: bool) -> Result<OwnedFd, i32> {
     let attributes = Attributes {
         ty: asked.kind().ty,
         size: size_of::<Attributes>() as u32,
@@ -68,7 +68,7 @@ pub(super) fn id(fd: RawFd) -> Option<u64> {
 }
 
 /// Maps the event's page, present; null if there is none, and only the kernel can read the count.
-pub(super) fn map(fd: &OwnedFd) -> *mut Page {
+pub(super) fn map(fd: &OwnedFd) -> *mut PerfPage {
     let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
     // SAFETY: makes a new mapping at an address of the kernel's choice; the kernel leaves it out of children.
     let page = unsafe { libc::mmap(ptr::null_mut(), PAGE, libc::PROT_READ, flags, fd.as_raw_fd(), 0) };
@@ -77,7 +77,7 @@ pub(super) fn map(fd: &OwnedFd) -> *mut Page {
 
 /// # Safety
 /// [`map`] returned the page, and nobody reads it any more.
-pub(super) unsafe fn unmap(page: *mut Page) {
+pub(super) unsafe fn unmap(page: *mut PerfPage) {
     if !page.is_null() {
         // SAFETY: the caller guarantees that `map` returned the page, and that nobody reads it any more.
         unsafe { libc::munmap(page.cast(), PAGE) };

@@ -5,7 +5,7 @@ use crate::point::Label;
 
 /// A kind of performance counter.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct CounterKind {
     pub(super) name: &'static str,
     /// The type of the event for perf_event_open(2).
     pub(super) ty: u32,
@@ -26,7 +26,7 @@ pub(super) enum Of {
 
 /// A counter that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RequestedCounter {
     number: u8,
     /// True if the kernel's part is left out.
     pub(super) user_only: bool,
@@ -43,7 +43,7 @@ const SOFTWARE: u32 = 1;
 
 macro_rules! kinds {
     ($($number:literal $name:literal $ty:ident $config:literal $of:ident;)*) => {
-        const KINDS: &[Kind] = &[$(Kind { name: $name, ty: $ty, config: $config, of: Of::$of }),*];
+        const KINDS: &[CounterKind] = &[$(CounterKind { name: $name, ty: $ty, config: $config, of: Of::$of }),*];
         /// The names of the counters' numbers in records.
         pub(super) static LABELS: &[Label] = &[$(
             label($number, concat!($name, "\0")),
@@ -81,8 +81,8 @@ const fn label(number: u8, text: &'static str) -> Label {
     Label { low: number as i64, high: number as i64, text: text.as_ptr().cast() }
 }
 
-impl Asked {
-    pub(super) fn kind(self) -> &'static Kind {
+impl RequestedCounter {
+    pub(super) fn kind(self) -> &'static CounterKind {
         &KINDS[usize::from(self.number)]
     }
 
@@ -110,8 +110,9 @@ impl Asked {
 }
 
 /// Parses names that are separated by commas.
-pub(super) fn parse(names: &str) -> Result<Vec<Asked>, NoCounters> {
-    let named = |name: &str| Asked::named(name).ok_or_else(|| NoCounters::Unknown(name.to_owned()));
+pub(super) fn parse(names: &str) -> Result<Vec<RequestedCounter>, NoCounters> {
+    let named =
+        |name: &str| RequestedCounter::named(name).ok_or_else(|| NoCounters::Unknown(name.to_owned()));
     let asked: Vec<_> = names.split(',').map(|name| named(name.trim())).collect::<Result<_, _>>()?;
     if asked.len() > MOST { Err(NoCounters::TooMany(asked.len())) } else { Ok(asked) }
 }
@@ -147,7 +148,9 @@ mod tests {
     #[test]
     fn a_number_in_a_record_has_the_label_of_what_was_asked_for() {
         let kinds = 0..KINDS.len() as u8;
-        for asked in kinds.flat_map(|number| [false, true].map(|user_only| Asked { number, user_only })) {
+        for asked in
+            kinds.flat_map(|number| [false, true].map(|user_only| RequestedCounter { number, user_only }))
+        {
             let label = LABELS.iter().find(|label| label.low == i64::from(asked.number())).unwrap();
             // SAFETY: the label's text is a constant that ends with a zero byte.
             let text = unsafe { CStr::from_ptr(label.text) };

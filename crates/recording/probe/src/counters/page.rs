@@ -8,7 +8,7 @@ use std::mem::offset_of;
 /// The beginning of a perf event's page.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Page {
+pub(super) struct PerfPage {
     versions: [u32; 2],
     /// A number that changes whenever the rest does.
     lock: u32,
@@ -37,26 +37,26 @@ const TRIES: usize = 8;
 /// # Safety
 /// `page` is the mapped page of a perf event.
 #[inline(always)]
-pub(super) unsafe fn count(page: *const Page, read: impl Fn(u32) -> u64) -> Option<u64> {
+pub(super) unsafe fn count(page: *const PerfPage, read: impl Fn(u32) -> u64) -> Option<u64> {
     for _ in 0..TRIES {
         // SAFETY: the caller guarantees a mapped page of an event, in which `lock` is a `u32`.
-        let before = unsafe { read_at::<u32>(page, offset_of!(Page, lock)) };
+        let before = unsafe { read_at::<u32>(page, offset_of!(PerfPage, lock)) };
         // SAFETY: the caller guarantees a mapped page of an event, in which `index` is a `u32`.
-        let index = unsafe { read_at::<u32>(page, offset_of!(Page, index)) };
+        let index = unsafe { read_at::<u32>(page, offset_of!(PerfPage, index)) };
         // SAFETY: the caller guarantees a mapped page of an event, in which `capabilities` is a `u64`.
-        let capabilities = unsafe { read_at::<u64>(page, offset_of!(Page, capabilities)) };
+        let capabilities = unsafe { read_at::<u64>(page, offset_of!(PerfPage, capabilities)) };
         // SAFETY: the caller guarantees a mapped page of an event, in which `offset` is an `i64`.
-        let offset = unsafe { read_at::<i64>(page, offset_of!(Page, offset)) };
+        let offset = unsafe { read_at::<i64>(page, offset_of!(PerfPage, offset)) };
         // SAFETY: the caller guarantees a mapped page of an event, in which `width` is a `u16`.
-        let width = unsafe { read_at::<u16>(page, offset_of!(Page, width)) };
+        let width = unsafe { read_at::<u16>(page, offset_of!(PerfPage, width)) };
         // SAFETY: the caller guarantees a mapped page of an event, in which `times` are two `u64`.
-        let [enabled, running] = unsafe { read_at::<[u64; 2]>(page, offset_of!(Page, times)) };
+        let [enabled, running] = unsafe { read_at::<[u64; 2]>(page, offset_of!(PerfPage, times)) };
         if capabilities & MAY_READ == 0 || index == 0 || enabled != running {
             return None;
         }
         let counter = extend(read(index - 1), width)?;
         // SAFETY: the caller guarantees a mapped page of an event, in which `lock` is a `u32`.
-        if unsafe { read_at::<u32>(page, offset_of!(Page, lock)) } == before {
+        if unsafe { read_at::<u32>(page, offset_of!(PerfPage, lock)) } == before {
             return Some(offset.wrapping_add(counter).cast_unsigned());
         }
     }
@@ -68,7 +68,7 @@ pub(super) unsafe fn count(page: *const Page, read: impl Fn(u32) -> u64) -> Opti
 /// # Safety
 /// `page` is the mapped page of a perf event; a `T` lies at `offset`.
 #[inline(always)]
-unsafe fn read_at<T: Copy>(page: *const Page, offset: usize) -> T {
+unsafe fn read_at<T: Copy>(page: *const PerfPage, offset: usize) -> T {
     // SAFETY: the caller guarantees a `T` at this offset of a mapped page; volatile, since the kernel changes it.
     unsafe { plain::read(page.wrapping_byte_add(offset).cast()) }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    const PAGE: Page = Page {
+    const PAGE: PerfPage = PerfPage {
         versions: [0; 2],
         lock: 2,
         index: 4,
@@ -94,7 +94,7 @@ mod tests {
         width: 48,
     };
 
-    fn counted(page: Page, counter: u64) -> Option<u64> {
+    fn counted(page: PerfPage, counter: u64) -> Option<u64> {
         // SAFETY: `page` is this function's own.
         unsafe { count(&raw const page, |_| counter) }
     }
@@ -105,8 +105,8 @@ mod tests {
         assert_eq!(counted(PAGE, (1 << 48) - 24), Some(976));
         // Bits above the counter's width do not count.
         assert_eq!(counted(PAGE, 0xffff << 48 | 24), Some(1024));
-        assert_eq!(counted(Page { width: 64, ..PAGE }, u64::MAX), Some(999));
-        assert_eq!(counted(Page { offset: i64::MAX, ..PAGE }, 1), Some(1 << 63));
+        assert_eq!(counted(PerfPage { width: 64, ..PAGE }, u64::MAX), Some(999));
+        assert_eq!(counted(PerfPage { offset: i64::MAX, ..PAGE }, 1), Some(1 << 63));
         let page = PAGE;
         // SAFETY: `page` is this function's own.
         let number = unsafe { count(&raw const page, |number| number.into()) };
@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn where_only_the_kernel_can_tell_nothing_is_read() {
         let cannot = [
-            Page { index: 0, ..PAGE },
-            Page { capabilities: !MAY_READ, ..PAGE },
-            Page { times: [9, 8], ..PAGE },
+            PerfPage { index: 0, ..PAGE },
+            PerfPage { capabilities: !MAY_READ, ..PAGE },
+            PerfPage { times: [9, 8], ..PAGE },
         ];
         for page in cannot {
             // SAFETY: `page` is this function's own.
             assert_eq!(unsafe { count(&raw const page, |number| panic!("counter {number}")) }, None);
         }
         for width in [0, 65, u16::MAX] {
-            assert_eq!(counted(Page { width, ..PAGE }, 24), None, "{width} bits");
+            assert_eq!(counted(PerfPage { width, ..PAGE }, 24), None, "{width} bits");
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
                 reads.set(reads.get() + 1);
                 if reads.get() <= changes {
                     // SAFETY: `page` is this function's own, and nobody holds a reference to it.
-                    unsafe { page.write(Page { lock: 2 + reads.get() as u32, offset: 5000, ..PAGE }) };
+                    unsafe { page.write(PerfPage { lock: 2 + reads.get() as u32, offset: 5000, ..PAGE }) };
                 }
                 24
             };

@@ -33,12 +33,12 @@ static FIELDS: [FieldDescription; 3] = [
 /// A payload of `sordino:counters`.
 #[derive(Debug)]
 #[repr(align(8))]
-pub(crate) struct Payload {
+pub(crate) struct CountersPayload {
     bytes: [u8; Self::LONGEST.next_multiple_of(8)],
     length: usize,
 }
 
-impl Payload {
+impl CountersPayload {
     /// The length of a number, then of two sequences, each with its length.
     const LONGEST: usize = 2 + (2 + MOST) + (2 + 8 * MOST);
 
@@ -68,13 +68,13 @@ mod tests {
 
     #[test]
     fn a_payload_is_laid_out_as_the_fields_are_declared() {
-        let payload = Payload::of(PointId(0x0102), &[10, 128], &[3, 4]);
+        let payload = CountersPayload::of(PointId(0x0102), &[10, 128], &[3, 4]);
         let staged = payload.staged();
         // SAFETY: `payload`, whose bytes are staged, is still alive and unchanged.
         let bytes = unsafe { staged.payload() }.unwrap();
         assert_eq!(bytes[..8], [2, 1, 2, 0, 10, 128, 2, 0]);
         assert_eq!(bytes[8..], [3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
-        let longest = Payload::of(PointId(1), &[0; MOST], &[0; MOST]);
-        assert_eq!(longest.length, Payload::LONGEST);
+        let longest = CountersPayload::of(PointId(1), &[0; MOST], &[0; MOST]);
+        assert_eq!(longest.length, CountersPayload::LONGEST);
     }
 }

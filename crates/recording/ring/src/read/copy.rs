@@ -15,14 +15,14 @@ const SHARED_HEADER: u32 = (RECORD_HEADER + SHARED_EXTRA) as u32;
 
 /// A sub-buffer that records are copied from.
 #[derive(Clone, Copy)]
-pub(super) struct Source {
+pub(super) struct CopySource {
     bytes: *mut u8,
     size: u32,
     /// True if writers may overwrite it meanwhile; the caller finds out afterwards.
     racing: bool,
 }
 
-impl Source {
+impl CopySource {
     /// Copies `to.len()` bytes from `offset`, a multiple of 8.
     fn copy(self, offset: u32, to: &mut [u8]) {
         assert!(offset.is_multiple_of(8) && offset as usize + to.len() <= self.size as usize);
@@ -105,8 +105,8 @@ fn marked(marks: &[MarkWord], seqno: Seqno) -> impl Iterator<Item = u32> {
 }
 
 impl Reader {
-    pub(super) fn source(&self, number: u32, racing: bool) -> Source {
-        Source { bytes: self.data(number), size: self.geometry.size() as u32, racing }
+    pub(super) fn source(&self, number: u32, racing: bool) -> CopySource {
+        CopySource { bytes: self.data(number), size: self.geometry.size() as u32, racing }
     }
 
     /// Copies the unread records of the sub-buffer with sequence number `seqno`, up to `head`. Where writers may be

@@ -90,9 +90,9 @@ unsafe fn write_fully<S: ReadClock>(
         // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's
         // # Safety); `ring` is that of `cpu`.
         match unsafe { try_write(ring, Cpu(cpu), record, clocks, &mut attempt, if_full) }? {
-            Done::Yes => return Ok(()),
-            Done::NotYet => {}
-            Done::NoRing => break,
+            TryOutcome::Yes => return Ok(()),
+            TryOutcome::NotYet => {}
+            TryOutcome::NoRing => break,
         }
     }
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
@@ -100,7 +100,7 @@ unsafe fn write_fully<S: ReadClock>(
 }
 
 /// The outcome of one try.
-enum Done {
+enum TryOutcome {
     /// The record is in the ring, counted as lost, or left out on this CPU.
     Yes,
     /// The thread was interrupted or the head has changed: the caller tries again.
@@ -124,16 +124,16 @@ unsafe fn try_write<S: ReadClock>(
     clocks: S,
     attempt: &mut Attempt,
     if_full: IfFull,
-) -> Result<Done, Full> {
+) -> Result<TryOutcome, Full> {
     // ORDER(write:F) pairs with control:E: if the load sees an opened ring's head, then it sees where the ring lies. It
     // precedes the other loads: if another session opens the ring meanwhile, the section refuses this head, whatever
     // else they see.
     let head = Head(ring.head.load(Acquire));
     let Some(view) = Ring::of(ring) else {
-        return Ok(if ring.is_left_out() { Done::Yes } else { Done::NoRing });
+        return Ok(if ring.is_left_out() { TryOutcome::Yes } else { TryOutcome::NoRing });
     };
     if head.is_closed() {
-        return Ok(Done::NoRing);
+        return Ok(TryOutcome::NoRing);
     }
     let record_size = record.encoded_length.record_size();
     let start = match plan(head, record_size, view.other_bits) {
@@ -141,12 +141,12 @@ unsafe fn try_write<S: ReadClock>(
         // SAFETY: the collector mapped the table before it enabled the event.
         Placement::Switch => match unsafe { view.enter(head, |_| true) } {
             Ok((seqno, offset)) => Head::entering(seqno, offset),
-            Err(NoSwitch::Stale) => return Ok(Done::NotYet),
-            Err(NoSwitch::Full) => return ring.refuse(if_full).map(|()| Done::Yes),
+            Err(NoSwitch::Stale) => return Ok(TryOutcome::NotYet),
+            Err(NoSwitch::Full) => return ring.refuse(if_full).map(|()| TryOutcome::Yes),
         },
         Placement::TooLarge => {
             ring.lose_too_large();
-            return Ok(Done::Yes);
+            return Ok(TryOutcome::Yes);
         }
     };
     let lost = ring.lost.load(Relaxed);
@@ -180,10 +180,10 @@ unsafe fn try_write<S: ReadClock>(
     };
     if outcome == Outcome::Restart {
         *attempt = Attempt { ring, head, timestamp: at, clock: view.clock };
-        return Ok(Done::NotYet);
+        return Ok(TryOutcome::NotYet);
     }
     if left {
         wake(ring);
     }
-    Ok(Done::Yes)
+    Ok(TryOutcome::Yes)
 }
