@@ -1,22 +1,23 @@
 //! The steps that measure, one after the other.
 
-mod hold;
+mod held_settings;
 mod load;
 mod loops;
+mod progress;
 mod tool;
 mod tracers;
 mod tracing;
 mod wakeup;
-mod watch;
 
 pub use load::is_source;
-pub use watch::CheckObserver;
+pub use progress::CheckObserver;
 
 use crate::loads::Load;
 use crate::tracers::Tracer;
 use crate::{CheckStep, Error, Limits, Report, ReportDirectory, SCHEMA, Settings, Sources, Verdict, table};
-use hold::Hold;
+use held_settings::HeldSettings;
 use load::Loads;
+use progress::MeasurementProgress;
 use sordino_event::Nanos;
 use sordino_event::text::{count, with_causes};
 use sordino_sched::CpuList;
@@ -24,7 +25,6 @@ use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use watch::Watch;
 
 /// All steps in the order in which they are made: the name, the function, and the duration of the measurement.
 const STEPS: &[(&str, Make, Takes)] = &[
@@ -77,7 +77,7 @@ pub(crate) struct Run<'a> {
     traced_limit: Option<Duration>,
     /// The directory for results, if they are kept.
     output: Option<PathBuf>,
-    watch: Watch<'a>,
+    watch: MeasurementProgress<'a>,
 }
 
 impl Run<'_> {
@@ -146,7 +146,7 @@ pub struct Check<'a> {
     request: CheckRequest,
     run: Run<'a>,
     report: Report,
-    hold: Option<Hold>,
+    hold: Option<HeldSettings>,
     output: Option<ReportDirectory>,
     /// The number of requested steps that were made.
     made: usize,
@@ -168,7 +168,7 @@ impl<'a> Check<'a> {
             hardware_limit: request.limits.longest("hardware"),
             traced_limit: request.limits.longest("wake-up-traced"),
             output: request.output.clone(),
-            watch: Watch::new(observer),
+            watch: MeasurementProgress::new(observer),
         };
         let report = begin(&request, &run);
         Ok(Self { request, run, report, hold: None, output, made: 0 })
@@ -189,7 +189,11 @@ impl<'a> Check<'a> {
         // The step `system` reads the settings of the machine before any is changed.
         if *name != "system" && self.hold.is_none() {
             let takes_all = self.run.takes_all();
-            let held = if self.request.default_system { Hold::nothing() } else { Hold::all(takes_all) };
+            let held = if self.request.default_system {
+                HeldSettings::nothing()
+            } else {
+                HeldSettings::all(takes_all)
+            };
             self.report.settings.held.clone_from(&held.held);
             self.report.settings.not_held.clone_from(&held.not_held);
             held.not_held.iter().for_each(|note| self.run.watch.remark(note));

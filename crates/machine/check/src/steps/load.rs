@@ -1,7 +1,7 @@
 //! The load around a measurement.
 
+use super::progress::MeasurementProgress;
 use super::tool::{self, ask_to_end};
-use super::watch::Watch;
 use crate::Error;
 use crate::keep;
 use crate::loads::{Load, places};
@@ -71,7 +71,11 @@ impl Loads {
     }
 
     /// Runs the loads on all CPUs except the measured ones, until the result is dropped.
-    pub(crate) fn start(&mut self, measured: &CpuList, watch: &mut Watch<'_>) -> Result<Running, Error> {
+    pub(crate) fn start(
+        &mut self,
+        measured: &CpuList,
+        watch: &mut MeasurementProgress<'_>,
+    ) -> Result<Running, Error> {
         let mut running = Running { keepers: Vec::new(), scratch: Vec::new() };
         if self.loads.is_empty() {
             return Ok(running);
@@ -123,7 +127,7 @@ impl Loads {
     }
 
     /// Unpacks the kernel's sources, once, if they are an archive.
-    fn unpack(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
+    fn unpack(&mut self, watch: &mut MeasurementProgress<'_>) -> Result<(), Error> {
         if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
             return Ok(());
         }

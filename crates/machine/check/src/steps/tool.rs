@@ -1,6 +1,6 @@
 //! Running another program until it ends, or until the user interrupts the check.
 
-use super::watch::Watch;
+use super::progress::MeasurementProgress;
 use crate::Command;
 use crate::Error;
 use crate::keep;
@@ -58,8 +58,8 @@ pub(crate) fn run(
     words: &[String],
     scratch: Option<&TempDir>,
     time: Duration,
-    watch: &mut Watch<'_>,
-    mut on_line: impl FnMut(&str, &mut Watch<'_>),
+    watch: &mut MeasurementProgress<'_>,
+    mut on_line: impl FnMut(&str, &mut MeasurementProgress<'_>),
 ) -> Result<Ended, Error> {
     let mut errors = tempfile::tempfile()?;
     let patience = format!("--patience={}", PATIENCE.as_millis());

@@ -1,7 +1,7 @@
 //! Steps that the kernel's tracers make: time taken by the hardware, sources of interruptions, timer latency.
 
 use super::Run;
-use super::tracing::{Knob, Tracing};
+use super::tracing::{TracefsSetting, Tracing};
 use crate::Error;
 use crate::tracers::Tracer;
 use crate::{CheckStep, Verdict};
@@ -117,7 +117,7 @@ pub(crate) fn takes(run: &Run<'_>, tracer: Tracer) -> Duration {
 fn under_load(
     run: &mut Run<'_>,
     tracer: Tracer,
-    knobs: &[Knob],
+    knobs: &[TracefsSetting],
     mut step: CheckStep,
     what: &str,
 ) -> Result<CheckStep, Error> {

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// A file of tracefs that all instances share, and the value for a tracer. A value that must stay below another one is
 /// set to a small value before and after that one: knobs are restored in reverse order.
-pub(crate) type Knob = (&'static str, String);
+pub(crate) type TracefsSetting = (&'static str, String);
 
 /// One of the kernel's tracers that can be used.
 pub(crate) struct Tracing {
@@ -64,7 +64,7 @@ impl Tracing {
         &self,
         run: &mut Run<'_>,
         cpus: &CpuList,
-        knobs: &[Knob],
+        knobs: &[TracefsSetting],
         step: &mut CheckStep,
     ) -> Result<Option<String>, Error> {
         run.watch

@@ -1,8 +1,8 @@
 //! Steps that run programs of rt-tests, and the preempt-test.
 
 use super::Run;
+use super::progress::MeasurementProgress;
 use super::tool::{self, Ended};
-use super::watch::Watch;
 use crate::Error;
 use crate::peers::{cyclictest, pi_stress};
 use crate::{CheckStep, Explained, Measurement, Verdict, preemption, time};
@@ -140,7 +140,7 @@ fn one_group(
 
 /// Explains the longest of `measurements` from the trace, if it is the longest of the step so far.
 fn explain(
-    watch: &mut Watch<'_>,
+    watch: &mut MeasurementProgress<'_>,
     trace: &Path,
     kept: Option<String>,
     limit: Option<Duration>,
