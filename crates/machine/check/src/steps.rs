@@ -77,7 +77,7 @@ pub(crate) struct Run<'a> {
     traced_limit: Option<Duration>,
     /// The directory for results, if they are kept.
     output: Option<PathBuf>,
-    watch: MeasurementProgress<'a>,
+    progress: MeasurementProgress<'a>,
 }
 
 impl Run<'_> {
@@ -168,7 +168,7 @@ impl<'a> Check<'a> {
             hardware_limit: request.limits.longest("hardware"),
             traced_limit: request.limits.longest("wake-up-traced"),
             output: request.output.clone(),
-            watch: MeasurementProgress::new(observer),
+            progress: MeasurementProgress::new(observer),
         };
         let report = begin(&request, &run);
         Ok(Self { request, run, report, hold: None, output, made: 0 })
@@ -181,7 +181,7 @@ impl<'a> Check<'a> {
 
     /// Makes the next step, and keeps the results so far. `None` if all are made or the check was interrupted.
     pub fn next_step(&mut self) -> Option<&CheckStep> {
-        if self.run.watch.is_interrupted() {
+        if self.run.progress.is_interrupted() {
             return None;
         }
         let (name, make, _) = self.request.steps().nth(self.made)?;
@@ -196,12 +196,12 @@ impl<'a> Check<'a> {
             };
             self.report.settings.held.clone_from(&held.held);
             self.report.settings.not_held.clone_from(&held.not_held);
-            held.not_held.iter().for_each(|note| self.run.watch.remark(note));
+            held.not_held.iter().for_each(|note| self.run.progress.remark(note));
             self.hold = Some(held);
         }
         let step = one(name, *make, &mut self.run, &self.request.limits);
         self.report.steps.push(step);
-        self.report.interrupted = self.run.watch.is_interrupted();
+        self.report.interrupted = self.run.progress.is_interrupted();
         self.report.settings.load = self.run.loads.names();
         // Results are kept after each step. A full disk is reported at the end, when everything is printed.
         let _ = self.output.as_ref().map(|output| output.write(&self.report, &self.request.limits));
@@ -236,13 +236,13 @@ fn one(name: &str, make: Make, run: &mut Run<'_>, limits: &Limits) -> CheckStep 
     let begin = Instant::now();
     let mut step =
         make(run).unwrap_or_else(|error| CheckStep::new(name, name).not_measured(with_causes(&error), None));
-    if run.watch.is_interrupted() && !step.measurements.is_empty() {
+    if run.progress.is_interrupted() && !step.measurements.is_empty() {
         step.notes
             .push(format!("interrupted after {}: it saw no more than that", Nanos::from(begin.elapsed())));
     }
     limits.judge(&mut step);
     step.blame();
-    run.watch.clear();
+    run.progress.clear();
     step
 }
 
@@ -270,7 +270,7 @@ fn begin(request: &CheckRequest, run: &Run<'_>) -> Report {
 
 /// Makes the step `system`, the table of settings.
 fn system(run: &mut Run<'_>) -> Result<CheckStep, Error> {
-    run.watch.begin("reading the machine's settings", Duration::ZERO);
+    run.progress.begin("reading the machine's settings", Duration::ZERO);
     let machine = Machine::read()?;
     let kernel = boot::KernelConfig::read(&machine);
     let status = Store::default().status();

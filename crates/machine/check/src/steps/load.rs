@@ -74,7 +74,7 @@ impl Loads {
     pub(crate) fn start(
         &mut self,
         measured: &CpuList,
-        watch: &mut MeasurementProgress<'_>,
+        progress: &mut MeasurementProgress<'_>,
     ) -> Result<Running, Error> {
         let mut running = Running { keepers: Vec::new(), scratch: Vec::new() };
         if self.loads.is_empty() {
@@ -87,7 +87,7 @@ impl Loads {
         if places.is_empty() {
             self.note(format!("no load while CPU {measured} is measured: no other CPU is left"));
         }
-        self.unpack(watch)?;
+        self.unpack(progress)?;
         for place in &places {
             for &load in &self.loads {
                 let build = tool::scratch()?;
@@ -127,7 +127,7 @@ impl Loads {
     }
 
     /// Unpacks the kernel's sources, once, if they are an archive.
-    fn unpack(&mut self, watch: &mut MeasurementProgress<'_>) -> Result<(), Error> {
+    fn unpack(&mut self, progress: &mut MeasurementProgress<'_>) -> Result<(), Error> {
         if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
             return Ok(());
         }
@@ -135,9 +135,9 @@ impl Loads {
         let words = ["tar", "-x", "--strip-components=1", "-C"].map(str::to_owned);
         let paths = [directory.path(), Path::new("-f"), &self.source].map(|path| path.display().to_string());
         let words = [&words[..], &paths].concat();
-        let ended = tool::run(&words, Some(&directory), UNPACKING, watch, |_, _| {})?;
+        let ended = tool::run(&words, Some(&directory), UNPACKING, progress, |_, _| {})?;
         self.commands.push(ended.command);
-        if ended.status.success() && !watch.is_interrupted() {
+        if ended.status.success() && !progress.is_interrupted() {
             self.source = directory.path().to_owned();
             self.unpacked = Some(directory);
         } else {

@@ -67,7 +67,7 @@ impl Tracing {
         knobs: &[TracefsSetting],
         step: &mut CheckStep,
     ) -> Result<Option<String>, Error> {
-        run.watch
+        run.progress
             .begin(format!("{}: the kernel's {}, CPU {cpus}", step.name, self.tracer.name()), run.duration);
         let mut guardian = sordino_guard::start()?;
         for (file, value) in knobs {
@@ -93,13 +93,13 @@ impl Tracing {
         let begin = Instant::now();
         loop {
             let rest = run.duration.saturating_sub(begin.elapsed());
-            if rest.is_zero() || run.watch.is_interrupted() {
+            if rest.is_zero() || run.progress.is_interrupted() {
                 break;
             }
             let (longest, has_more) = take(&mut lines, &mut reading)?;
             match longest {
-                Some(ns) => run.watch.longest(ns as f64),
-                None => run.watch.tick(),
+                Some(ns) => run.progress.longest(ns as f64),
+                None => run.progress.tick(),
             }
             if !has_more {
                 thread::sleep(rest.min(LOOK));
