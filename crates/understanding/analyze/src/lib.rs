@@ -70,6 +70,7 @@
 
 mod account;
 mod cause;
+mod cause_ranking;
 mod cpu;
 mod entry_cost;
 mod explain;
@@ -79,7 +80,6 @@ mod findings;
 mod lost;
 mod missing;
 mod quota;
-mod ranking;
 mod signals;
 mod table;
 mod thread;
