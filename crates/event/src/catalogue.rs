@@ -97,7 +97,8 @@ impl<W: fmt::Write> Writer<W> {
         file: &str,
         line: u32,
     ) -> fmt::Result {
-        let (level, provider, name, file) = (level.number(), Word(provider), Word(name), Word(file));
+        let (level, provider, name, file) =
+            (level.number(), PrintableWord(provider), PrintableWord(name), PrintableWord(file));
         writeln!(self.0, "event\t{id}\t{level}\t{provider}\t{name}\t{file}\t{line}")
     }
 
@@ -106,7 +107,7 @@ impl<W: fmt::Write> Writer<W> {
     /// # Errors
     /// The error of `out`, if it is full.
     pub fn field(&mut self, ty: &dyn fmt::Display, name: &str) -> fmt::Result {
-        writeln!(self.0, "field\t{ty}\t{}", Word(name))
+        writeln!(self.0, "field\t{ty}\t{}", PrintableWord(name))
     }
 
     /// Adds a label to the enumeration that is the last field.
@@ -114,7 +115,7 @@ impl<W: fmt::Write> Writer<W> {
     /// # Errors
     /// The error of `out`, if it is full.
     pub fn label(&mut self, low: i64, high: i64, text: &str) -> fmt::Result {
-        writeln!(self.0, "label\t{low}\t{high}\t{}", Word(text))
+        writeln!(self.0, "label\t{low}\t{high}\t{}", PrintableWord(text))
     }
 
     /// Completes the tracepoint.
@@ -130,14 +131,14 @@ impl<W: fmt::Write> Writer<W> {
     /// # Errors
     /// The error of `out`, if it is full.
     pub fn refused(&mut self, reason: Unregistered, provider: &str, name: &str) -> fmt::Result {
-        writeln!(self.0, "refused\t{}\t{}\t{}", reason.word(), Word(provider), Word(name))
+        writeln!(self.0, "refused\t{}\t{}\t{}", reason.word(), PrintableWord(provider), PrintableWord(name))
     }
 }
 
 /// A word whose control characters, which would break the line, are replaced by `?`.
-struct Word<'a>(&'a str);
+struct PrintableWord<'a>(&'a str);
 
-impl fmt::Display for Word<'_> {
+impl fmt::Display for PrintableWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.contains(char::is_control) {
             return f.write_str(self.0);

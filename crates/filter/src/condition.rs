@@ -49,7 +49,7 @@ use resolve::Resolver;
 use sordino_event::{Class, Event, Nanos, Pid, Schema};
 use sordino_filter_vm::glob;
 use std::ops::RangeInclusive;
-use tree::{Node, Tree, Variable};
+use tree::{EventVariable, Node, Tree};
 
 /// A condition as a user wrote it, not yet compiled for a tracepoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,7 +158,9 @@ impl Expression {
 
 fn is_about_fields(tree: &Tree) -> bool {
     match &tree.node {
-        Node::Variable(variable) => matches!(variable, Variable::Level | Variable::Provider | Variable::Name),
+        Node::Variable(variable) => {
+            matches!(variable, EventVariable::Level | EventVariable::Provider | EventVariable::Name)
+        }
         Node::Annotation(_) | Node::Counter(_) => false,
         node => Tree::parts(node).into_iter().all(is_about_fields),
     }

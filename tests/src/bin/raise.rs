@@ -4,7 +4,7 @@
 //! made.
 
 use rustix::process::{Signal, getpid, kill_process};
-use sordino_shield::{Change, ChangeObserver, Done, Knob, Level, ShieldRequest, Store};
+use sordino_shield::{Change, ChangeObserver, Done, Knob, ShieldLevel, ShieldRequest, Store};
 
 struct Killed {
     left: u64,
@@ -32,6 +32,6 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let cpus = arguments.next().and_then(|cpus| cpus.parse().ok()).expect("CPUs");
     let left = arguments.next().and_then(|moment| moment.parse().ok()).expect("a moment");
-    let request = ShieldRequest { cpus, level: Level::Full, hotplug: false };
+    let request = ShieldRequest { cpus, level: ShieldLevel::Full, hotplug: false };
     Store::default().up(&request, &mut Killed { left }).expect("a shield");
 }

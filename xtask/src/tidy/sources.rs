@@ -60,7 +60,7 @@ const BY_PATH: &[&str] = &[
 /// Files that write by path nevertheless, each with the reason why no program can interfere.
 const BY_FIXED_PATH: &[(&str, &str)] = &[
     ("crates/machine/disturb/src/packets.rs", "files of /sys"),
-    ("crates/machine/check/src/steps/hold.rs", "a device in /dev"),
+    ("crates/machine/check/src/steps/held_settings.rs", "a device in /dev"),
     ("crates/recorder/grant/src/lib.rs", "files of the kernel's tracer, and /run/sordino"),
     ("crates/machine/npt/src/marker.rs", "a file of the kernel's tracer"),
     ("crates/machine/npt/src/interrupts_off.rs", "the device of npt's kernel module"),

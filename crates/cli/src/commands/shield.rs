@@ -16,7 +16,7 @@ use sordino_npt::Interruptions;
 use sordino_quantity::duration;
 use sordino_sched::CpuList;
 use sordino_shield::{
-    ChangeObserver, Knob, Level, Machine, Shield, ShieldRequest, Store,
+    ChangeObserver, Knob, Machine, Shield, ShieldLevel, ShieldRequest, Store,
     advice::{self, Advice},
     boot, json, plan, text,
 };
@@ -74,7 +74,7 @@ struct Wanted {
     /// Extent of the shield: 'basic' moves threads, interrupts and the kernel's work away from the CPUs; 'full' also
     /// changes settings of the whole machine: throttling of real-time threads, timers, statistics, power
     #[arg(long, value_name = "LEVEL", default_value = "basic", value_parser = level)]
-    level: Level,
+    level: ShieldLevel,
     /// Take each CPU offline and online first: removes timers from it, and interrupts that can't be moved otherwise
     /// (managed ones, of multi-queue devices)
     #[arg(long)]
@@ -109,10 +109,10 @@ fn at_most_a_minute(text: &str) -> Result<Duration, String> {
     })
 }
 
-fn level(text: &str) -> Result<Level, String> {
+fn level(text: &str) -> Result<ShieldLevel, String> {
     match text {
-        "basic" => Ok(Level::Basic),
-        "full" => Ok(Level::Full),
+        "basic" => Ok(ShieldLevel::Basic),
+        "full" => Ok(ShieldLevel::Full),
         _ => Err("expected basic or full".to_owned()),
     }
 }

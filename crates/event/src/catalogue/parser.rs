@@ -117,7 +117,7 @@ pub fn read(text: &[u8]) -> Read {
         let Some(line_text) = line.strip_suffix(b"\n") else { break };
         let text = String::from_utf8_lossy(line_text);
         parser.line(
-            &Line::of(&text, matches!(text, Cow::Borrowed(_)), number),
+            &CatalogueLine::of(&text, matches!(text, Cow::Borrowed(_)), number),
             position,
             position + line.len(),
         );
@@ -127,7 +127,7 @@ pub fn read(text: &[u8]) -> Read {
 }
 
 /// The words of a line. No valid line has more than seven.
-struct Line<'a> {
+struct CatalogueLine<'a> {
     number: usize,
     words: [&'a str; 7],
     count: usize,
@@ -135,7 +135,7 @@ struct Line<'a> {
     fault: Option<ErrorKind>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> CatalogueLine<'a> {
     fn of(text: &'a str, is_text: bool, number: usize) -> Self {
         let mut words = [""; 7];
         let count = text.split('\t').zip(&mut words).map(|(from, to)| *to = from).count();
@@ -165,7 +165,7 @@ struct Parser {
 
 impl Parser {
     /// Reads one line, which lies between these bytes of the text.
-    fn line(&mut self, line: &Line<'_>, start: usize, end: usize) {
+    fn line(&mut self, line: &CatalogueLine<'_>, start: usize, end: usize) {
         match (&line.words[..line.count], self.open.take()) {
             (["event", words @ ..], before) => {
                 if let Some(Open { name, schema }) = before {

@@ -3,7 +3,7 @@
 //! A decoded event has values and no layout, so the type of a value is known only when the value is read.
 
 use super::resolve::listed;
-use super::tree::{Node, Tree, Variable};
+use super::tree::{EventVariable, Node, Tree};
 use crate::Invalid;
 use sordino_event::functions::function;
 use sordino_event::{Class, Cpu, Domain, Event, Nanos, Pid, Tid, View};
@@ -172,21 +172,23 @@ impl<'a> Evaluation<'a> {
             |text: Option<&'a str>| Ok(text.map_or(Side::Unknown, |text| Side::Text(text.as_bytes())));
         match &tree.node {
             Node::Text(pattern) => Ok(Side::Pattern(pattern)),
-            Node::Variable(Variable::Comm) => known(self.known.comm),
-            Node::Variable(Variable::Procname) => known(self.known.procname),
-            Node::Variable(Variable::Host) => known(self.known.host),
-            Node::Variable(Variable::Domain) => known(self.known.domain.map(domain_name)),
-            Node::Variable(Variable::Fiber) => Ok(match self.known.fiber {
+            Node::Variable(EventVariable::Comm) => known(self.known.comm),
+            Node::Variable(EventVariable::Procname) => known(self.known.procname),
+            Node::Variable(EventVariable::Host) => known(self.known.host),
+            Node::Variable(EventVariable::Domain) => known(self.known.domain.map(domain_name)),
+            Node::Variable(EventVariable::Fiber) => Ok(match self.known.fiber {
                 Some((number, name)) => Side::Label(Number::Integer(number.into()), name.map(str::as_bytes)),
                 None => Side::Unknown,
             }),
-            Node::Variable(Variable::Function) => Ok(self.function().map_or(Side::Unknown, Side::Name)),
+            Node::Variable(EventVariable::Function) => Ok(self.function().map_or(Side::Unknown, Side::Name)),
             Node::Annotation(name) => Ok(match self.annotation(name) {
                 Some(text) => Side::Label(number_in(text), Some(text.as_bytes())),
                 None => Side::Unknown,
             }),
-            Node::Variable(Variable::Provider) => known(name().split_once(':').map(|(provider, _)| provider)),
-            Node::Variable(Variable::Name) => {
+            Node::Variable(EventVariable::Provider) => {
+                known(name().split_once(':').map(|(provider, _)| provider))
+            }
+            Node::Variable(EventVariable::Name) => {
                 known(Some(name().split_once(':').map_or(name(), |(_, name)| name)))
             }
             Node::Field { name, index } => Ok(match self.view(name, *index, &tree.at)? {
@@ -203,15 +205,19 @@ impl<'a> Evaluation<'a> {
         let integer = |value: Option<i128>| value.map_or(Number::Nothing, Number::Integer);
         Ok(match &tree.node {
             Node::Number(number) => *number,
-            Node::Variable(Variable::Tid) => integer(self.known.tid.map(|tid| tid.0.into())),
-            Node::Variable(Variable::Pid) => integer(self.known.pid.map(|pid| pid.0.into())),
-            Node::Variable(Variable::Cpu) => integer(self.known.cpu.map(|cpu| cpu.0.into())),
-            Node::Variable(Variable::Prio) => integer(self.known.priority.map(Into::into)),
-            Node::Variable(Variable::Fiber) => integer(self.known.fiber.map(|(number, _)| number.into())),
-            Node::Variable(Variable::Time) => integer(self.known.time.map(|time| time.0.into())),
+            Node::Variable(EventVariable::Tid) => integer(self.known.tid.map(|tid| tid.0.into())),
+            Node::Variable(EventVariable::Pid) => integer(self.known.pid.map(|pid| pid.0.into())),
+            Node::Variable(EventVariable::Cpu) => integer(self.known.cpu.map(|cpu| cpu.0.into())),
+            Node::Variable(EventVariable::Prio) => integer(self.known.priority.map(Into::into)),
+            Node::Variable(EventVariable::Fiber) => {
+                integer(self.known.fiber.map(|(number, _)| number.into()))
+            }
+            Node::Variable(EventVariable::Time) => integer(self.known.time.map(|time| time.0.into())),
             Node::Annotation(name) => self.annotation(name).map_or(Number::Nothing, number_in),
             Node::Counter(name) => integer(self.counter(name).map(Into::into)),
-            Node::Variable(Variable::Level) => integer(self.class.level.map(|level| level.number().into())),
+            Node::Variable(EventVariable::Level) => {
+                integer(self.class.level.map(|level| level.number().into()))
+            }
             Node::Field { name, index } => match self.view(name, *index, &tree.at)? {
                 Some(view) => self.number(&view, tree)?,
                 None => Number::Nothing,

@@ -1,7 +1,7 @@
 //! Translation of a plan to code.
 
 use super::layout::Varying;
-use super::plan::{Place, Test, Value};
+use super::plan::{Calculation, Test, ValueLocation};
 use sordino_filter_vm::{JUMP, Number, Op, Relation, ValueInterval};
 
 /// Returns the code that runs `test` on records with these fields of variable length.
@@ -72,26 +72,26 @@ impl Emitter<'_> {
         }
     }
 
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Calculation) {
         match value {
-            Value::Constant(Number::Integer(value)) => self.put(Op::Integer(*value)),
-            Value::Constant(Number::Float(value)) => self.put(Op::Float(*value)),
+            Calculation::Constant(Number::Integer(value)) => self.put(Op::Integer(*value)),
+            Calculation::Constant(Number::Float(value)) => self.put(Op::Float(*value)),
             // No number is equal to NaN either.
-            Value::Constant(Number::Nothing) => self.put(Op::Float(f64::NAN)),
-            Value::Load(place, encoding) => {
+            Calculation::Constant(Number::Nothing) => self.put(Op::Float(f64::NAN)),
+            Calculation::Load(place, encoding) => {
                 let offset = self.go(*place);
                 self.put(Op::Load { encoding: *encoding, offset });
             }
-            Value::Tid => self.put(Op::Tid),
-            Value::Negate(value) => {
+            Calculation::Tid => self.put(Op::Tid),
+            Calculation::Negate(value) => {
                 self.value(value);
                 self.put(Op::Negate);
             }
-            Value::Complement(value) => {
+            Calculation::Complement(value) => {
                 self.value(value);
                 self.put(Op::Complement);
             }
-            Value::Apply(operator, left, right) => {
+            Calculation::Apply(operator, left, right) => {
                 self.value(left);
                 self.value(right);
                 self.put(Op::Apply(*operator));
@@ -100,7 +100,7 @@ impl Emitter<'_> {
     }
 
     /// Moves the base as far as `place` needs it. Returns the offset from there.
-    fn go(&mut self, place: Place) -> u16 {
+    fn go(&mut self, place: ValueLocation) -> u16 {
         let from = self.base.filter(|base| *base <= place.varying).unwrap_or_else(|| {
             self.put(Op::Start);
             0

@@ -1,6 +1,6 @@
 //! The places of a tracepoint's fields in its records.
 
-use super::plan::{Element, Place, Value};
+use super::plan::{Calculation, Element, ValueLocation};
 use crate::Invalid;
 use sordino_event::{ByteOrder, Enumeration, Field, Scalar, Schema, Type};
 use sordino_filter_vm::{Encoding, Number, UP_TO_ZERO};
@@ -10,7 +10,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The place of each field; `None` where it lies too far behind for an offset.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<ValueLocation>>,
     /// The fields of variable length, in order.
     pub(super) varying: Vec<Varying>,
 }
@@ -30,7 +30,7 @@ impl Layout {
         let (mut places, mut varying) = (Vec::new(), Vec::new());
         let mut next = Some(0_u16);
         for field in &schema.fields {
-            places.push(next.map(|offset| Place { varying: varying.len(), offset, element: None }));
+            places.push(next.map(|offset| ValueLocation { varying: varying.len(), offset, element: None }));
             let size = match &field.ty {
                 Type::String => None,
                 Type::Sequence(scalar) => Some(scalar.bytes() as u8),
@@ -51,7 +51,7 @@ impl Layout {
         self.places.iter().map(|place| place.filter(|place| place.varying == 0).map(|place| place.offset))
     }
 
-    fn place(&self, index: usize, field: &Field, at: &Range<usize>) -> Result<Place, Invalid> {
+    fn place(&self, index: usize, field: &Field, at: &Range<usize>) -> Result<ValueLocation, Invalid> {
         self.places.get(index).copied().flatten().ok_or_else(|| too_far(field, at))
     }
 
@@ -61,7 +61,7 @@ impl Layout {
         index: usize,
         field: &Field,
         at: &Range<usize>,
-    ) -> Result<Option<(Place, u16)>, Invalid> {
+    ) -> Result<Option<(ValueLocation, u16)>, Invalid> {
         let length = match field.ty {
             Type::String => UP_TO_ZERO,
             Type::Text(length) => match u16::try_from(length) {
@@ -80,7 +80,7 @@ impl Layout {
         field: &'a Field,
         element: Option<i128>,
         at: &Range<usize>,
-    ) -> Result<(Value, &'a Scalar), Invalid> {
+    ) -> Result<(Calculation, &'a Scalar), Invalid> {
         let Field { name, ty } = field;
         let place = self.place(index, field, at)?;
         let (scalar, place) = match (ty, element) {
@@ -88,13 +88,13 @@ impl Layout {
             (Type::Array(scalar, length), Some(element)) if element < i128::from(*length) => {
                 let offset = i128::from(place.offset) + element * i128::from(scalar.bytes());
                 let offset = u16::try_from(offset).map_err(|_| too_far(field, at))?;
-                (scalar, Some(Place { offset, ..place }))
+                (scalar, Some(ValueLocation { offset, ..place }))
             }
             (Type::Array(scalar, _), Some(_)) => (scalar, None),
             (Type::Sequence(scalar), Some(element)) => {
                 let size = scalar.bytes() as u8;
                 let element = u16::try_from(element).ok().map(|index| Element { size, index });
-                (scalar, element.map(|element| Place { element: Some(element), ..place }))
+                (scalar, element.map(|element| ValueLocation { element: Some(element), ..place }))
             }
             (Type::Array(..) | Type::Sequence(_), None) => {
                 let message = format!("'{name}' ({ty}) is many values: choose one, as in {name}[0]");
@@ -105,8 +105,8 @@ impl Layout {
                 return Err(Invalid::new(at.clone(), format!("'{name}' ({ty}) is no number")));
             }
         };
-        let load = |place| Value::Load(place, encoding_of(scalar));
-        Ok((place.map_or(Value::Constant(Number::Nothing), load), scalar))
+        let load = |place| Calculation::Load(place, encoding_of(scalar));
+        Ok((place.map_or(Calculation::Constant(Number::Nothing), load), scalar))
     }
 }
 

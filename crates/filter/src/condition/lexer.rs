@@ -1,6 +1,6 @@
 //! The lexer: splits a condition's text into tokens.
 
-use super::tree::Variable;
+use super::tree::EventVariable;
 use crate::Invalid;
 use sordino_event::Level;
 use sordino_filter_vm::Number;
@@ -8,13 +8,13 @@ use std::ops::Range;
 
 /// The smallest part of a text that has a meaning.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum ConditionToken {
     Number(Number),
     /// A text in quotes, as a pattern for [`sordino_filter_vm::glob`].
     Text(String),
     /// The name of a field or of a level.
     Name(String),
-    Variable(Variable),
+    Variable(EventVariable),
     /// The name of an annotation.
     Annotation(String),
     /// The name of a performance counter.
@@ -40,15 +40,15 @@ const UNITS: [(&str, i128); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Returns all tokens with their places; the last one is [`Token::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<(Token, Range<usize>)>, Invalid> {
+/// Returns all tokens with their places; the last one is [`ConditionToken::End`].
+pub(super) fn tokens(text: &str) -> Result<Vec<(ConditionToken, Range<usize>)>, Invalid> {
     let mut lexer = Lexer { text, at: 0 };
     let mut tokens = Vec::new();
     loop {
         lexer.skip(char::is_whitespace);
         let start = lexer.at;
         let token = lexer.token()?;
-        let ends = token == Token::End;
+        let ends = token == ConditionToken::End;
         tokens.push((token, start..lexer.at));
         if ends {
             return Ok(tokens);
@@ -78,14 +78,14 @@ impl<'a> Lexer<'a> {
         &rest[..length]
     }
 
-    fn token(&mut self) -> Result<Token, Invalid> {
+    fn token(&mut self) -> Result<ConditionToken, Invalid> {
         let rest = self.rest();
         match rest.chars().next() {
-            None => Ok(Token::End),
-            Some('0'..='9') => self.number().map(Token::Number),
-            Some('"') => self.quoted().map(Token::Text),
+            None => Ok(ConditionToken::End),
+            Some('0'..='9') => self.number().map(ConditionToken::Number),
+            Some('"') => self.quoted().map(ConditionToken::Text),
             Some('$') => self.variable(),
-            Some(letter) if in_name(letter) => Ok(Token::Name(self.name().to_owned())),
+            Some(letter) if in_name(letter) => Ok(ConditionToken::Name(self.name().to_owned())),
             Some(letter) => {
                 let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) else {
                     let at = self.at..self.at + letter.len_utf8();
@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
                     return Err(Invalid::new(at, message));
                 };
                 self.at += symbol.len();
-                Ok(Token::Symbol(symbol))
+                Ok(ConditionToken::Symbol(symbol))
             }
         }
     }
@@ -119,21 +119,21 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn variable(&mut self) -> Result<Token, Invalid> {
+    fn variable(&mut self) -> Result<ConditionToken, Invalid> {
         let start = self.at;
         self.at += 1;
         let name = self.skip(in_name);
-        let member: Option<fn(String) -> Token> = match name {
-            "annotation" => Some(Token::Annotation),
-            "counter" => Some(Token::Counter),
+        let member: Option<fn(String) -> ConditionToken> = match name {
+            "annotation" => Some(ConditionToken::Annotation),
+            "counter" => Some(ConditionToken::Counter),
             _ => None,
         };
         if let Some(member) = member {
             return self.member(start, name).map(member);
         }
-        let known = Variable::ALL.into_iter().find(|variable| variable.name() == name);
-        known.map(Token::Variable).ok_or_else(|| {
-            let names = Variable::ALL.map(|variable| format!("${}", variable.name())).join(", ");
+        let known = EventVariable::ALL.into_iter().find(|variable| variable.name() == name);
+        known.map(ConditionToken::Variable).ok_or_else(|| {
+            let names = EventVariable::ALL.map(|variable| format!("${}", variable.name())).join(", ");
             let message = format!("no such variable; there are {names}, $annotation.NAME, $counter.NAME");
             Invalid::new(start..self.at, message)
         })

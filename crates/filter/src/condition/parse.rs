@@ -1,7 +1,7 @@
 //! The parser: builds a tree from a condition's text.
 
-use super::lexer::{Token, tokens};
-use super::tree::{Node, Tree, Variable};
+use super::lexer::{ConditionToken, tokens};
+use super::tree::{EventVariable, Node, Tree};
 use crate::Invalid;
 use sordino_event::Level;
 use sordino_filter_vm::{Number, Operator, Relation};
@@ -17,16 +17,16 @@ pub(super) fn parse(text: &str) -> Result<Tree, Invalid> {
         let message = format!("too long: {} bytes, at most {MAX_TEXT}", text.len());
         return Err(Invalid::new(0..text.len(), message));
     }
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
+    let mut parser = ConditionParser { tokens: tokens(text)?, next: 0, nesting: 0 };
     let tree = parser.any()?;
     match parser.peek() {
-        Token::End => Ok(tree),
+        ConditionToken::End => Ok(tree),
         _ => Err(Invalid::new(parser.place(), "an operator is missing before this")),
     }
 }
 
-struct Parser {
-    tokens: Vec<(Token, Range<usize>)>,
+struct ConditionParser {
+    tokens: Vec<(ConditionToken, Range<usize>)>,
     next: usize,
     nesting: usize,
 }
@@ -54,9 +54,9 @@ const RELATIONS: [(&str, Relation); 6] = [
     (">=", Relation::GreaterOrEqual),
 ];
 
-impl Parser {
-    fn peek(&self) -> &Token {
-        self.tokens.get(self.next).map_or(&Token::End, |(token, _)| token)
+impl ConditionParser {
+    fn peek(&self) -> &ConditionToken {
+        self.tokens.get(self.next).map_or(&ConditionToken::End, |(token, _)| token)
     }
 
     /// Returns the place of the next token.
@@ -66,7 +66,7 @@ impl Parser {
 
     /// Consumes the next token if it is this symbol.
     fn takes(&mut self, symbol: &str) -> bool {
-        let is_next = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
+        let is_next = matches!(self.peek(), ConditionToken::Symbol(next) if *next == symbol);
         self.next += usize::from(is_next);
         is_next
     }
@@ -112,8 +112,8 @@ impl Parser {
         let Some(relation) = self.relation() else { return Ok(left) };
         let right = self.arithmetic(0)?;
         let (left, right) = match (&left.node, &right.node) {
-            (Node::Variable(Variable::Level), _) => (left, level(right)?),
-            (_, Node::Variable(Variable::Level)) => (level(left)?, right),
+            (Node::Variable(EventVariable::Level), _) => (left, level(right)?),
+            (_, Node::Variable(EventVariable::Level)) => (level(left)?, right),
             _ => (left, right),
         };
         let tree = self.tree(start, Node::Compare(relation, Box::new(left), Box::new(right)))?;
@@ -176,7 +176,7 @@ impl Parser {
             return Ok(tree);
         }
         let message = match self.peek() {
-            Token::End => {
+            ConditionToken::End => {
                 return Err(Invalid::new(
                     start..start + 1,
                     "the parenthesis that closes this one is missing",
@@ -189,17 +189,17 @@ impl Parser {
 
     fn single(&mut self, place: Range<usize>) -> Result<Tree, Invalid> {
         let node = match self.peek().clone() {
-            Token::Number(number) => Node::Number(number),
-            Token::Text(pattern) => Node::Text(pattern),
-            Token::Variable(variable) => Node::Variable(variable),
-            Token::Annotation(name) => Node::Annotation(name),
-            Token::Counter(name) => Node::Counter(name),
-            Token::Name(name) => {
+            ConditionToken::Number(number) => Node::Number(number),
+            ConditionToken::Text(pattern) => Node::Text(pattern),
+            ConditionToken::Variable(variable) => Node::Variable(variable),
+            ConditionToken::Annotation(name) => Node::Annotation(name),
+            ConditionToken::Counter(name) => Node::Counter(name),
+            ConditionToken::Name(name) => {
                 self.next += 1;
                 let index = self.index()?;
                 return self.tree(place.start, Node::Field { name, index });
             }
-            Token::Symbol(_) | Token::End => {
+            ConditionToken::Symbol(_) | ConditionToken::End => {
                 return Err(Invalid::new(place, "a field, a number, a text or '(' is missing here"));
             }
         };
@@ -212,7 +212,7 @@ impl Parser {
         if !self.takes("[") {
             return Ok(None);
         }
-        let &Token::Number(Number::Integer(index)) = self.peek() else {
+        let &ConditionToken::Number(Number::Integer(index)) = self.peek() else {
             return Err(Invalid::new(self.place(), "an element's number is missing here: 0 is the first"));
         };
         self.next += 1;

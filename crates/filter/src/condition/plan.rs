@@ -8,32 +8,32 @@ use sordino_filter_vm::{Encoding, Number, Operator, Relation, ValueInterval};
 pub(super) enum Test {
     Constant(bool),
     /// The interval's own offset is not used; the place has it.
-    Interval(Place, ValueInterval),
+    Interval(ValueLocation, ValueInterval),
     Match {
-        place: Place,
+        place: ValueLocation,
         length: u16,
         unlike: bool,
         pattern: String,
     },
-    Compare(Relation, Value, Value),
+    Compare(Relation, Calculation, Calculation),
     All(Vec<Self>),
     Any(Vec<Self>),
 }
 
 /// A number that is calculated at a hit.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum Calculation {
     Constant(Number),
-    Load(Place, Encoding),
+    Load(ValueLocation, Encoding),
     Tid,
     Negate(Box<Self>),
     Complement(Box<Self>),
     Apply(Operator, Box<Self>, Box<Self>),
 }
 
-/// The place of a value in a payload.
+/// The location of a value in a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ValueLocation {
     /// The number of fields of variable length before it.
     pub(super) varying: usize,
     /// The offset from the end of the last of these fields, in bytes.
@@ -74,19 +74,21 @@ impl Test {
     }
 
     /// Returns the test that the relation holds between two numbers.
-    pub(super) fn compare(relation: Relation, left: Value, right: Value) -> Self {
+    pub(super) fn compare(relation: Relation, left: Calculation, right: Calculation) -> Self {
         match (left, right) {
-            (Value::Constant(Number::Nothing), _) | (_, Value::Constant(Number::Nothing)) => {
+            (Calculation::Constant(Number::Nothing), _) | (_, Calculation::Constant(Number::Nothing)) => {
                 Self::Constant(false)
             }
-            (Value::Constant(a), Value::Constant(b)) => Self::Constant(relation.holds(a, b)),
-            (Value::Constant(a), right) => Self::compare(relation.mirrored(), right, Value::Constant(a)),
-            (Value::Load(place, encoding), Value::Constant(Number::Integer(bound))) => {
+            (Calculation::Constant(a), Calculation::Constant(b)) => Self::Constant(relation.holds(a, b)),
+            (Calculation::Constant(a), right) => {
+                Self::compare(relation.mirrored(), right, Calculation::Constant(a))
+            }
+            (Calculation::Load(place, encoding), Calculation::Constant(Number::Integer(bound))) => {
                 match encoding.range() {
                     Some(_) => Self::bounded(place, encoding, relation, bound),
                     None => {
-                        let bound = Value::Constant(Number::Integer(bound));
-                        Self::Compare(relation, Value::Load(place, encoding), bound)
+                        let bound = Calculation::Constant(Number::Integer(bound));
+                        Self::Compare(relation, Calculation::Load(place, encoding), bound)
                     }
                 }
             }
@@ -95,7 +97,7 @@ impl Test {
     }
 
     /// Returns the test that the relation holds between an integer field and a constant.
-    fn bounded(place: Place, encoding: Encoding, relation: Relation, bound: i128) -> Self {
+    fn bounded(place: ValueLocation, encoding: Encoding, relation: Relation, bound: i128) -> Self {
         let (least, greatest) = (i128::MIN, i128::MAX);
         let (low, high) = match relation {
             Relation::Equal | Relation::Unequal => (bound, bound),
@@ -109,7 +111,13 @@ impl Test {
     }
 
     /// Returns the test that the integer at `place` lies from `low` to `high`, or `outside`.
-    pub(super) fn interval(place: Place, encoding: Encoding, outside: bool, low: i128, high: i128) -> Self {
+    pub(super) fn interval(
+        place: ValueLocation,
+        encoding: Encoding,
+        outside: bool,
+        low: i128,
+        high: i128,
+    ) -> Self {
         let (least, greatest) = encoding.range().unwrap_or_default();
         let (low, high) = (low.max(least), high.min(greatest));
         let (outside, low, high) =
@@ -131,7 +139,7 @@ impl Test {
     }
 }
 
-impl Value {
+impl Calculation {
     pub(super) fn negated(self) -> Self {
         match self {
             Self::Constant(number) => Self::Constant(number.negated()),

@@ -2,8 +2,8 @@
 
 use super::Context;
 use super::layout::Layout;
-use super::plan::{Place, Test, Value};
-use super::tree::{FUNCTION, Node, Tree, Variable};
+use super::plan::{Calculation, Test, ValueLocation};
+use super::tree::{EventVariable, FUNCTION, Node, Tree};
 use crate::Invalid;
 use sordino_event::{Enumeration, Field, Scalar, Schema};
 use sordino_filter_vm::{MAX_PATTERN, Number, Relation, STACK, glob};
@@ -19,10 +19,10 @@ pub(super) struct Resolver<'a> {
 
 /// One side of a comparison.
 enum Side<'a> {
-    Number(Value),
-    Enumeration(&'a Enumeration, Value),
+    Number(Calculation),
+    Enumeration(&'a Enumeration, Calculation),
     Text {
-        place: Place,
+        place: ValueLocation,
         length: u16,
     },
     /// A text that is known at compile time.
@@ -60,7 +60,7 @@ impl<'a> Resolver<'a> {
             Node::Functions(ranges) => {
                 let (number, field) = field(self.schema, FUNCTION, &tree.at)?;
                 let (value, _) = self.layout.number(number, field, None, &tree.at)?;
-                let Value::Load(place, encoding) = value else { return Ok(Test::Constant(false)) };
+                let Calculation::Load(place, encoding) = value else { return Ok(Test::Constant(false)) };
                 let test = |range: &RangeInclusive<u64>| {
                     let (low, high) = (i128::from(*range.start()), i128::from(*range.end()));
                     Test::interval(place, encoding, negated, low, high)
@@ -74,7 +74,7 @@ impl<'a> Resolver<'a> {
             }
             _ => {
                 let relation = if negated { Relation::Equal } else { Relation::Unequal };
-                numbers(tree, relation, self.value(tree)?, Value::Constant(Number::Integer(0)))
+                numbers(tree, relation, self.value(tree)?, Calculation::Constant(Number::Integer(0)))
             }
         }
     }
@@ -138,10 +138,10 @@ impl<'a> Resolver<'a> {
                 Err(Invalid::new(tree.at.clone(), message))
             }
             Node::Text(pattern) => Ok(Side::Pattern(pattern)),
-            Node::Variable(Variable::Procname) => Ok(Side::Known(self.context.procname)),
-            Node::Variable(Variable::Provider) => Ok(Side::Known(&self.schema.provider)),
-            Node::Variable(Variable::Name) => Ok(Side::Known(&self.schema.name)),
-            Node::Variable(Variable::Function) => Ok(Side::Function),
+            Node::Variable(EventVariable::Procname) => Ok(Side::Known(self.context.procname)),
+            Node::Variable(EventVariable::Provider) => Ok(Side::Known(&self.schema.provider)),
+            Node::Variable(EventVariable::Name) => Ok(Side::Known(&self.schema.name)),
+            Node::Variable(EventVariable::Function) => Ok(Side::Function),
             Node::Field { name, index } => {
                 let (number, field) = field(self.schema, name, &tree.at)?;
                 if index.is_none()
@@ -158,14 +158,14 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn value(&self, tree: &Tree) -> Result<Value, Invalid> {
-        let integer = |value: i128| Value::Constant(Number::Integer(value));
+    fn value(&self, tree: &Tree) -> Result<Calculation, Invalid> {
+        let integer = |value: i128| Calculation::Constant(Number::Integer(value));
         let no_number = || Invalid::new(tree.at.clone(), format!("{} is no number", self.described(tree)));
         Ok(match &tree.node {
-            Node::Number(number) => Value::Constant(*number),
-            Node::Variable(Variable::Tid) => Value::Tid,
-            Node::Variable(Variable::Pid) => integer(self.context.pid.0.into()),
-            Node::Variable(Variable::Level) => integer(self.schema.level.number().into()),
+            Node::Number(number) => Calculation::Constant(*number),
+            Node::Variable(EventVariable::Tid) => Calculation::Tid,
+            Node::Variable(EventVariable::Pid) => integer(self.context.pid.0.into()),
+            Node::Variable(EventVariable::Level) => integer(self.schema.level.number().into()),
             Node::Annotation(_) | Node::Counter(_) => return Err(self.of_recorded_events(tree)),
             Node::Variable(variable) if variable.is_of_recorded_events() => {
                 return Err(self.of_recorded_events(tree));
@@ -177,10 +177,10 @@ impl<'a> Resolver<'a> {
             Node::Negate(part) => self.value(part)?.negated(),
             Node::Complement(part) => self.bits(part)?.complement(),
             Node::Apply(operator, left, right) if operator.is_bitwise() => {
-                Value::apply(*operator, self.bits(left)?, self.bits(right)?)
+                Calculation::apply(*operator, self.bits(left)?, self.bits(right)?)
             }
             Node::Apply(operator, left, right) => {
-                Value::apply(*operator, self.value(left)?, self.value(right)?)
+                Calculation::apply(*operator, self.value(left)?, self.value(right)?)
             }
             Node::Variable(_)
             | Node::Text(_)
@@ -197,7 +197,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of an operand that has to be an integer.
-    fn bits(&self, tree: &Tree) -> Result<Value, Invalid> {
+    fn bits(&self, tree: &Tree) -> Result<Calculation, Invalid> {
         let value = self.value(tree)?;
         if value.is_float() {
             let message = format!("{} is no integer: it has no bits to work on", self.described(tree));
@@ -228,7 +228,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// Returns a comparison of numbers, if the evaluator's stack has room for it.
-fn numbers(tree: &Tree, relation: Relation, left: Value, right: Value) -> Result<Test, Invalid> {
+fn numbers(tree: &Tree, relation: Relation, left: Calculation, right: Calculation) -> Result<Test, Invalid> {
     let test = Test::compare(relation, left, right);
     if let Test::Compare(_, left, right) = &test
         && left.depth().max(1 + right.depth()) > STACK
@@ -242,11 +242,11 @@ fn numbers(tree: &Tree, relation: Relation, left: Value, right: Value) -> Result
 }
 
 /// Returns a test for each range of values whose label matches.
-fn labelled(enumeration: &Enumeration, value: &Value, pattern: &str, unlike: bool) -> Vec<Test> {
+fn labelled(enumeration: &Enumeration, value: &Calculation, pattern: &str, unlike: bool) -> Vec<Test> {
     let matching =
         enumeration.ranges.iter().filter(|range| glob::matches(pattern.as_bytes(), range.label.as_bytes()));
     let test = |range: &sordino_event::Range| match value {
-        Value::Load(place, encoding) => {
+        Calculation::Load(place, encoding) => {
             Test::interval(*place, *encoding, unlike, range.low.into(), range.high.into())
         }
         // The element does not exist.

@@ -1,6 +1,6 @@
 //! The times that a condition allows.
 
-use super::tree::{Node, Tree, Variable};
+use super::tree::{EventVariable, Node, Tree};
 use sordino_event::Nanos;
 use sordino_filter_vm::{Number, Relation};
 use std::ops::RangeInclusive;
@@ -19,8 +19,8 @@ pub(super) fn span(tree: &Tree) -> RangeInclusive<Nanos> {
             parts.iter().map(span).reduce(either).unwrap_or(all)
         }
         Node::Compare(relation, left, right) => match (&left.node, &right.node) {
-            (Node::Variable(Variable::Time), Node::Number(number)) => side(*relation, *number),
-            (Node::Number(number), Node::Variable(Variable::Time)) => side(relation.mirrored(), *number),
+            (Node::Variable(EventVariable::Time), Node::Number(number)) => side(*relation, *number),
+            (Node::Number(number), Node::Variable(EventVariable::Time)) => side(relation.mirrored(), *number),
             _ => all,
         },
         _ => all,

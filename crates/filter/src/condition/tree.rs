@@ -26,7 +26,7 @@ pub(super) enum Node {
         /// The index of an element, if one is requested.
         index: Option<i128>,
     },
-    Variable(Variable),
+    Variable(EventVariable),
     /// An annotation of the event's thread, by name; known for decoded events only.
     Annotation(String),
     /// A performance counter at the event, by name; known for decoded events only.
@@ -44,7 +44,7 @@ pub(super) enum Node {
 
 /// The variables that a condition can use beside fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Variable {
+pub(super) enum EventVariable {
     Tid,
     Pid,
     Procname,
@@ -61,7 +61,7 @@ pub(super) enum Variable {
     Function,
 }
 
-impl Variable {
+impl EventVariable {
     pub(super) const ALL: [Self; 14] = [
         Self::Tid,
         Self::Pid,
@@ -118,7 +118,7 @@ impl Tree {
     pub(super) fn fields(&self) -> Vec<&str> {
         match &self.node {
             Node::Field { name, .. } => vec![name],
-            Node::Variable(Variable::Function) | Node::Functions(_) => vec![FUNCTION],
+            Node::Variable(EventVariable::Function) | Node::Functions(_) => vec![FUNCTION],
             node => Self::parts(node).into_iter().flat_map(Self::fields).collect(),
         }
     }
@@ -128,8 +128,8 @@ impl Tree {
         let node = match &self.node {
             Node::Compare(relation @ (Relation::Equal | Relation::Unequal), left, right) => {
                 match (&left.node, &right.node) {
-                    (Node::Variable(Variable::Function), Node::Text(pattern))
-                    | (Node::Text(pattern), Node::Variable(Variable::Function)) => {
+                    (Node::Variable(EventVariable::Function), Node::Text(pattern))
+                    | (Node::Text(pattern), Node::Variable(EventVariable::Function)) => {
                         let functions = Node::Functions(resolve(pattern));
                         match relation {
                             Relation::Equal => functions,
@@ -149,7 +149,7 @@ impl Tree {
 
     /// Returns true if the tree has `$function` in it.
     pub(super) fn names_functions(&self) -> bool {
-        matches!(self.node, Node::Variable(Variable::Function))
+        matches!(self.node, Node::Variable(EventVariable::Function))
             || Self::parts(&self.node).into_iter().any(Self::names_functions)
     }
 

@@ -21,12 +21,12 @@ pub struct Filter {
 enum Pick {
     None,
     All,
-    Some(Box<Part>),
+    Some(Box<ClassFilter>),
 }
 
 /// The events of one class that meet a condition.
 #[derive(Clone, Debug)]
-struct Part {
+struct ClassFilter {
     class: Class,
     /// The conditions of which an event has to meet one, if there are any.
     any: Vec<Expression>,
@@ -52,7 +52,7 @@ impl Filter {
             Some(any) => {
                 let is_about_fields = any.iter().chain(condition).all(Expression::is_about_fields);
                 let (class, condition) = (class.clone(), condition.cloned());
-                Pick::Some(Box::new(Part { class, any, condition, is_about_fields }))
+                Pick::Some(Box::new(ClassFilter { class, any, condition, is_about_fields }))
             }
         };
         Self { picks: classes.iter().map(|(_, class)| pick(class)).collect() }
@@ -85,7 +85,7 @@ impl Filter {
     }
 }
 
-impl Part {
+impl ClassFilter {
     fn has(&self, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
         let is_met = |expression: &Expression| expression.is_met_by(&self.class, event, known);
         if let Some(condition) = &self.condition

@@ -95,10 +95,10 @@ fn texts(what: &str, values: Vec<Option<String>>, change: impl Fn(&str, &str) ->
 }
 
 /// Reads one condition from a report.
-type Read = fn(&Report) -> String;
+type ConditionReader = fn(&Report) -> String;
 
 fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
-    let read: [(&str, Read); 9] = [
+    let read: [(&str, ConditionReader); 9] = [
         ("host", |report| report.machine.host.clone()),
         ("processor", |report| report.machine.processor.clone()),
         ("kernel", |report| report.machine.kernel.clone()),
@@ -116,7 +116,7 @@ fn conditions(reports: &[(String, Report)]) -> Vec<Row> {
             held.join(", ")
         }),
     ];
-    let row = |(what, read): &(&str, Read)| {
+    let row = |(what, read): &(&str, ConditionReader)| {
         texts(what, reports.iter().map(|(_, report)| Some(read(report))).collect(), |_, _| Trend::Different)
     };
     read.iter().filter_map(row).collect()

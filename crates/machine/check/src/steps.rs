@@ -1,22 +1,23 @@
 //! The steps that measure, one after the other.
 
-mod hold;
+mod held_settings;
 mod load;
 mod loops;
+mod progress;
 mod tool;
 mod tracers;
 mod tracing;
 mod wakeup;
-mod watch;
 
 pub use load::is_source;
-pub use watch::CheckObserver;
+pub use progress::CheckObserver;
 
 use crate::loads::Load;
 use crate::tracers::Tracer;
 use crate::{CheckStep, Error, Limits, Report, ReportDirectory, SCHEMA, Settings, Sources, Verdict, table};
-use hold::Hold;
+use held_settings::HeldSettings;
 use load::Loads;
+use progress::MeasurementProgress;
 use sordino_event::Nanos;
 use sordino_event::text::{count, with_causes};
 use sordino_sched::CpuList;
@@ -24,7 +25,6 @@ use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use watch::Watch;
 
 /// All steps in the order in which they are made: the name, the function, and the duration of the measurement.
 const STEPS: &[(&str, Make, Takes)] = &[
@@ -77,7 +77,7 @@ pub(crate) struct Run<'a> {
     traced_limit: Option<Duration>,
     /// The directory for results, if they are kept.
     output: Option<PathBuf>,
-    watch: Watch<'a>,
+    progress: MeasurementProgress<'a>,
 }
 
 impl Run<'_> {
@@ -146,7 +146,7 @@ pub struct Check<'a> {
     request: CheckRequest,
     run: Run<'a>,
     report: Report,
-    hold: Option<Hold>,
+    hold: Option<HeldSettings>,
     output: Option<ReportDirectory>,
     /// The number of requested steps that were made.
     made: usize,
@@ -168,7 +168,7 @@ impl<'a> Check<'a> {
             hardware_limit: request.limits.longest("hardware"),
             traced_limit: request.limits.longest("wake-up-traced"),
             output: request.output.clone(),
-            watch: Watch::new(observer),
+            progress: MeasurementProgress::new(observer),
         };
         let report = begin(&request, &run);
         Ok(Self { request, run, report, hold: None, output, made: 0 })
@@ -181,7 +181,7 @@ impl<'a> Check<'a> {
 
     /// Makes the next step, and keeps the results so far. `None` if all are made or the check was interrupted.
     pub fn next_step(&mut self) -> Option<&CheckStep> {
-        if self.run.watch.is_interrupted() {
+        if self.run.progress.is_interrupted() {
             return None;
         }
         let (name, make, _) = self.request.steps().nth(self.made)?;
@@ -189,15 +189,19 @@ impl<'a> Check<'a> {
         // The step `system` reads the settings of the machine before any is changed.
         if *name != "system" && self.hold.is_none() {
             let takes_all = self.run.takes_all();
-            let held = if self.request.default_system { Hold::nothing() } else { Hold::all(takes_all) };
+            let held = if self.request.default_system {
+                HeldSettings::nothing()
+            } else {
+                HeldSettings::all(takes_all)
+            };
             self.report.settings.held.clone_from(&held.held);
             self.report.settings.not_held.clone_from(&held.not_held);
-            held.not_held.iter().for_each(|note| self.run.watch.remark(note));
+            held.not_held.iter().for_each(|note| self.run.progress.remark(note));
             self.hold = Some(held);
         }
         let step = one(name, *make, &mut self.run, &self.request.limits);
         self.report.steps.push(step);
-        self.report.interrupted = self.run.watch.is_interrupted();
+        self.report.interrupted = self.run.progress.is_interrupted();
         self.report.settings.load = self.run.loads.names();
         // Results are kept after each step. A full disk is reported at the end, when everything is printed.
         let _ = self.output.as_ref().map(|output| output.write(&self.report, &self.request.limits));
@@ -232,13 +236,13 @@ fn one(name: &str, make: Make, run: &mut Run<'_>, limits: &Limits) -> CheckStep 
     let begin = Instant::now();
     let mut step =
         make(run).unwrap_or_else(|error| CheckStep::new(name, name).not_measured(with_causes(&error), None));
-    if run.watch.is_interrupted() && !step.measurements.is_empty() {
+    if run.progress.is_interrupted() && !step.measurements.is_empty() {
         step.notes
             .push(format!("interrupted after {}: it saw no more than that", Nanos::from(begin.elapsed())));
     }
     limits.judge(&mut step);
     step.blame();
-    run.watch.clear();
+    run.progress.clear();
     step
 }
 
@@ -266,7 +270,7 @@ fn begin(request: &CheckRequest, run: &Run<'_>) -> Report {
 
 /// Makes the step `system`, the table of settings.
 fn system(run: &mut Run<'_>) -> Result<CheckStep, Error> {
-    run.watch.begin("reading the machine's settings", Duration::ZERO);
+    run.progress.begin("reading the machine's settings", Duration::ZERO);
     let machine = Machine::read()?;
     let kernel = boot::KernelConfig::read(&machine);
     let status = Store::default().status();

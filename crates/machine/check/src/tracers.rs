@@ -34,7 +34,7 @@ impl Tracer {
     }
 
     /// Parses a line's text behind the timestamp.
-    fn read(self, text: &str) -> Option<Sample> {
+    fn read(self, text: &str) -> Option<LineValues> {
         match self {
             Self::Hwlat => hwlat::read(text),
             Self::Osnoise => osnoise::read(text),
@@ -45,7 +45,7 @@ impl Tracer {
 
 /// Values of one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Sample {
+struct LineValues {
     /// Suffix for the measured object, if a tracer measures several for each CPU.
     of: &'static str,
     time_ns: u64,
@@ -57,7 +57,7 @@ struct Sample {
 
 /// Sums of all lines of one CPU.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct LineSums {
     times: Histogram,
     longest_ns: u64,
     /// Sources in the order of the tracer's columns.
@@ -69,8 +69,8 @@ struct Tally {
 #[derive(Clone, Debug)]
 pub struct Reading {
     tracer: Tracer,
-    told: BTreeMap<(u32, &'static str), Tally>,
-    lost: Lost,
+    told: BTreeMap<(u32, &'static str), LineSums>,
+    lost: LostLines,
     /// Number of lines that could not be parsed; `other` is the first of them.
     others: u64,
     other: String,
@@ -78,7 +78,7 @@ pub struct Reading {
 
 /// Lines for which the kernel's buffer had no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Lost {
+enum LostLines {
     #[default]
     Nothing,
     Lines(u64),
@@ -92,7 +92,7 @@ const NANOSECONDS: Rate = Rate { hertz: 1e9, uncertainty: 0.0 };
 impl Reading {
     /// Starts without any lines.
     pub fn new(tracer: Tracer) -> Self {
-        Self { tracer, told: BTreeMap::new(), lost: Lost::Nothing, others: 0, other: String::new() }
+        Self { tracer, told: BTreeMap::new(), lost: LostLines::Nothing, others: 0, other: String::new() }
     }
 
     /// Adds a line, and returns its time in nanoseconds if it has one.
@@ -110,9 +110,11 @@ impl Reading {
     fn take_other(&mut self, line: &str) {
         if let Some(lost) = lost(line) {
             self.lost = match (self.lost, lost) {
-                (Lost::Nothing, lost) => lost,
-                (Lost::Lines(before), Lost::Lines(now)) => Lost::Lines(before.saturating_add(now)),
-                _ => Lost::Some,
+                (LostLines::Nothing, lost) => lost,
+                (LostLines::Lines(before), LostLines::Lines(now)) => {
+                    LostLines::Lines(before.saturating_add(now))
+                }
+                _ => LostLines::Some,
             };
         } else if !line.trim().is_empty() {
             if self.others == 0 {
@@ -124,7 +126,7 @@ impl Reading {
 
     /// Returns one measurement for each CPU and measured object.
     pub fn measurements(&self) -> Vec<Measurement> {
-        let measurement = |(&(cpu, of), told): (&(u32, &str), &Tally)| Measurement {
+        let measurement = |(&(cpu, of), told): (&(u32, &str), &LineSums)| Measurement {
             interrupters: told
                 .who
                 .iter()
@@ -138,7 +140,7 @@ impl Reading {
 
     /// Returns notes for the report: the share of noise, and lines that could not be parsed.
     pub fn notes(&self) -> Vec<String> {
-        let noise = |(&(cpu, _), told): (&(u32, &str), &Tally)| {
+        let noise = |(&(cpu, _), told): (&(u32, &str), &LineSums)| {
             let (looked, noise) = told.noise?;
             let part = 100.0 * noise as f64 / (looked as f64).max(1.0);
             Some(format!("CPU {cpu}: {part:.4} % of its time was noise"))
@@ -153,16 +155,16 @@ impl Reading {
     /// Describes lost lines, among which the longest time may be; `None` if no line was lost.
     pub fn loss(&self) -> Option<String> {
         let lines = match self.lost {
-            Lost::Nothing => return None,
-            Lost::Lines(lines) => count(lines, "line"),
-            Lost::Some => "lines".to_owned(),
+            LostLines::Nothing => return None,
+            LostLines::Lines(lines) => count(lines, "line"),
+            LostLines::Some => "lines".to_owned(),
         };
         Some(format!("{lines} of the kernel's tracer lost, and the longest time may be among them"))
     }
 }
 
-impl Tally {
-    fn add(&mut self, seen: &Sample) {
+impl LineSums {
+    fn add(&mut self, seen: &LineValues) {
         self.times.record(seen.time_ns);
         self.longest_ns = self.longest_ns.max(seen.time_ns);
         if let Some((looked, noise)) = seen.noise {
@@ -194,10 +196,10 @@ fn record(line: &str) -> Option<(u32, &str)> {
 }
 
 /// Parses `CPU:1 [LOST 5 EVENTS]`, in which the number may be missing.
-fn lost(line: &str) -> Option<Lost> {
+fn lost(line: &str) -> Option<LostLines> {
     let (_, rest) = line.strip_prefix("CPU:")?.split_once(" [LOST ")?;
     let rest = rest.trim_end().strip_suffix("EVENTS]")?.trim();
-    if rest.is_empty() { Some(Lost::Some) } else { rest.parse().ok().map(Lost::Lines) }
+    if rest.is_empty() { Some(LostLines::Some) } else { rest.parse().ok().map(LostLines::Lines) }
 }
 
 #[cfg(test)]

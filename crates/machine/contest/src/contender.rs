@@ -1,6 +1,6 @@
 //! A tracer among those in a comparison: its rounds and their figures.
 
-use crate::tracers::{ComparedTracer, Traced};
+use crate::tracers::{ComparedTracer, LoopResult};
 use serde_json::{Value, json};
 use sordino_npt::{GapStatistics, Unit};
 
@@ -9,15 +9,15 @@ pub(crate) struct Contender {
     /// The tracer that is compared.
     pub(crate) tracer: ComparedTracer,
     /// The results of its rounds.
-    pub(crate) rounds: Vec<Traced>,
+    pub(crate) rounds: Vec<LoopResult>,
     /// The reason why there are no rounds.
     pub(crate) missing: Option<String>,
 }
 
 /// The values of one figure, one from each round.
-pub(crate) struct Samples(Vec<f64>);
+pub(crate) struct RoundValues(Vec<f64>);
 
-impl Samples {
+impl RoundValues {
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -54,9 +54,9 @@ pub(crate) fn figures(contender: &Contender) -> Vec<Figure> {
 
 impl Contender {
     /// Returns each figure's name and its value in each round, in nanoseconds.
-    pub(crate) fn samples(&self) -> Vec<(String, Samples)> {
+    pub(crate) fn samples(&self) -> Vec<(String, RoundValues)> {
         let of_figure = |(place, (name, value)): (usize, Figure)| {
-            (name, Samples(self.rounds.iter().map(|round| value(&round.statistics, place)).collect()))
+            (name, RoundValues(self.rounds.iter().map(|round| value(&round.statistics, place)).collect()))
         };
         figures(self).into_iter().enumerate().map(of_figure).collect()
     }
@@ -67,14 +67,14 @@ impl Contender {
 
     /// Counts the rounds whose trace does not have all hits that were not lost.
     pub(crate) fn unconfirmed(&self) -> usize {
-        let differs = |round: &&Traced| round.read.is_some_and(|read| read + round.lost != round.hits);
+        let differs = |round: &&LoopResult| round.read.is_some_and(|read| read + round.lost != round.hits);
         self.rounds.iter().filter(differs).count()
     }
 
     /// Returns the contender's rows of the table; none if there are no rounds.
-    pub(crate) fn rows(&self, base: &[(String, Samples)], unit: Unit) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn rows(&self, base: &[(String, RoundValues)], unit: Unit) -> Vec<(String, Vec<String>)> {
         let samples = self.samples();
-        let cells = |value: &dyn Fn(&str, &Samples) -> String| -> Vec<String> {
+        let cells = |value: &dyn Fn(&str, &RoundValues) -> String| -> Vec<String> {
             samples.iter().map(|(figure, samples)| value(figure, samples)).collect()
         };
         if samples.is_empty() {
@@ -88,7 +88,7 @@ impl Contender {
             ("  greatest".to_owned(), cells(&|_, samples| unit.time(samples.greatest()))),
         ];
         if !base.is_empty() {
-            let ratio = |figure: &str, samples: &Samples| {
+            let ratio = |figure: &str, samples: &RoundValues| {
                 let base = base.iter().find(|(known, _)| known == figure);
                 base.map_or("-".to_owned(), |(_, base)| format!("{:.2}", samples.median() / base.median()))
             };
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_median_lies_between_least_and_greatest() {
-        let samples = Samples(vec![4.0, 1.0, 2.0, 9.0]);
+        let samples = RoundValues(vec![4.0, 1.0, 2.0, 9.0]);
         assert_eq!((samples.median(), samples.least(), samples.greatest()), (3.0, 1.0, 9.0));
-        assert!(Samples(Vec::new()).median().is_nan());
+        assert!(RoundValues(Vec::new()).median().is_nan());
     }
 }

@@ -59,7 +59,7 @@ pub fn tracer(text: &str) -> Result<ComparedTracer, String> {
 }
 
 /// The result of a traced loop.
-pub(crate) struct Traced {
+pub(crate) struct LoopResult {
     /// The statistics of the gaps between two loops.
     pub(crate) statistics: GapStatistics,
     /// Number of hits of the tracepoint.
@@ -163,7 +163,7 @@ impl LoopStage {
         tracer: ComparedTracer,
         kernel: KernelEvents,
         more: &[String],
-    ) -> Result<Traced, Error> {
+    ) -> Result<LoopResult, Error> {
         let directory = self.traces.join("trace");
         let _ = Dir::remove(&directory);
         let (output, lost, read) = match tracer {
@@ -244,12 +244,12 @@ fn is_root() -> bool {
 }
 
 /// Parses the output of `npt --json`.
-fn traced(output: &str, lost: u64, read: Option<u64>) -> Result<Traced, Error> {
+fn traced(output: &str, lost: u64, read: Option<u64>) -> Result<LoopResult, Error> {
     let malformed = || Error::new(format!("npt printed no measurement: {output}"));
     let line = output.lines().last().ok_or_else(malformed)?;
     let value: Value = serde_json::from_str(line).map_err(|_| malformed())?;
     let cpu = &value["cpus"][0];
-    Ok(Traced {
+    Ok(LoopResult {
         statistics: serde_json::from_value(cpu["statistics"].clone())?,
         hits: cpu["tracepoint_hits"].as_u64().ok_or_else(malformed)?,
         seconds: cpu["seconds"].as_f64().ok_or_else(malformed)?,

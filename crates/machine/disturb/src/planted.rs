@@ -6,7 +6,7 @@ use sordino_report::headline;
 
 /// The kind of a planted disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PlantedKind {
     Hog,
     Timers,
     Faults,
@@ -15,25 +15,25 @@ enum Kind {
 /// A planted disturbance, and its times.
 #[derive(Debug)]
 pub struct Planted {
-    kind: Kind,
+    kind: PlantedKind,
     /// The begins and ends of the disturbance, from its own tracepoints; empty without them. If a hypervisor takes the
     /// CPU meanwhile, that may hide the disturbance.
     windows: Vec<(Time, Time)>,
 }
 
 /// The tracepoints at the begin and the end of each kind.
-const MARKS: [(Kind, &str, &str); 3] = [
-    (Kind::Hog, "disturb:begin", "disturb:end"),
-    (Kind::Timers, "disturb:begin", "disturb:end"),
-    (Kind::Faults, "npt:faults_begin", "npt:faults_end"),
+const MARKS: [(PlantedKind, &str, &str); 3] = [
+    (PlantedKind::Hog, "disturb:begin", "disturb:end"),
+    (PlantedKind::Timers, "disturb:begin", "disturb:end"),
+    (PlantedKind::Faults, "npt:faults_begin", "npt:faults_end"),
 ];
 
 impl Planted {
     fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Hog => "a thread of priority 95, 3 ms, 3 times",
-            Kind::Timers => "400 timers within 400 us, 3 times",
-            Kind::Faults => "256 page faults in npt, 3 times",
+            PlantedKind::Hog => "a thread of priority 95, 3 ms, 3 times",
+            PlantedKind::Timers => "400 timers within 400 us, 3 times",
+            PlantedKind::Faults => "256 page faults in npt, 3 times",
         }
     }
 
@@ -41,7 +41,7 @@ impl Planted {
     fn unmeasured(&self) -> Option<&'static str> {
         let is_rt = || std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
         match self.kind {
-            Kind::Timers if is_rt() => {
+            PlantedKind::Timers if is_rt() => {
                 Some("with PREEMPT_RT, timers expire in a thread of lower priority than npt's")
             }
             _ => None,
@@ -86,7 +86,7 @@ fn overlaps(gap: &Explanation, (begin, end): &(Time, Time)) -> bool {
     gap.interval.begin <= *end && *begin <= gap.interval.end
 }
 
-impl Kind {
+impl PlantedKind {
     fn is(self, cause: &Cause) -> bool {
         match (self, cause) {
             (Self::Hog, Cause::Waiting { behind: Some(thread), .. }) => thread.comm.as_deref() == Some("hog"),
@@ -110,7 +110,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct PlantedFinder {
     /// The classes of the events at the begin and at the end of each kind.
-    marks: [(Kind, Vec<ClassId>, Vec<ClassId>); 3],
+    marks: [(PlantedKind, Vec<ClassId>, Vec<ClassId>); 3],
     windows: [Vec<(Time, Time)>; 3],
 }
 
@@ -137,7 +137,7 @@ impl PlantedFinder {
 
     /// Returns the disturbances that were found.
     pub fn finish(self) -> Vec<Planted> {
-        let planted = |((kind, ..), windows): ((Kind, _, _), _)| Planted { kind, windows };
+        let planted = |((kind, ..), windows): ((PlantedKind, _, _), _)| Planted { kind, windows };
         MARKS.into_iter().zip(self.windows).map(planted).collect()
     }
 }
@@ -243,13 +243,13 @@ mod tests {
 
     #[test]
     fn what_a_hypervisor_took_more_of_is_found_if_all_of_it_is_there_and_time_was_stolen() {
-        let hog = Planted { kind: Kind::Hog, windows: vec![WINDOW] };
+        let hog = Planted { kind: PlantedKind::Hog, windows: vec![WINDOW] };
         let found = |gap: Explanation| hog.beside_a_hypervisor(&[gap]).map(|gap| headline(&gap));
         assert!(found(gap("hog", 3000, true)).is_some_and(|text| text.contains("hog/7")));
         assert_eq!(found(gap("hog", 2000, true)), None, "a third of it is missing");
         assert_eq!(found(gap("hog", 3000, false)), None, "nothing shows a hypervisor");
         assert_eq!(found(gap("other", 3000, true)), None);
-        let elsewhere = Planted { kind: Kind::Hog, windows: vec![(Time(10_000), Time(13_000))] };
+        let elsewhere = Planted { kind: PlantedKind::Hog, windows: vec![(Time(10_000), Time(13_000))] };
         assert!(elsewhere.beside_a_hypervisor(&[gap("hog", 3000, true)]).is_none());
     }
 }

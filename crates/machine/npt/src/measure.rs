@@ -1,7 +1,7 @@
 //! Threads that run the measuring loop.
 
 use crate::notes::{Notes, in_cycles};
-use crate::turn::{Hit, Idle, Limited, Limits, Sweep, SystemCall, Turn};
+use crate::turn::{HitLimits, Idle, Limited, Sweep, SystemCall, TracepointHit, Turn};
 use crate::{Body, Error, Gap, Histogram, Monitor, Plan};
 use sordino_clock::{Rate, Sample};
 use sordino_sched::{CpuList, MemoryLock, Policy, lock_memory, set_affinity, set_policy};
@@ -216,18 +216,18 @@ fn trace(
         return 0;
     }
     if plan.most_hits.is_none() && plan.windows.is_none() {
-        let mut both = (body, Hit::new(hit, rate));
+        let mut both = (body, TracepointHit::new(hit, rate));
         notes.measure(&mut both);
         both.hits()
     } else {
-        let mut both = (body, Limited::new(Hit::new(hit, rate), limits(plan, rate), monitor));
+        let mut both = (body, Limited::new(TracepointHit::new(hit, rate), limits(plan, rate), monitor));
         notes.measure(&mut both);
         both.hits()
     }
 }
 
-fn limits(plan: &Plan, rate: &Rate) -> Limits {
-    Limits {
+fn limits(plan: &Plan, rate: &Rate) -> HitLimits {
+    HitLimits {
         // The period is rounded up, so that hits are never more frequent.
         period: plan.most_hits.map_or(0, |frequency| (rate.hertz / frequency).ceil() as u64),
         trace: plan.windows.map_or(u64::MAX, |(trace, _)| in_cycles(trace, rate)),
@@ -432,10 +432,10 @@ mod tests {
     fn limits_are_in_cycles_and_a_frequency_is_never_exceeded() {
         let rate = Rate { hertz: 1e9, uncertainty: 0.0 };
         let of = |most_hits, windows| limits(&Plan { most_hits, windows, ..plan() }, &rate);
-        assert_eq!(of(None, None), Limits { period: 0, trace: u64::MAX, wait: 0 });
+        assert_eq!(of(None, None), HitLimits { period: 0, trace: u64::MAX, wait: 0 });
         assert_eq!([3e8, 1e9, 1e-30].map(|hits| of(Some(hits), None).period), [4, 1, u64::MAX]);
         let windows = of(None, Some((Duration::from_micros(3), Duration::from_millis(5))));
-        assert_eq!(windows, Limits { period: 0, trace: 3_000, wait: 5_000_000 });
+        assert_eq!(windows, HitLimits { period: 0, trace: 3_000, wait: 5_000_000 });
     }
 
     #[test]

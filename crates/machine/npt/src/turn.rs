@@ -67,7 +67,7 @@ impl Turn for SystemCall {
 
 /// Hits the tracepoint: calls `hit` with the loop's number, and the duration of the longest loop since the last hit in
 /// nanoseconds.
-pub(crate) struct Hit<F> {
+pub(crate) struct TracepointHit<F> {
     hit: F,
     hits: u64,
     /// Nanoseconds of a cycle in units of 2^-32, rounded up: a multiplication and a shift convert cycles, where
@@ -75,7 +75,7 @@ pub(crate) struct Hit<F> {
     scale: u64,
 }
 
-impl<F: Fn(u64, u64)> Hit<F> {
+impl<F: Fn(u64, u64)> TracepointHit<F> {
     pub(crate) fn new(hit: F, rate: &Rate) -> Self {
         Self { hit, hits: 0, scale: (1e9 / rate.hertz * 2f64.powi(32)).ceil() as u64 }
     }
@@ -86,7 +86,7 @@ impl<F: Fn(u64, u64)> Hit<F> {
     }
 }
 
-impl<F: Fn(u64, u64)> Turn for Hit<F> {
+impl<F: Fn(u64, u64)> Turn for TracepointHit<F> {
     #[inline(always)]
     fn turn(&mut self, number: u64, before: Gap) -> bool {
         (self.hit)(number, self.nanoseconds(before.cycles));
@@ -101,7 +101,7 @@ impl<F: Fn(u64, u64)> Turn for Hit<F> {
 
 /// Limits on hits of the tracepoint, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct HitLimits {
     /// Least time between two hits.
     pub(crate) period: u64,
     /// Length of the window in which it is hit; `u64::MAX` has no end.
@@ -113,8 +113,8 @@ pub(crate) struct Limits {
 /// Hits the tracepoint with limits. A hit has the duration of the longest loop since the last one, so a condition on
 /// the duration still covers each loop.
 pub(crate) struct Limited<'a, F> {
-    hit: Hit<F>,
-    limits: Limits,
+    hit: TracepointHit<F>,
+    limits: HitLimits,
     /// Time of the next hit in cycles.
     due: u64,
     /// Start of the window in cycles.
@@ -125,7 +125,7 @@ pub(crate) struct Limited<'a, F> {
 }
 
 impl<'a, F: Fn(u64, u64)> Limited<'a, F> {
-    pub(crate) fn new(hit: Hit<F>, limits: Limits, monitor: &'a Monitor) -> Self {
+    pub(crate) fn new(hit: TracepointHit<F>, limits: HitLimits, monitor: &'a Monitor) -> Self {
         let now = cycles();
         Self { hit, limits, due: now, begin: now, longest: 0, monitor }
     }
@@ -185,7 +185,8 @@ mod tests {
     #[test]
     fn a_hit_says_how_long_the_loop_before_took() {
         let hits = RefCell::new(Vec::new());
-        let mut turn = Hit::new(|number, duration| hits.borrow_mut().push((number, duration)), &RATE);
+        let mut turn =
+            TracepointHit::new(|number, duration| hits.borrow_mut().push((number, duration)), &RATE);
         // The durations reach from zero to a month.
         for (number, cycles) in [0, 3, 150_000, 7_776_000_000_000_000].into_iter().enumerate() {
             assert!(turn.turn(number as u64, Gap { end: 1, cycles }));
@@ -211,8 +212,8 @@ mod tests {
     fn the_tracepoint_is_hit_no_more_often_than_it_may() {
         let hits = RefCell::new(Vec::new());
         let monitor = Monitor::default();
-        let limits = Limits { period: 10, trace: u64::MAX, wait: 0 };
-        let hit = Hit::new(|number, _| hits.borrow_mut().push(number), &RATE);
+        let limits = HitLimits { period: 10, trace: u64::MAX, wait: 0 };
+        let hit = TracepointHit::new(|number, _| hits.borrow_mut().push(number), &RATE);
         let mut turn = Limited::new(hit, limits, &monitor);
         turn.due = 100;
         for now in (100..140).step_by(3).chain([175, 178, 184, 185]) {
@@ -225,9 +226,11 @@ mod tests {
     fn a_loop_that_hits_nothing_is_told_with_the_next_hit() {
         let hits = RefCell::new(Vec::new());
         let monitor = Monitor::default();
-        let limits = Limits { period: 1000, trace: u64::MAX, wait: 0 };
-        let hit =
-            Hit::new(|_, duration| hits.borrow_mut().push(duration), &Rate { hertz: 1e9, uncertainty: 0.0 });
+        let limits = HitLimits { period: 1000, trace: u64::MAX, wait: 0 };
+        let hit = TracepointHit::new(
+            |_, duration| hits.borrow_mut().push(duration),
+            &Rate { hertz: 1e9, uncertainty: 0.0 },
+        );
         let mut turn = Limited::new(hit, limits, &monitor);
         turn.due = 0;
         for (end, cycles) in [(0, 5), (100, 100), (800, 700), (810, 10), (1000, 190), (1100, 100), (2000, 3)]
@@ -240,8 +243,8 @@ mod tests {
     #[test]
     fn a_turn_that_waits_does_not_count_and_a_new_window_begins() {
         let monitor = Monitor::default();
-        let limits = Limits { period: 0, trace: 1_000_000_000, wait: 10_000 };
-        let mut turn = Limited::new(Hit::new(|_, _| (), &RATE), limits, &monitor);
+        let limits = HitLimits { period: 0, trace: 1_000_000_000, wait: 10_000 };
+        let mut turn = Limited::new(TracepointHit::new(|_, _| (), &RATE), limits, &monitor);
         let begin = turn.begin;
         assert!(turn.turn(0, at(begin)) && !turn.turn(1, at(begin + 1_000_000_000)));
         assert!(turn.begin >= begin + 10_000);

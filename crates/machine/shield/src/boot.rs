@@ -159,12 +159,13 @@ pub fn parameters(kernel: &KernelConfig, machine: &Machine, request: &ShieldRequ
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpusets, Level};
+    use crate::{Cpusets, ShieldLevel};
 
     fn states(kernel: &KernelConfig) -> Vec<ParameterState> {
         let online = CpuList::new(0..4);
         let machine = Machine { root: "/".into(), online, cpusets: Cpusets::None, tasks: Vec::new() };
-        let request = ShieldRequest { cpus: "2-3".parse().unwrap(), level: Level::Basic, hotplug: false };
+        let request =
+            ShieldRequest { cpus: "2-3".parse().unwrap(), level: ShieldLevel::Basic, hotplug: false };
         let parameters = parameters(kernel, &machine, &request);
         let texts: Vec<&str> = parameters.iter().map(|parameter| parameter.text.as_str()).collect();
         assert_eq!(texts, ["nohz_full=2-3", "rcu_nocbs=2-3", "isolcpus=managed_irq,2-3", "irqaffinity=0-1"]);

@@ -1,7 +1,7 @@
 //! Knobs: groups of related kernel settings.
 
 use crate::knobs;
-use crate::{Error, Level, Machine, Place, ShieldRequest};
+use crate::{Error, Machine, Place, ShieldLevel, ShieldRequest};
 use serde::Serialize;
 
 /// A group of kernel settings that keep disturbances from a CPU.
@@ -29,7 +29,7 @@ type WantsOf = fn(&Machine, &ShieldRequest) -> Result<Wants, Error>;
 pub enum Asked {
     /// Every request uses it.
     Always,
-    /// Requests with [`Level::Full`] use it.
+    /// Requests with [`ShieldLevel::Full`] use it.
     Full,
     /// Requests that take CPUs down and up use it.
     Hotplug,
@@ -62,7 +62,7 @@ impl Knob {
         Self { name, why, asked: Asked::Always, essential: false, wants }
     }
 
-    /// Creates a knob that requests with [`Level::Full`] use.
+    /// Creates a knob that requests with [`ShieldLevel::Full`] use.
     pub(crate) const fn full(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
         Self { asked: Asked::Full, ..Self::basic(name, why, wants) }
     }
@@ -71,7 +71,7 @@ impl Knob {
     pub(crate) fn is_left_out(&self, request: &ShieldRequest) -> bool {
         match self.asked {
             Asked::Always => false,
-            Asked::Full => request.level < Level::Full,
+            Asked::Full => request.level < ShieldLevel::Full,
             Asked::Hotplug => !request.hotplug,
         }
     }

@@ -10,8 +10,8 @@
 //! * Other work leaves the shield's CPUs or moves to them: [`keep_off`], [`go_to`].
 //!
 //! ```no_run
-//! use sordino_shield::{Level, Machine, ShieldRequest, Silent, Store};
-//! let request = ShieldRequest { cpus: "2-3".parse()?, level: Level::Basic, hotplug: false };
+//! use sordino_shield::{Machine, ShieldLevel, ShieldRequest, Silent, Store};
+//! let request = ShieldRequest { cpus: "2-3".parse()?, level: ShieldLevel::Basic, hotplug: false };
 //! let mut store = Store::default();
 //! let raised = store.up(&request, &mut Silent)?;
 //! println!("{} things refused", raised.shield.refused.len());
@@ -49,7 +49,7 @@ pub use knob::{Asked, Change, KNOBS, Knob, Wants};
 pub use machine::{Cpusets, Machine, RunningThread};
 pub use place::Place;
 pub use plan::{Planned, plan};
-pub use request::{Level, ShieldRequest};
+pub use request::{ShieldLevel, ShieldRequest};
 pub use restore::{Lowered, Remaining, restore};
 pub use shield::{Refused, Shield};
 pub use status::{Drift, ShieldStatus, Unfinished};

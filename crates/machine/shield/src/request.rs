@@ -8,7 +8,7 @@ use std::fmt;
 /// Extent of a shield's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum ShieldLevel {
     /// Moves threads, interrupts and unbound work away from the CPUs.
     Basic,
     /// Besides, changes settings of the whole machine: throttling, timers, statistics, power.
@@ -16,7 +16,7 @@ pub enum Level {
 }
 
 /// Prints the level's name in lower case.
-impl fmt::Display for Level {
+impl fmt::Display for ShieldLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Basic => "basic",
@@ -32,7 +32,7 @@ pub struct ShieldRequest {
     #[serde(with = "as_text")]
     pub cpus: CpuList,
     /// Extent of the changes.
-    pub level: Level,
+    pub level: ShieldLevel,
     /// True to take each CPU down and up first, which clears it of timers and moves interrupts for good.
     pub hotplug: bool,
 }

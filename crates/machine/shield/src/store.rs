@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// Locks the directory until the result is dropped.
-    pub(crate) fn lock(&self) -> Result<Lock, Error> {
+    pub(crate) fn lock(&self) -> Result<StoreLock, Error> {
         let path = &self.directory;
         loop {
             match DirBuilder::new().mode(0o711).create(path) {
@@ -239,7 +239,7 @@ impl Store {
             }
             let inode = |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
             if inode(directory.metadata()) == inode(fs::metadata(path)) {
-                return Ok(Lock { _directory: directory, path: path.clone() });
+                return Ok(StoreLock { _directory: directory, path: path.clone() });
             }
         }
     }
@@ -272,12 +272,12 @@ impl Store {
 
 /// Exclusive right to change the store.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct StoreLock {
     _directory: File,
     path: PathBuf,
 }
 
-impl Drop for Lock {
+impl Drop for StoreLock {
     fn drop(&mut self) {
         // Removes the directory if it is empty.
         let _ = fs::remove_dir(&self.path);

@@ -3,7 +3,7 @@
 use crate::advice::Advice;
 use crate::boot::{Parameter, ParameterState};
 use crate::{
-    Asked, Change, Done, Drift, Level, Lowered, Machine, Planned, Raised, ShieldRequest, ShieldStatus,
+    Asked, Change, Done, Drift, Lowered, Machine, Planned, Raised, ShieldLevel, ShieldRequest, ShieldStatus,
     Unfinished,
 };
 use sordino_event::text::{count, printable};
@@ -58,7 +58,7 @@ pub fn plan(
         .filter(|planned| !planned.wants.changes.is_empty())
         .map(|planned| format!("{}: {}", planned.knob.name, planned.knob.why))
         .collect();
-    section(&mut text, &format!("With --level {} also", Level::Full), &left_out, usize::MAX);
+    section(&mut text, &format!("With --level {} also", ShieldLevel::Full), &left_out, usize::MAX);
     section(&mut text, "RCU's threads", &advice.rcu_threads, shown(verbose));
     text += &boot(parameters);
     section(&mut text, "Notes", &advice.notes, usize::MAX);

@@ -2,7 +2,7 @@
 
 use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use sordino_shield::{
-    Cpusets, Error, KNOBS, Level, Machine, RunningThread, ShieldRequest, Wants, advice, plan,
+    Cpusets, Error, KNOBS, Machine, RunningThread, ShieldLevel, ShieldRequest, Wants, advice, plan,
 };
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn task(tid: i32, name: &str, cpus: &str, bound: bool) -> RunningThread {
 }
 
 fn request(cpus: &str) -> ShieldRequest {
-    ShieldRequest { cpus: cpus.parse().unwrap(), level: Level::Full, hotplug: false }
+    ShieldRequest { cpus: cpus.parse().unwrap(), level: ShieldLevel::Full, hotplug: false }
 }
 
 /// Returns one knob's changes as `what: from -> to`.

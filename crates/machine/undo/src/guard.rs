@@ -80,7 +80,7 @@ impl Read for WhileParentLives {
 }
 
 /// A command: one line from the parent.
-enum Command {
+enum GuardianCommand {
     /// Stores a step under this number.
     Add(u64, UndoStep),
     /// Drops the step with this number, because its change stays.
@@ -89,7 +89,7 @@ enum Command {
     Undo,
 }
 
-impl std::str::FromStr for Command {
+impl std::str::FromStr for GuardianCommand {
     type Err = Malformed;
     fn from_str(line: &str) -> Result<Self, Malformed> {
         let malformed = || Malformed(line.to_owned());
@@ -120,9 +120,9 @@ fn serve(
     // The parent died while it wrote a line without its end, and made no change for it.
     while commands.read_line(&mut line).is_ok() && line.ends_with('\n') {
         match line.trim_end_matches('\n').parse() {
-            Ok(Command::Undo) => break,
-            Ok(Command::Add(change, step)) => steps.push((change, step)),
-            Ok(Command::Forget(change)) => steps.retain(|&(number, _)| number != change),
+            Ok(GuardianCommand::Undo) => break,
+            Ok(GuardianCommand::Add(change, step)) => steps.push((change, step)),
+            Ok(GuardianCommand::Forget(change)) => steps.retain(|&(number, _)| number != change),
             Err(Malformed(text)) => {
                 reply(&format_args!("refused\t{}", text.escape_default()));
                 line.clear();

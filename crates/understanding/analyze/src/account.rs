@@ -1,7 +1,7 @@
 //! The account of one interval: the sum of the time that each cause took.
 
 use crate::cause::{Cause, Lock, Thread, Waker};
-use crate::cpu::{Message, Serial};
+use crate::cpu::{CpuMessage, Serial};
 use crate::entry_cost::{Entered, TypicalCost};
 use crate::fibers::before_name;
 use crate::files::Awaited;
@@ -10,7 +10,7 @@ use crate::findings::{
 };
 use crate::missing::{Missing, Unrecorded};
 use crate::table::Certainty;
-use crate::thread::{Activity, WakeUp};
+use crate::thread::{Activity, SleepEnd};
 use crate::thread_history::{self, Did};
 use crate::usual::matters;
 use sordino_event::{Cpu, Nanos, Tid, Time};
@@ -65,7 +65,7 @@ struct Sum {
     last: Option<(Serial, Time, Nanos)>,
     inside: BTreeMap<Arc<str>, Nanos>,
     beside: BTreeMap<Thread, Nanos>,
-    senders: BTreeMap<Message, u64>,
+    senders: BTreeMap<CpuMessage, u64>,
     files: BTreeMap<Awaited, Nanos>,
     wakers: BTreeMap<(Waker, Option<Lock>), Wakes>,
 }
@@ -147,13 +147,13 @@ impl Account {
     }
 
     /// Adds a wake-up of the thread.
-    pub(crate) fn woken(&mut self, at: Time, wake_up: &WakeUp) {
+    pub(crate) fn woken(&mut self, at: Time, wake_up: &SleepEnd) {
         let Interval { begin, end, .. } = self.interval;
         let (from, to) = (wake_up.since.max(begin), at.min(end));
         if wake_up.since >= end || at <= begin {
             return;
         }
-        let WakeUp { sleeper, waker, chain, .. } = wake_up;
+        let SleepEnd { sleeper, waker, chain, .. } = wake_up;
         if let Waker::Thread { thread } = waker {
             self.woken_by = Some(thread.tid);
         }

@@ -21,7 +21,7 @@ const HANDLED: usize = 8;
 const MESSAGES_MAX: usize = 32;
 
 /// The sender of an interrupt to another CPU, and the function that this CPU is to call; `None` if it is to reschedule.
-pub(crate) type Message = (Waker, Option<Arc<str>>);
+pub(crate) type CpuMessage = (Waker, Option<Arc<str>>);
 
 /// The identity of an occurrence: no two things that begin share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,13 +31,13 @@ pub(crate) struct Serial(pub(crate) u64);
 #[derive(Debug, Default)]
 pub(crate) struct Processor {
     /// The details of the running thread, if it is known.
-    pub(crate) running: Option<Run>,
+    pub(crate) running: Option<CurrentThread>,
     /// Threads that have left this CPU without a record, and may do so again.
     silent: HashSet<Tid>,
     /// The interrupts that are being handled, the innermost last.
     interrupts: Vec<Handling>,
     /// The messages whose interrupts have not come yet.
-    messages: Vec<Message>,
+    messages: Vec<CpuMessage>,
     /// The softirqs that were raised and have not begun, each with the thread that raised it in a system call, unless
     /// another thread or an interrupt did so, too.
     raised: HashMap<i64, Option<Tid>>,
@@ -50,7 +50,7 @@ pub(crate) struct Processor {
 
 /// A thread that has the CPU.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct CurrentThread {
     pub(crate) thread: Thread,
     /// The piece of work that it executes, if it is a worker of the kernel.
     pub(crate) work: Option<Arc<str>>,
@@ -71,7 +71,7 @@ pub(crate) struct Handling {
     /// The first and the last time at which that timer was due.
     pub(crate) due: Option<[Time; 2]>,
     /// The messages from other CPUs that the interrupt brings.
-    pub(crate) messages: Option<Arc<[Message]>>,
+    pub(crate) messages: Option<Arc<[CpuMessage]>>,
     /// The thread that has the CPU, if the softirq delivers data that this thread sends.
     pub(crate) sender: Option<Thread>,
     since: Time,
@@ -85,8 +85,9 @@ impl Processor {
     }
 
     /// Returns the running thread, unless it may have left without a record.
-    pub(crate) fn certainly_running(&self) -> Option<&Run> {
-        let is_silent = |run: &&Run| self.silent.len() == SILENT_MAX || self.silent.contains(&run.thread.tid);
+    pub(crate) fn certainly_running(&self) -> Option<&CurrentThread> {
+        let is_silent =
+            |run: &&CurrentThread| self.silent.len() == SILENT_MAX || self.silent.contains(&run.thread.tid);
         self.running.as_ref().filter(|run| !is_silent(run))
     }
 
@@ -114,7 +115,7 @@ impl Processor {
     }
 
     /// Adds a message by which another CPU requests an interrupt here.
-    pub(crate) fn message(&mut self, message: Message) {
+    pub(crate) fn message(&mut self, message: CpuMessage) {
         if self.messages.len() < MESSAGES_MAX {
             self.messages.push(message);
         }
@@ -143,14 +144,14 @@ impl Processor {
     }
 
     /// Removes the messages that an interrupt brings, and returns them.
-    fn messages_of(&mut self, interrupt: &Interrupt<'_>) -> Option<Arc<[Message]>> {
+    fn messages_of(&mut self, interrupt: &Interrupt<'_>) -> Option<Arc<[CpuMessage]>> {
         let calls = match interrupt {
             Interrupt::Vector("reschedule") => false,
             Interrupt::Vector("call_function" | "call_function_single") => true,
             _ => return None,
         };
         let its = self.messages.extract_if(.., |(_, function)| function.is_some() == calls);
-        let its: Vec<Message> = its.collect();
+        let its: Vec<CpuMessage> = its.collect();
         (!its.is_empty()).then(|| its.into())
     }
 
@@ -196,7 +197,7 @@ impl Processor {
 
     /// Gives the CPU to `run`. The softirqs of the thread that leaves are returned, as they belong to it: on a
     /// real-time kernel they can be preempted. Other interrupts cannot, so they are over.
-    pub(crate) fn switch(&mut self, run: Run, softirqs: Vec<Handling>) -> Vec<Handling> {
+    pub(crate) fn switch(&mut self, run: CurrentThread, softirqs: Vec<Handling>) -> Vec<Handling> {
         self.running = Some(run);
         // An idle CPU processes messages without an interrupt.
         self.messages.clear();

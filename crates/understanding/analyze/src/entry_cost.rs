@@ -1,7 +1,7 @@
 //! The cost of an interrupt beyond its events: the CPU enters it before the first and leaves it after the last of them.
 //!
 //! The cost can be derived where nothing else takes time: in a loop that always does the same, from the intervals that
-//! only interrupts made longer. Elsewhere it is known if the recorder [measured](Measured) it, and the intervals
+//! only interrupts made longer. Elsewhere it is known if the recorder [measured](MeasuredCosts) it, and the intervals
 //! themselves may show [by how much](Charged::error) it was another one.
 
 use crate::cause::Cause;
@@ -78,12 +78,12 @@ impl Entered {
 
 /// Measured costs of interrupts, each from one gap in the recorder's own loop.
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredCosts {
     timers: Ascending,
     messages: Ascending,
 }
 
-impl Measured {
+impl MeasuredCosts {
     /// Adds the result of a measurement, if it has one.
     pub(crate) fn measured(&mut self, cost: Option<(Entered, Nanos)>) {
         match cost {

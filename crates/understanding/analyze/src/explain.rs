@@ -5,13 +5,13 @@ mod story;
 use crate::Quotas;
 use crate::account::OwnTime;
 use crate::cause::Thread;
+use crate::cause_ranking::CauseRanking;
 use crate::entry_cost::EntryCosts;
 use crate::fibers::Followed;
 use crate::findings::Stage;
 use crate::findings::{Contradicted, Explanation, Findings, Main, SCHEMA_VERSION, Stolen};
 use crate::lost::Losses;
 use crate::missing::{Missing, Unrecorded, missing};
-use crate::ranking::Ranking;
 use crate::thread::Happening;
 use crate::track::Tracker;
 use crate::usual::UsualSample;
@@ -74,7 +74,7 @@ pub struct Explainer {
     detailed: Vec<Explanation>,
     /// The explanations of the stages of the intervals in `detailed`.
     stages: HashMap<Interval, Explanation>,
-    ranking: Ranking,
+    ranking: CauseRanking,
     /// The end of the last interval.
     end: Time,
 }
@@ -126,7 +126,7 @@ impl Explainer {
             missing: missing(recorded),
             detailed: Vec::new(),
             stages: HashMap::default(),
-            ranking: Ranking::default(),
+            ranking: CauseRanking::default(),
             end: survey
                 .longest
                 .iter()

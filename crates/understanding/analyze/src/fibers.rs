@@ -6,7 +6,7 @@
 
 use crate::cause::{Cause, FiberName, Thread, Waker};
 use crate::cpu::Serial;
-use crate::thread::{Activity, Happening, WakeUp};
+use crate::thread::{Activity, Happening, SleepEnd};
 use crate::track::Tracker;
 use sordino_event::{Cpu, Pid, Time};
 use sordino_timeline::{FiberEvent, FiberId, FiberState, Moment, Mounted, ReadySince};
@@ -23,7 +23,7 @@ struct Fiber {
     id: FiberId,
     /// The index of its story.
     story: usize,
-    position: Position,
+    position: FiberPosition,
     /// The time since which it has the position, and the event that gave it.
     since: (Time, Serial),
     /// The CPU on which it ran last.
@@ -32,14 +32,14 @@ struct Fiber {
 
 /// The relation of a fiber to threads, which are given by their index in the tracker's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Position {
+pub(crate) enum FiberPosition {
     Unknown,
     /// The thread executes it.
     Mounted(usize),
     /// It waits for the thread, which executes another fiber, or none.
     Ready {
         thread: usize,
-        behind: Ahead,
+        behind: Occupant,
     },
     /// It has no thread, for this cause.
     Off(Cause),
@@ -47,13 +47,13 @@ pub(crate) enum Position {
 
 /// The code that a thread executes while a fiber waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ahead {
+pub(crate) enum Occupant {
     Fiber(FiberName),
     Scheduler,
     Unknown,
 }
 
-impl Position {
+impl FiberPosition {
     fn thread(&self) -> Option<usize> {
         match self {
             Self::Mounted(thread) | Self::Ready { thread, .. } => Some(*thread),
@@ -65,8 +65,8 @@ impl Position {
     fn is_renamed(&self, other: &Self) -> bool {
         match (self, other) {
             (
-                Self::Ready { thread, behind: Ahead::Fiber(fiber) },
-                Self::Ready { thread: of_other, behind: Ahead::Fiber(other) },
+                Self::Ready { thread, behind: Occupant::Fiber(fiber) },
+                Self::Ready { thread: of_other, behind: Occupant::Fiber(other) },
             ) => (thread, fiber.number) == (of_other, other.number),
             _ => false,
         }
@@ -88,7 +88,7 @@ impl Followed {
         let fiber = |(id, story)| Fiber {
             id,
             story,
-            position: Position::Unknown,
+            position: FiberPosition::Unknown,
             since: (Time::MIN, Serial::default()),
             cpu: None,
         };
@@ -112,7 +112,7 @@ impl Followed {
 
     /// Finds the fibers whose position changes with an event, by their stories, and the new positions. The time of the
     /// threads that are concerned is accounted for until now.
-    pub(crate) fn changes(&self, moment: &Moment<'_>, tracker: &mut Tracker) -> Vec<(usize, Position)> {
+    pub(crate) fn changes(&self, moment: &Moment<'_>, tracker: &mut Tracker) -> Vec<(usize, FiberPosition)> {
         if self.fibers.is_empty() || (moment.about_fibers().is_none() && moment.contradiction().is_none()) {
             return Vec::new();
         }
@@ -135,7 +135,7 @@ impl Followed {
     /// Gives a fiber its new position. Returns the changes of its story.
     pub(crate) fn change(
         &mut self,
-        (story, position): (usize, Position),
+        (story, position): (usize, FiberPosition),
         moment: &Moment<'_>,
         now: (Time, Serial),
     ) -> Vec<Happening> {
@@ -148,7 +148,7 @@ impl Followed {
         }
         happenings.extend(fiber.woken(&position, moment, now.0));
         happenings.extend(fiber.left(now.0));
-        if matches!(position, Position::Mounted(_))
+        if matches!(position, FiberPosition::Mounted(_))
             && let Some(to) = moment.cpu
         {
             let from = fiber.cpu.replace(to).filter(|from| *from != to);
@@ -179,7 +179,7 @@ impl Followed {
         let mut left = Vec::new();
         for fiber in self.fibers.iter_mut().filter(|fiber| of(fiber.id.pid)) {
             left.extend(fiber.left(now.0).map(|happening| (fiber.story, happening)));
-            (fiber.position, fiber.since) = (Position::Unknown, now);
+            (fiber.position, fiber.since) = (FiberPosition::Unknown, now);
         }
         left
     }
@@ -207,7 +207,7 @@ impl Fiber {
     /// Returns the time that it spends with what its thread does.
     fn derived(&mut self, happening: &Happening) -> Option<Happening> {
         let carrier = self.position.thread()?;
-        let is_mounted = matches!(self.position, Position::Mounted(_));
+        let is_mounted = matches!(self.position, FiberPosition::Mounted(_));
         match happening {
             Happening::Spent { thread, from, to, activity } if *thread == carrier => {
                 let from = (*from).max(self.since.0);
@@ -230,15 +230,15 @@ impl Fiber {
 
     /// Returns what the activity of its thread means for the fiber.
     fn activity(&self, of_thread: &Activity) -> Activity {
-        let Position::Ready { behind, .. } = &self.position else { return of_thread.clone() };
+        let FiberPosition::Ready { behind, .. } = &self.position else { return of_thread.clone() };
         let is_threads = of_thread.cause.is_its_own()
             || of_thread.cause.is_page_fault()
             || matches!(of_thread.cause, Cause::Blocked { .. } | Cause::LateTimer { .. });
         let cause = match behind {
             // It does not matter what the other fiber does with the thread.
-            Ahead::Fiber(behind) if is_threads => Cause::FiberWait { behind: Some(behind.clone()) },
-            Ahead::Scheduler if is_threads => Cause::FiberWait { behind: None },
-            Ahead::Unknown if is_threads => Cause::Unknown,
+            Occupant::Fiber(behind) if is_threads => Cause::FiberWait { behind: Some(behind.clone()) },
+            Occupant::Scheduler if is_threads => Cause::FiberWait { behind: None },
+            Occupant::Unknown if is_threads => Cause::Unknown,
             _ => return of_thread.clone(),
         };
         Activity::of(cause, self.since.1)
@@ -251,8 +251,10 @@ impl Fiber {
     }
 
     /// Returns the end of its sleep, if the new position shows one.
-    fn woken(&self, position: &Position, moment: &Moment<'_>, at: Time) -> Option<Happening> {
-        let (Some(cause), Position::Ready { .. }) = (self.position.cause(), position) else { return None };
+    fn woken(&self, position: &FiberPosition, moment: &Moment<'_>, at: Time) -> Option<Happening> {
+        let (Some(cause), FiberPosition::Ready { .. }) = (self.position.cause(), position) else {
+            return None;
+        };
         let FiberState::Ready { since: ReadySince::Woken { by } } = moment.system.fibers().state(self.id)
         else {
             return None;
@@ -266,7 +268,7 @@ impl Fiber {
             None => Waker::Thread { thread: thread.clone() },
         };
         let since = self.since.0;
-        let wake_up = WakeUp { sleeper: thread, since, cause, waker, lock: None, chain: Vec::new() };
+        let wake_up = SleepEnd { sleeper: thread, since, cause, waker, lock: None, chain: Vec::new() };
         Some(Happening::Woken { thread: self.story, at, wake_up })
     }
 }
@@ -279,22 +281,22 @@ pub(crate) fn before_name(cause: &Cause) -> Option<Cause> {
 }
 
 /// Returns the position of a fiber after an event.
-fn position(id: FiberId, moment: &Moment<'_>, tracker: &mut Tracker) -> Position {
+fn position(id: FiberId, moment: &Moment<'_>, tracker: &mut Tracker) -> FiberPosition {
     let fibers = moment.system.fibers();
     match fibers.state(id) {
-        FiberState::Unknown => Position::Unknown,
-        FiberState::Mounted { tid } => Position::Mounted(tracker.follow(*tid, moment)),
-        FiberState::Blocked { on } => Position::Off(Cause::FiberBlocked { on: on.clone() }),
-        FiberState::Unmounted => Position::Off(Cause::FiberUnmounted),
+        FiberState::Unknown => FiberPosition::Unknown,
+        FiberState::Mounted { tid } => FiberPosition::Mounted(tracker.follow(*tid, moment)),
+        FiberState::Blocked { on } => FiberPosition::Off(Cause::FiberBlocked { on: on.clone() }),
+        FiberState::Unmounted => FiberPosition::Off(Cause::FiberUnmounted),
         FiberState::Ready { .. } => {
-            let Some(tid) = fibers.last_thread(id) else { return Position::Unknown };
+            let Some(tid) = fibers.last_thread(id) else { return FiberPosition::Unknown };
             let behind = match fibers.mounted(id.pid, tid) {
-                Mounted::Fiber(other) => Ahead::Fiber(FiberName::of(moment.system, other)),
-                Mounted::Scheduler => Ahead::Scheduler,
-                Mounted::Unknown => Ahead::Unknown,
-                Mounted::Outside => return Position::Off(Cause::FiberWait { behind: None }),
+                Mounted::Fiber(other) => Occupant::Fiber(FiberName::of(moment.system, other)),
+                Mounted::Scheduler => Occupant::Scheduler,
+                Mounted::Unknown => Occupant::Unknown,
+                Mounted::Outside => return FiberPosition::Off(Cause::FiberWait { behind: None }),
             };
-            Position::Ready { thread: tracker.follow(tid, moment), behind }
+            FiberPosition::Ready { thread: tracker.follow(tid, moment), behind }
         }
     }
 }

@@ -56,6 +56,7 @@
 
 mod account;
 mod cause;
+mod cause_ranking;
 mod cpu;
 mod entry_cost;
 mod explain;
@@ -65,7 +66,6 @@ mod findings;
 mod lost;
 mod missing;
 mod quota;
-mod ranking;
 mod signals;
 mod table;
 mod thread;

@@ -12,12 +12,12 @@ const QUEUED: i64 = 32;
 
 /// The receiver of a signal: one thread, or any thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Target {
+pub(crate) enum SignalReceiver {
     Thread(Tid),
     Process(Pid),
 }
 
-impl Target {
+impl SignalReceiver {
     /// Returns the receiver of a signal to `tid`. If the trace does not have the kind of receiver, the first thread of
     /// a process stands for the process.
     pub(crate) fn of(tid: Tid, is_for_process: Option<bool>, pid: Option<Pid>) -> Self {
@@ -32,12 +32,12 @@ impl Target {
 
 /// The senders of the signals that are not delivered yet, the earliest first.
 #[derive(Debug, Default)]
-pub(crate) struct Signals(HashMap<Target, Vec<(i64, Waker)>>);
+pub(crate) struct Signals(HashMap<SignalReceiver, Vec<(i64, Waker)>>);
 
 impl Signals {
     /// Notes that `sender` sends a signal. A pending signal is not sent again; `result` shows whether it was consumed
     /// without a delivery (`sigwait`).
-    pub(crate) fn send(&mut self, to: Target, signal: i64, result: Option<Sent>, sender: Waker) {
+    pub(crate) fn send(&mut self, to: SignalReceiver, signal: i64, result: Option<Sent>, sender: Waker) {
         if result == Some(Sent::Dropped) {
             return;
         }
@@ -57,11 +57,11 @@ impl Signals {
 
     /// Returns the sender of a signal that this thread of this process receives. Signals to the thread come first.
     pub(crate) fn deliver(&mut self, tid: Tid, pid: Option<Pid>, signal: i64) -> Waker {
-        let targets = [Target::Thread(tid), Target::Process(pid.unwrap_or(Pid(tid.0)))];
+        let targets = [SignalReceiver::Thread(tid), SignalReceiver::Process(pid.unwrap_or(Pid(tid.0)))];
         targets.into_iter().find_map(|to| self.take(to, signal)).unwrap_or(Waker::Unknown)
     }
 
-    fn take(&mut self, to: Target, signal: i64) -> Option<Waker> {
+    fn take(&mut self, to: SignalReceiver, signal: i64) -> Option<Waker> {
         let pending = self.0.get_mut(&to)?;
         let place = pending.iter().position(|(other, _)| *other == signal)?;
         Some(pending.remove(place).1)
@@ -69,8 +69,8 @@ impl Signals {
 
     /// Forgets the signals of `tid`, which has ended.
     pub(crate) fn remove(&mut self, tid: Tid) {
-        self.0.remove(&Target::Thread(tid));
-        self.0.remove(&Target::Process(Pid(tid.0)));
+        self.0.remove(&SignalReceiver::Thread(tid));
+        self.0.remove(&SignalReceiver::Process(Pid(tid.0)));
     }
 
     /// Forgets all signals, as records are missing: they may have been delivered.

@@ -1,7 +1,7 @@
 //! The state of an explained thread at one moment.
 
 use crate::cause::{After, Cause, Limit, Lock, Thread, Waker};
-use crate::cpu::{Message, Processor, Serial};
+use crate::cpu::{CpuMessage, Processor, Serial};
 use crate::files::{Awaited, File};
 use crate::thread_history::Link;
 use sordino_event::{Cpu, Tid, Time};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A thread whose time is explained.
 #[derive(Debug)]
-pub(crate) struct Explained {
+pub(crate) struct ExplainedThread {
     pub(crate) tid: Tid,
     pub(crate) schedule: Schedule,
     /// The time and the event in which `schedule` changed.
@@ -19,11 +19,11 @@ pub(crate) struct Explained {
     /// The CPU on which it runs, waits, or ran last.
     pub(crate) cpu: Option<Cpu>,
     /// The system call that it is in.
-    pub(crate) syscall: Option<Call>,
+    pub(crate) syscall: Option<CurrentCall>,
     /// The time since which it certainly stands in its CPU's queue, while it waits.
     pub(crate) queued: Option<Time>,
     /// The signal handlers that it is in, the innermost last.
-    pub(crate) handlers: Vec<Handler>,
+    pub(crate) handlers: Vec<SignalHandling>,
     /// The page fault that it may still be in.
     pub(crate) fault: Option<Fault>,
     /// The file whose page it has requested since it entered the kernel, with the thread that reads it.
@@ -39,7 +39,7 @@ pub(crate) struct Explained {
 
 /// A system call that a thread is in.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct CurrentCall {
     pub(crate) name: Arc<str>,
     pub(crate) since: Time,
     pub(crate) serial: Serial,
@@ -59,7 +59,7 @@ pub(crate) struct Fault {
 
 /// A signal handler that a thread is in.
 #[derive(Clone, Debug)]
-pub(crate) struct Handler {
+pub(crate) struct SignalHandling {
     pub(crate) signal: Arc<str>,
     pub(crate) sender: Waker,
     pub(crate) serial: Serial,
@@ -86,7 +86,7 @@ pub(crate) struct Activity {
     /// The thread that has the CPU while a limit keeps this one from it.
     pub(crate) beside: Option<Thread>,
     /// The messages from other CPUs that the interrupt brings.
-    pub(crate) messages: Option<Arc<[Message]>>,
+    pub(crate) messages: Option<Arc<[CpuMessage]>>,
     /// The file whose pages the thread waits for.
     pub(crate) file: Option<Awaited>,
     /// True if it follows from a switch that was not recorded.
@@ -100,14 +100,14 @@ pub(crate) enum Happening {
     /// It spent time. There are no gaps: each begins where the thread's last one ended.
     Spent { thread: usize, from: Time, to: Time, activity: Activity },
     /// It slept and is woken. This comes before the time is spent.
-    Woken { thread: usize, at: Time, wake_up: WakeUp },
+    Woken { thread: usize, at: Time, wake_up: SleepEnd },
     /// It moves from one CPU to another.
     Moved { thread: usize, at: Time, from: Cpu, to: Cpu },
 }
 
 /// The end of a sleep.
 #[derive(Clone, Debug)]
-pub(crate) struct WakeUp {
+pub(crate) struct SleepEnd {
     pub(crate) sleeper: Thread,
     /// The begin of the sleep.
     pub(crate) since: Time,
@@ -119,7 +119,7 @@ pub(crate) struct WakeUp {
     pub(crate) chain: Vec<Link>,
 }
 
-impl Explained {
+impl ExplainedThread {
     /// Creates the state of a thread of which nothing is known yet.
     pub(crate) fn new(tid: Tid) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl Explained {
             (Some(call), _) => Activity::of(Cause::Syscall { call: call.name.clone() }, call.serial),
             (None, Some(fault)) => Activity::of(fault.cause(), fault.serial),
             (None, None) => match self.handlers.last() {
-                Some(Handler { signal, sender, serial }) => {
+                Some(SignalHandling { signal, sender, serial }) => {
                     let cause = Cause::SignalHandler { signal: signal.clone(), sender: sender.clone() };
                     Activity::of(cause, *serial)
                 }

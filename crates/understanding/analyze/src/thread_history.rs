@@ -19,7 +19,7 @@ const TURNS_MAX: usize = 64;
 
 /// A span of time in which a thread did one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct ActivitySpan {
     from: Time,
     to: Time,
     pub(crate) did: Did,
@@ -52,10 +52,10 @@ pub(crate) struct Link {
     /// The level: 1 for the thread that woke the sleeper, 2 for one that woke that thread, and so on.
     pub(crate) level: u32,
     pub(crate) thread: Thread,
-    pub(crate) span: Span,
+    pub(crate) span: ActivitySpan,
 }
 
-impl Span {
+impl ActivitySpan {
     /// Returns the time of the span that lies between two points in time.
     pub(crate) fn within(&self, from: Time, to: Time) -> Nanos {
         (self.to.min(to) - self.from.max(from)).max(Nanos::ZERO)
@@ -65,7 +65,7 @@ impl Span {
 /// The latest spans of every thread, and turns on every CPU.
 #[derive(Debug)]
 pub(crate) struct ThreadHistory {
-    spans: HashMap<Tid, VecDeque<Span>>,
+    spans: HashMap<Tid, VecDeque<ActivitySpan>>,
     /// The threads that had each CPU, with the times from which on, the earliest first; `None` if the thread is not
     /// known.
     turns: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
@@ -140,7 +140,7 @@ impl ThreadHistory {
         if spans.len() == REMEMBERED {
             spans.pop_front();
         }
-        spans.push_back(Span { from: now, to: Time::MAX, did, cpu, queued: false });
+        spans.push_back(ActivitySpan { from: now, to: Time::MAX, did, cpu, queued: false });
     }
 
     /// Returns the chain that a sleep between two points in time waited for, as far as it is remembered: at each moment
@@ -220,14 +220,14 @@ struct Chain<'a> {
 impl Chain<'_> {
     fn follow(&mut self, level: u32, thread: &Thread, from: Time, to: Time) {
         let past = self.past;
-        for Span { from: begin, to: end, did, cpu, queued } in
+        for ActivitySpan { from: begin, to: end, did, cpu, queued } in
             past.spans.get(&thread.tid).into_iter().flatten()
         {
             let span_begin = *begin;
             let (begin, end) = (from.max(*begin), to.min(*end));
             let mut link = |from: Time, to: Time, did: Did| {
                 if from < to {
-                    let span = Span { from, to, did, cpu: None, queued: false };
+                    let span = ActivitySpan { from, to, did, cpu: None, queued: false };
                     self.links.push(Link { level, thread: thread.clone(), span });
                 }
             };

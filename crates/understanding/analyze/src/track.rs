@@ -6,11 +6,11 @@ mod limits;
 mod wakers;
 
 use crate::cause::{After, Cause, Thread, Waker, function};
-use crate::cpu::{Handling, Processor, Run, Serial};
-use crate::entry_cost::Measured;
+use crate::cpu::{CurrentThread, Handling, Processor, Serial};
+use crate::entry_cost::MeasuredCosts;
 use crate::files::{Device, File, Readers};
-use crate::signals::{Signals, Target};
-use crate::thread::{Activity, Explained, Happening, Schedule};
+use crate::signals::{SignalReceiver, Signals};
+use crate::thread::{Activity, ExplainedThread, Happening, Schedule};
 use crate::thread_history::ThreadHistory;
 use crate::timers::Timers;
 use foldhash::HashMap;
@@ -27,7 +27,7 @@ const HUGE: u32 = 9;
 pub(crate) struct Tracker {
     running: RunningThreads,
     cpus: BTreeMap<Cpu, Processor>,
-    threads: Vec<Explained>,
+    threads: Vec<ExplainedThread>,
     by_tid: HashMap<Tid, usize>,
     /// The softirqs of threads that were preempted inside.
     softirqs: HashMap<Tid, Vec<Handling>>,
@@ -44,7 +44,7 @@ pub(crate) struct Tracker {
     now: Time,
     serial: Serial,
     /// The costs of interrupts that the recorder measured.
-    pub(crate) entry_cost: Measured,
+    pub(crate) entry_cost: MeasuredCosts,
     /// The changes of the explained threads, which the caller removes after each call.
     pub(crate) happenings: Vec<Happening>,
 }
@@ -55,7 +55,7 @@ impl Tracker {
         Self {
             running: RunningThreads::default(),
             cpus: BTreeMap::new(),
-            threads: tids.iter().copied().map(Explained::new).collect(),
+            threads: tids.iter().copied().map(ExplainedThread::new).collect(),
             by_tid: tids.iter().copied().zip(0..).collect(),
             softirqs: HashMap::default(),
             works: HashMap::default(),
@@ -68,7 +68,7 @@ impl Tracker {
             arch,
             now: Time::MIN,
             serial: Serial::default(),
-            entry_cost: Measured::default(),
+            entry_cost: MeasuredCosts::default(),
             happenings: Vec::new(),
         }
     }
@@ -90,7 +90,7 @@ impl Tracker {
                 Kernel::Migrate { tid, to, .. } => self.migrate(tid, to, system),
                 Kernel::Boost { tid, .. } => self.boost(tid, system),
                 Kernel::SignalSent { signal, tid, is_for_process, result } => {
-                    let to = Target::of(tid, is_for_process, system.pid(tid));
+                    let to = SignalReceiver::of(tid, is_for_process, system.pid(tid));
                     self.signals.send(to, signal, result, self.waker(moment));
                 }
                 Kernel::Interrupted { cpu, time } => {
@@ -181,7 +181,7 @@ impl Tracker {
             return index;
         }
         let index = self.threads.len();
-        self.threads.push(Explained::new(tid));
+        self.threads.push(ExplainedThread::new(tid));
         self.by_tid.insert(tid, index);
         if moment.tid == Some(tid) {
             self.in_user_code(tid, moment.cpu, moment.system);
@@ -246,7 +246,14 @@ impl Tracker {
         }
         self.past.turn(cpu, now, Some(thread.clone()));
         let work = self.works.get(&next).cloned();
-        let run = Run { thread, work, in_call: false, is_inferred: false, since: now, serial: self.serial };
+        let run = CurrentThread {
+            thread,
+            work,
+            in_call: false,
+            is_inferred: false,
+            since: now,
+            serial: self.serial,
+        };
         let softirqs = self.softirqs.remove(&next).unwrap_or_default();
         let left = self.cpus.entry(cpu).or_default().switch(run, softirqs);
         if !left.is_empty() && prev != Tid(0) {

@@ -187,7 +187,7 @@ fn strip_of(strip: &DistributionStrip, x: &Axis, top: f64, svg: &mut String) {
     }
     let most = strip.samples.iter().flatten().flat_map(|sample| bars(sample, x)).map(|bar| bar.count).max();
     for (side, sample) in strip.samples.iter().enumerate() {
-        let place = Place { ground, is_above: side == 0, most: most.unwrap_or(1), class: class(side) };
+        let place = StripHalf { ground, is_above: side == 0, most: most.unwrap_or(1), class: class(side) };
         match sample {
             Some(sample) => place.draw(sample, x, svg),
             None => place.number(COLUMNS[0].0, "none", svg),
@@ -196,7 +196,7 @@ fn strip_of(strip: &DistributionStrip, x: &Axis, top: f64, svg: &mut String) {
 }
 
 /// The lengths that a bar stands for.
-struct Bar {
+struct LengthBar {
     /// The left edge of the bar, and its width.
     at: f64,
     width: f64,
@@ -206,10 +206,10 @@ struct Bar {
 }
 
 /// Counts the lengths by their place on the axis, in steps that are not finer than they are known.
-fn bars(sample: &LengthSample, x: &Axis) -> Vec<Bar> {
+fn bars(sample: &LengthSample, x: &Axis) -> Vec<LengthBar> {
     let known = (1.0 + sample.resolution).ln() / (x.high / x.low).ln() * (RIGHT - LEFT);
     let width = known.max(NARROWEST);
-    let mut bars: Vec<Bar> = Vec::new();
+    let mut bars: Vec<LengthBar> = Vec::new();
     for (length, count) in &sample.lengths {
         let at = ((x.at(*length) - LEFT) / width).floor() * width + LEFT;
         match bars.last_mut() {
@@ -217,21 +217,21 @@ fn bars(sample: &LengthSample, x: &Axis) -> Vec<Bar> {
                 last.count = last.count.saturating_add(*count);
                 last.lengths.1 = *length;
             }
-            _ => bars.push(Bar { at, width, lengths: (*length, *length), count: *count }),
+            _ => bars.push(LengthBar { at, width, lengths: (*length, *length), count: *count }),
         }
     }
     bars
 }
 
 /// The half of a strip that a sample has.
-struct Place {
+struct StripHalf {
     ground: f64,
     is_above: bool,
     most: u64,
     class: &'static str,
 }
 
-impl Place {
+impl StripHalf {
     fn draw(&self, sample: &LengthSample, x: &Axis, svg: &mut String) {
         let Self { ground, is_above, class, .. } = self;
         for bar in bars(sample, x) {

@@ -1,7 +1,7 @@
 //! The stretches of each lane: their colours and words.
 
 use crate::markup::named;
-use crate::thin::Stretch;
+use crate::thin::DrawnStretch;
 use sordino_analyze::Thread;
 use sordino_event::{Tid, Time};
 use sordino_lanes::{CpuLane, FiberActivity, FiberLane, Handler, LaneSpan, LaneState, Lanes, ThreadLane};
@@ -61,7 +61,7 @@ pub(crate) fn since(at: Time, origin: Time) -> String {
 }
 
 /// Returns the stretches of the threads on a CPU.
-pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) -> Vec<Stretch> {
+pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) -> Vec<DrawnStretch> {
     let stretch = |span: &LaneSpan<Option<Thread>>| {
         let (class, label, activity) = match &span.activity {
             None => ("unknown", String::new(), "not recorded".to_owned()),
@@ -72,26 +72,26 @@ pub(crate) fn runs(lane: &CpuLane, own: Tid, colours: &Colours, origin: Time) ->
             }
         };
         let title = title(span, &format!("cpu{}: {activity}", lane.cpu), origin);
-        Stretch { from: span.from, to: span.to, class, label, title }
+        DrawnStretch { from: span.from, to: span.to, class, label, title }
     };
     lane.runs.iter().map(stretch).collect()
 }
 
 /// Returns the stretches of the interrupts that a CPU handles at this depth.
-pub(crate) fn interrupts(lane: &CpuLane, depth: u32, origin: Time) -> Vec<Stretch> {
+pub(crate) fn interrupts(lane: &CpuLane, depth: u32, origin: Time) -> Vec<DrawnStretch> {
     let spans = lane.interrupts.iter().filter(|span| span.activity.depth == depth);
     let stretch = |span: &LaneSpan<Handler>| {
         let Handler { name, is_softirq, .. } = &span.activity;
         let kind = if *is_softirq { "softirq" } else { "interrupt" };
         let title = title(span, &format!("cpu{}: {kind} {}", lane.cpu, named(name)), origin);
         let class = if *is_softirq { "softirq" } else { "irq" };
-        Stretch { from: span.from, to: span.to, class, label: String::new(), title }
+        DrawnStretch { from: span.from, to: span.to, class, label: String::new(), title }
     };
     spans.map(stretch).collect()
 }
 
 /// Returns the stretches of a thread's states.
-pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Time) -> Vec<Stretch> {
+pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Time) -> Vec<DrawnStretch> {
     let stretch = |span: &LaneSpan<LaneState>| {
         let (class, label, activity) = match span.activity {
             LaneState::Unknown => ("unknown", String::new(), "not recorded".to_owned()),
@@ -102,7 +102,7 @@ pub(crate) fn states(lane: &ThreadLane, own: Tid, colours: &Colours, origin: Tim
             LaneState::Asleep(state) => asleep(state),
         };
         let title = title(span, &format!("{} {activity}", name(&lane.thread)), origin);
-        Stretch { from: span.from, to: span.to, class, label, title }
+        DrawnStretch { from: span.from, to: span.to, class, label, title }
     };
     lane.states.iter().map(stretch).collect()
 }
@@ -116,7 +116,7 @@ pub(crate) fn fiber_name(lane: &FiberLane) -> String {
 }
 
 /// Returns the stretches of a fiber's activities.
-pub(crate) fn fibers(lane: &FiberLane, lanes: &Lanes, colours: &Colours, origin: Time) -> Vec<Stretch> {
+pub(crate) fn fibers(lane: &FiberLane, lanes: &Lanes, colours: &Colours, origin: Time) -> Vec<DrawnStretch> {
     let own = lanes.window.tid;
     let thread = |tid: Tid| {
         let found = lanes.threads.iter().find(|lane| lane.thread.tid == tid);
@@ -152,7 +152,7 @@ pub(crate) fn fibers(lane: &FiberLane, lanes: &Lanes, colours: &Colours, origin:
             }
         };
         let title = title(span, &format!("fiber {} {activity}", fiber_name(lane)), origin);
-        Stretch { from: span.from, to: span.to, class, label, title }
+        DrawnStretch { from: span.from, to: span.to, class, label, title }
     };
     lane.states.iter().map(stretch).collect()
 }

@@ -78,9 +78,9 @@ impl Peak<'_> {
     }
 }
 
-/// The room for pictures.
+/// The budget of a page for its pictures.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct PictureBudget {
     /// The number of intervals with a picture, the longest ones.
     pictures: usize,
     /// The number of stretches in all pictures.
@@ -90,19 +90,19 @@ struct Room {
 /// Returns a self-contained HTML page: no script, font or image comes from elsewhere. Its timelines have as many
 /// stretches as keep it below 2 MB; where the fewest are too many, only the first intervals have a picture.
 pub fn page(page: &ReportPage<'_>) -> String {
-    let mut room = Room { pictures: page.lanes.len(), stretches: MOST_STRETCHES };
+    let mut budget = PictureBudget { pictures: page.lanes.len(), stretches: MOST_STRETCHES };
     loop {
-        let html = html(page, room);
-        match room {
+        let html = html(page, budget);
+        match budget {
             _ if html.len() <= LARGEST => return html,
-            Room { pictures: 0, .. } => return html,
-            Room { stretches, .. } if stretches > LEAST_STRETCHES => room.stretches /= 2,
-            _ => room.pictures /= 2,
+            PictureBudget { pictures: 0, .. } => return html,
+            PictureBudget { stretches, .. } if stretches > LEAST_STRETCHES => budget.stretches /= 2,
+            _ => budget.pictures /= 2,
         }
     }
 }
 
-fn html(page: &ReportPage<'_>, room: Room) -> String {
+fn html(page: &ReportPage<'_>, budget: PictureBudget) -> String {
     let rule = &page.findings.rule;
     let title = fitting(&format!("{rule} in {}", page.recording), HEADING);
     let mut html = String::new();
@@ -115,7 +115,7 @@ fn html(page: &ReportPage<'_>, room: Room) -> String {
     );
     answer(page, &mut html);
     lengths(page, &mut html);
-    peaks(page, room, &mut html);
+    peaks(page, budget, &mut html);
     section("Causes, ranked", &page.text.ranking, &mut html);
     for (title, table) in page.tables {
         section(title, table, &mut html);
@@ -176,7 +176,7 @@ const HELP: &str = "Drag over a stretch to zoom in. With the keyboard: + and - z
                     up and down go from lane to lane, comma and full stop from stretch to stretch.";
 
 /// Writes the intervals, the first ones with their timelines.
-fn peaks(page: &ReportPage<'_>, room: Room, html: &mut String) {
+fn peaks(page: &ReportPage<'_>, budget: PictureBudget, html: &mut String) {
     let all = page.findings.intervals.iter().zip(page.lanes).zip(&page.text.intervals);
     if page.lanes.is_empty() {
         return;
@@ -189,7 +189,7 @@ fn peaks(page: &ReportPage<'_>, room: Room, html: &mut String) {
         fillings.definitions(),
         html_key(&fillings.variables())
     );
-    let without = page.lanes.len() - room.pictures;
+    let without = page.lanes.len() - budget.pictures;
     if without > 0 {
         let _ = writeln!(
             html,
@@ -198,11 +198,11 @@ fn peaks(page: &ReportPage<'_>, room: Room, html: &mut String) {
             count(without, "interval")
         );
     }
-    let most = room.stretches / room.pictures.max(1);
+    let most = budget.stretches / budget.pictures.max(1);
     for (index, ((explanation, lanes), text)) in all.enumerate() {
         let peak = Peak { rank: index + 1, explanation, lanes };
         let _ = writeln!(html, "<section id=\"peak{}\"><h3>{}</h3>", peak.rank, escape(&peak.title()));
-        if index < room.pictures {
+        if index < budget.pictures {
             figure(&peak.timeline(most, false), html);
         }
         let _ = writeln!(html, "<pre>{}</pre></section>", fitting(text, TEXT));

@@ -4,7 +4,7 @@ use sordino_event::{Nanos, Time};
 
 /// A stretch of a lane, as it is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct DrawnStretch {
     pub(crate) from: Time,
     pub(crate) to: Time,
     /// The class of its colour.
@@ -20,9 +20,9 @@ pub(crate) const SEVERAL: &str = "several";
 
 /// Joins neighbours that are shorter than `resolution`, with gaps that are as short, until they reach it. The joined
 /// stretch says how many they are, and names the longest of them.
-pub(crate) fn thin(stretches: Vec<Stretch>, resolution: Nanos) -> Vec<Stretch> {
-    let mut thinned: Vec<Stretch> = Vec::new();
-    let mut group: Vec<Stretch> = Vec::new();
+pub(crate) fn thin(stretches: Vec<DrawnStretch>, resolution: Nanos) -> Vec<DrawnStretch> {
+    let mut thinned: Vec<DrawnStretch> = Vec::new();
+    let mut group: Vec<DrawnStretch> = Vec::new();
     for stretch in stretches {
         let is_short = stretch.to - stretch.from < resolution;
         let end = group.last().map_or(stretch.from, |last| last.to);
@@ -40,7 +40,7 @@ pub(crate) fn thin(stretches: Vec<Stretch>, resolution: Nanos) -> Vec<Stretch> {
     thinned
 }
 
-fn joined(group: Vec<Stretch>) -> Option<Stretch> {
+fn joined(group: Vec<DrawnStretch>) -> Option<DrawnStretch> {
     let (from, to) = (group.first()?.from, group.last()?.to);
     if group.len() == 1 {
         return group.into_iter().next();
@@ -48,7 +48,7 @@ fn joined(group: Vec<Stretch>) -> Option<Stretch> {
     let count = group.len();
     let longest = group.into_iter().max_by_key(|stretch| stretch.to - stretch.from)?;
     let title = format!("{count} short stretches, the longest: {}", longest.title);
-    Some(Stretch { from, to, class: SEVERAL, label: String::new(), title })
+    Some(DrawnStretch { from, to, class: SEVERAL, label: String::new(), title })
 }
 
 #[cfg(test)]
@@ -62,23 +62,23 @@ mod tests {
             steps in proptest::collection::vec((0_i64..80, 1_i64..40), 1..200), resolution in 0_i64..50,
         ) {
             let mut at = 0;
-            let stretches: Vec<Stretch> = steps.into_iter().map(|(gap, length)| {
+            let stretches: Vec<DrawnStretch> = steps.into_iter().map(|(gap, length)| {
                 let from = at + gap;
                 at = from + length;
                 let title = length.to_string();
-                Stretch { from: Time(from), to: Time(at), class: "a", label: String::new(), title }
+                DrawnStretch { from: Time(from), to: Time(at), class: "a", label: String::new(), title }
             }).collect();
             let thinned = thin(stretches.clone(), Nanos(resolution));
-            let is_in = |stretch: &Stretch| {
+            let is_in = |stretch: &DrawnStretch| {
                 thinned.iter().filter(|one| one.from <= stretch.from && stretch.to <= one.to).count() == 1
             };
             prop_assert!(stretches.iter().all(is_in));
-            let covered = |all: &[Stretch]| all.iter().map(|one| (one.to - one.from).0).sum::<i64>();
+            let covered = |all: &[DrawnStretch]| all.iter().map(|one| (one.to - one.from).0).sum::<i64>();
             let gaps = stretches.windows(2).map(|pair| (pair[1].from - pair[0].to).0);
             let short_gaps = gaps.filter(|gap| *gap < resolution).sum::<i64>();
             prop_assert!((covered(&stretches)..=covered(&stretches) + short_gaps).contains(&covered(&thinned)));
             prop_assert!(thinned.is_sorted_by(|one, next| one.to <= next.from));
-            let is_long = |one: &&Stretch| one.to - one.from >= Nanos(resolution);
+            let is_long = |one: &&DrawnStretch| one.to - one.from >= Nanos(resolution);
             prop_assert!(stretches.iter().filter(is_long).all(|long| thinned.contains(long)));
             let short = thinned.windows(2).filter(|pair| {
                 pair[1].from - pair[0].to < Nanos(resolution)

@@ -7,8 +7,8 @@ use crate::key::write_key;
 use crate::lane::{fiber_name, name, since};
 use crate::markup::{escape, lines, named, shortened};
 use crate::style::Fillings;
-use crate::thin::{SEVERAL, Stretch};
-use rows::{BAR, Bar, Row, rows, thin_rows};
+use crate::thin::{DrawnStretch, SEVERAL};
+use rows::{BAR, LaneBar, LaneRow, rows, thin_rows};
 
 use sordino_event::text::count;
 use sordino_event::{Domain, Tid, Time};
@@ -75,7 +75,7 @@ struct Picture<'a> {
     x: Axis,
     /// The lines of the title that is drawn.
     title: Vec<String>,
-    rows: &'a [Row],
+    rows: &'a [LaneRow],
     /// The upper and the lower end of the lanes.
     top: f64,
     bottom: f64,
@@ -122,7 +122,7 @@ impl Picture<'_> {
     fn uses(&self, class: &str) -> bool {
         let Lanes { marks, lost, wake_ups, .. } = self.lanes;
         let mut classes = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| &bar.stretches);
-        let is_it = |stretch: &Stretch| match class {
+        let is_it = |stretch: &DrawnStretch| match class {
             // The colours of threads have one entry.
             "c0" => stretch.class.starts_with('c'),
             "asleep" => matches!(stretch.class, "asleep" | "idle"),
@@ -179,7 +179,7 @@ impl Picture<'_> {
         svg.push_str("</g>\n");
     }
 
-    fn row(&self, row: &Row, svg: &mut String) {
+    fn row(&self, row: &LaneRow, svg: &mut String) {
         let _ = writeln!(
             svg,
             "<g class=\"lane\"><text class=\"{}\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
@@ -195,7 +195,7 @@ impl Picture<'_> {
         svg.push_str("</g>\n");
     }
 
-    fn stretch(&self, bar: &Bar, stretch: &Stretch, svg: &mut String) {
+    fn stretch(&self, bar: &LaneBar, stretch: &DrawnStretch, svg: &mut String) {
         let (from, to) = (self.at(stretch.from), self.at(stretch.to));
         let (f, t) = (self.offset(stretch.from), self.offset(stretch.to));
         let width = (to - from).max(0.3);

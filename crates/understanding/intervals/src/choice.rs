@@ -13,7 +13,7 @@
 
 mod matching;
 
-use crate::find::Value;
+use crate::find::PairingKey;
 use crate::{IntervalRule, Point, number};
 use matching::Matching;
 use serde::Serialize;
@@ -92,7 +92,7 @@ pub struct Census {
     /// The index in `names`; indexed by class.
     by_class: Vec<Option<usize>>,
     names: Vec<Named>,
-    pairs: Vec<Pair>,
+    pairs: Vec<EventPair>,
     rhythms: HashMap<(usize, Tid), Rhythm>,
 }
 
@@ -109,7 +109,7 @@ struct Named {
 
 /// Two events whose names contain words for a begin and an end.
 #[derive(Debug)]
-struct Pair {
+struct EventPair {
     begin: usize,
     end: usize,
     /// The matchings by thread, and by each field that both events have.
@@ -131,13 +131,13 @@ impl Census {
             names.push(Named { name: (*name).to_owned(), is_user, hits: 0, begins: vec![], ends: vec![] });
         }
         let classes_of: Vec<&[(ClassId, &Class)]> = by_name.values().map(Vec::as_slice).collect();
-        let mut pairs: Vec<Pair> = Vec::new();
+        let mut pairs: Vec<EventPair> = Vec::new();
         for begin in 0..names.len() {
             for end in partners(&names, begin) {
                 names[begin].begins.push(pairs.len());
                 names[end].ends.push(pairs.len());
                 let matchings = matching::all(classes_of[begin], classes_of[end]);
-                pairs.push(Pair { begin, end, matchings });
+                pairs.push(EventPair { begin, end, matchings });
             }
         }
         Self { by_class, names, pairs, rhythms: HashMap::new() }
@@ -147,7 +147,7 @@ impl Census {
         let named = &mut self.names[index];
         named.hits += 1;
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
-        let own = Value::of_fiber(moment);
+        let own = PairingKey::of_fiber(moment);
         for &pair in &named.ends {
             let matchings = self.pairs[pair].matchings.iter_mut();
             matchings.for_each(|matching| matching.end(own.as_ref(), moment.event));
@@ -190,7 +190,7 @@ impl Census {
     }
 
     /// Returns the intervals of a pair, and true if its events are a program's. `None` if no key pairs most of them.
-    fn intervals(&self, pair: &Pair) -> Option<(bool, Other)> {
+    fn intervals(&self, pair: &EventPair) -> Option<(bool, Other)> {
         let (begin, end) = (&self.names[pair.begin], &self.names[pair.end]);
         let most = begin.hits.min(end.hits);
         let best = pair.matchings.iter().reduce(|best, matching| matching.better_than(best))?;

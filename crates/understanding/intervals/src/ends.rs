@@ -55,15 +55,15 @@ fn value(view: View<'_>) -> Option<FieldValue> {
 }
 
 /// The time and the CPU of an event that begins or ends an interval.
-type Place = (Time, Option<Cpu>);
+type IntervalEnd = (Time, Option<Cpu>);
 
 /// The fields at both ends of some intervals.
 #[derive(Debug)]
 pub struct EndFields {
     begins: FieldNames,
     ends: FieldNames,
-    at_begin: HashMap<Place, EventFields>,
-    at_end: HashMap<Place, EventFields>,
+    at_begin: HashMap<IntervalEnd, EventFields>,
+    at_end: HashMap<IntervalEnd, EventFields>,
 }
 
 impl EndFields {

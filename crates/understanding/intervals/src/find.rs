@@ -2,8 +2,8 @@
 
 use crate::ends::FieldNames;
 use crate::interval::{Interval, IntervalOwner};
-use crate::route::{Routes, Step, Underway};
-use crate::survey::{KEEP, Tally};
+use crate::route::{RouteStep, Routes, Underway};
+use crate::survey::{IntervalStatistics, KEEP};
 use crate::{Broken, Error, IntervalRule, Key, Point, Survey, Unpaired};
 use foldhash::HashMap;
 use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
@@ -37,11 +37,11 @@ pub struct Finder {
     roles: Vec<(Option<Access>, Option<Access>)>,
     /// The names of events that are steps of an interval, and the access to their keys; indexed by class.
     steps: Vec<Option<(Arc<str>, Access)>>,
-    open: HashMap<Value, Open>,
-    underway: Underway<Value>,
+    open: HashMap<PairingKey, OpenInterval>,
+    underway: Underway<PairingKey>,
     routes: Routes,
-    losses: Losses,
-    tally: Tally,
+    losses: ProgramLosses,
+    tally: IntervalStatistics,
     names: (FieldNames, FieldNames),
     unpaired: Unpaired,
     broken: Broken,
@@ -59,14 +59,14 @@ enum Access {
 
 /// The key that pairs a begin with its end. Threads and CPUs are integers, so that a field can refer to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Value {
+pub(crate) enum PairingKey {
     Integer(i128),
     Fiber(FiberId),
     Text(Box<[u8]>),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenInterval {
     time: Time,
     tid: Option<Tid>,
     pid: Option<Pid>,
@@ -105,8 +105,8 @@ impl Finder {
             only: None,
             roles: ends.into_iter().zip(begins).collect(),
             open: HashMap::default(),
-            losses: Losses { by_stream: HashMap::default(), latest: Time::MIN },
-            tally: Tally::new(KEEP),
+            losses: ProgramLosses { by_stream: HashMap::default(), latest: Time::MIN },
+            tally: IntervalStatistics::new(KEEP),
             names,
             unpaired: Unpaired::default(),
             broken: Broken::default(),
@@ -161,7 +161,7 @@ impl Finder {
             self.unpaired.ends += u64::from(!self.rule.is_chain());
             return None;
         };
-        let end = Open::ending(moment, &self.rule.end.key);
+        let end = OpenInterval::ending(moment, &self.rule.end.key);
         let (of, other) = if end.tid.is_some() { (end, begin) } else { (begin, end) };
         let Some(tid) = of.tid else {
             self.unpaired.without_thread += 1;
@@ -191,7 +191,7 @@ impl Finder {
         let Some(key) = access.value(moment).filter(|key| self.open.contains_key(key)) else { return };
         let (time, pid, cpu) = (moment.event.time, moment.pid(), moment.cpu);
         let fiber = moment.fiber_id();
-        self.underway.step(key, Step { event: Arc::clone(event), time, tid, pid, cpu, fiber });
+        self.underway.step(key, RouteStep { event: Arc::clone(event), time, tid, pid, cpu, fiber });
     }
 
     fn begin(&mut self, moment: &Moment<'_>, access: Access) {
@@ -203,7 +203,7 @@ impl Finder {
             self.give_up_older_half();
         }
         self.underway.end(&key);
-        let superseded = self.open.insert(key, Open::at(moment)).is_some();
+        let superseded = self.open.insert(key, OpenInterval::at(moment)).is_some();
         self.unpaired.begins += u64::from(superseded);
     }
 
@@ -229,7 +229,7 @@ impl Consumer for Finder {
     }
 }
 
-impl Open {
+impl OpenInterval {
     fn at(moment: &Moment<'_>) -> Self {
         // The idle thread is a different one on each CPU, and its time needs no explanation.
         let tid = moment.tid.filter(|tid| *tid != Tid(0));
@@ -257,7 +257,7 @@ impl Open {
     }
 }
 
-impl Value {
+impl PairingKey {
     pub(crate) fn of_thread(tid: Tid) -> Self {
         Self::Integer(tid.0.into())
     }
@@ -273,22 +273,22 @@ impl Value {
 }
 
 impl Access {
-    fn value(self, moment: &Moment<'_>) -> Option<Value> {
+    fn value(self, moment: &Moment<'_>) -> Option<PairingKey> {
         match self {
-            Self::Fiber => Value::of_fiber(moment),
-            Self::Thread => moment.tid.map(Value::of_thread),
-            Self::Cpu => moment.cpu.map(|cpu| Value::Integer(cpu.0.into())),
+            Self::Fiber => PairingKey::of_fiber(moment),
+            Self::Thread => moment.tid.map(PairingKey::of_thread),
+            Self::Cpu => moment.cpu.map(|cpu| PairingKey::Integer(cpu.0.into())),
             Self::Field(field) => value(moment.event, field),
         }
     }
 }
 
 /// Returns a field's value, if events can be paired by it.
-pub(crate) fn value(event: &Event, field: usize) -> Option<Value> {
+pub(crate) fn value(event: &Event, field: usize) -> Option<PairingKey> {
     Some(match event.value(field)? {
-        View::Unsigned(value, _) => Value::Integer(value.into()),
-        View::Signed(value, _) | View::Label(value, _) => Value::Integer(value.into()),
-        View::Text(text) => Value::Text(text.into()),
+        View::Unsigned(value, _) => PairingKey::Integer(value.into()),
+        View::Signed(value, _) | View::Label(value, _) => PairingKey::Integer(value.into()),
+        View::Text(text) => PairingKey::Text(text.into()),
         View::Float(_) | View::List(_) | View::Group(_) => return None,
     })
 }
@@ -326,12 +326,12 @@ fn step_of(class: &Class, rule: &IntervalRule) -> Option<(Arc<str>, Access)> {
 
 /// The times until which records of programs are missing.
 #[derive(Debug)]
-struct Losses {
+struct ProgramLosses {
     by_stream: HashMap<(Pid, Option<Cpu>), Time>,
     latest: Time,
 }
 
-impl Losses {
+impl ProgramLosses {
     fn add(&mut self, loss: &Loss) {
         if let Some(pid) = loss.pid {
             let to = self.by_stream.entry((pid, loss.cpu)).or_insert(loss.to);
@@ -341,7 +341,7 @@ impl Losses {
     }
 
     /// Returns true if records of the two ends' programs are missing in between on these CPUs.
-    fn between(&self, begin: &Open, end: &Open) -> bool {
+    fn between(&self, begin: &OpenInterval, end: &OpenInterval) -> bool {
         self.latest > begin.time
             && self.by_stream.iter().any(|((pid, cpu), to)| {
                 let of_program = [begin.pid, end.pid].contains(&Some(*pid));

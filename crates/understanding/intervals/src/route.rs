@@ -17,7 +17,7 @@ const ROUTES_MAX: usize = 1000;
 
 /// An event on the route of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct RouteStep {
     pub(crate) event: Arc<str>,
     pub(crate) time: Time,
     pub(crate) tid: Tid,
@@ -26,7 +26,7 @@ pub(crate) struct Step {
     pub(crate) fiber: Option<FiberId>,
 }
 
-impl Step {
+impl RouteStep {
     fn owner(&self) -> IntervalOwner {
         self.fiber.map_or(IntervalOwner::Thread(self.tid), IntervalOwner::Fiber)
     }
@@ -35,7 +35,7 @@ impl Step {
 /// The steps of requests in progress.
 #[derive(Debug)]
 pub(crate) struct Underway<K> {
-    steps: HashMap<K, Vec<Step>>,
+    steps: HashMap<K, Vec<RouteStep>>,
     count: usize,
 }
 
@@ -47,7 +47,7 @@ impl<K> Default for Underway<K> {
 
 impl<K: Eq + std::hash::Hash> Underway<K> {
     /// Adds a step of the request with this key.
-    pub(crate) fn step(&mut self, key: K, step: Step) {
+    pub(crate) fn step(&mut self, key: K, step: RouteStep) {
         if self.count == ALL_MAX {
             return;
         }
@@ -59,7 +59,7 @@ impl<K: Eq + std::hash::Hash> Underway<K> {
     }
 
     /// Removes and returns the steps of a request that has ended, or begins again.
-    pub(crate) fn end(&mut self, key: &K) -> Vec<Step> {
+    pub(crate) fn end(&mut self, key: &K) -> Vec<RouteStep> {
         let steps = self.steps.remove(key).unwrap_or_default();
         self.count -= steps.len();
         steps
@@ -74,13 +74,13 @@ impl<K: Eq + std::hash::Hash> Underway<K> {
 
 /// The routes of the longest requests that passed through more than one thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<Step>>);
+pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<RouteStep>>);
 
 impl Routes {
     /// Keeps a request's steps, if one of them is of another thread or fiber than the request's.
-    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<IntervalOwner>, steps: Vec<Step>) {
+    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<IntervalOwner>, steps: Vec<RouteStep>) {
         let is_others = |owner: IntervalOwner| owner != interval.owner();
-        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(Step::owner)).any(is_others) {
+        if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(RouteStep::owner)).any(is_others) {
             return;
         }
         self.0.insert((interval.length(), interval.clone()), steps);
@@ -94,11 +94,11 @@ impl Routes {
         let Some(steps) = self.0.get(&(interval.length(), interval.clone())) else { return Vec::new() };
         let [begin, end] = ends.map(Arc::<str>::from);
         let Interval { begin: since, end: time, tid, pid, begin_cpu, end_cpu: cpu, fiber } = *interval;
-        let last = Step { event: end, time, tid, pid, cpu, fiber };
+        let last = RouteStep { event: end, time, tid, pid, cpu, fiber };
         let (mut from, mut since, mut begin_cpu) = (begin, since, begin_cpu);
         let mut stages = Vec::new();
         for step in steps.iter().cloned().chain([last]) {
-            let Step { event: to, time: end, tid, pid, cpu: end_cpu, fiber } = step;
+            let RouteStep { event: to, time: end, tid, pid, cpu: end_cpu, fiber } = step;
             let stage = Interval { begin: since, end, tid, pid, begin_cpu, end_cpu, fiber };
             stages.push(([from, Arc::clone(&to)], stage));
             (from, since, begin_cpu) = (to, end, end_cpu);

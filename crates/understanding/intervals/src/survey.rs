@@ -78,14 +78,14 @@ impl Survey {
 #[derive(Debug)]
 pub struct SurveyBuilder {
     title: String,
-    tally: Tally,
+    tally: IntervalStatistics,
     broken: Broken,
 }
 
 impl SurveyBuilder {
     /// Creates a survey without intervals, with the name of those to come.
     pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), tally: Tally::new(KEEP), broken: Broken::default() }
+        Self { title: title.to_owned(), tally: IntervalStatistics::new(KEEP), broken: Broken::default() }
     }
 
     /// Adds an interval that is wholly known.
@@ -122,7 +122,7 @@ pub(crate) const KEEP: usize = 100_000;
 
 /// Statistics of intervals, computed in bounded memory.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct IntervalStatistics {
     lengths: Lengths,
     /// The longest intervals, with the shortest of them on top.
     longest: BinaryHeap<Reverse<(Nanos, Reverse<Interval>)>>,
@@ -162,7 +162,7 @@ impl Reservoir {
     }
 }
 
-impl Tally {
+impl IntervalStatistics {
     /// Creates statistics that keep the `keep` longest intervals.
     pub(crate) fn new(keep: usize) -> Self {
         Self { lengths: Lengths::default(), longest: BinaryHeap::new(), keep, sample: Reservoir::default() }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_longest_are_kept_and_of_equal_ones_the_earlier() {
-        let mut tally = Tally::new(3);
+        let mut tally = IntervalStatistics::new(3);
         for (begin, length) in [(0, 5), (10, 9), (20, 7), (30, 7), (40, 1), (5, 7)] {
             tally.add(interval(begin, length));
         }
@@ -221,10 +221,10 @@ mod tests {
 
     #[test]
     fn a_sample_is_all_of_a_few_and_a_fair_part_of_many() {
-        let mut few = Tally::new(1);
+        let mut few = IntervalStatistics::new(1);
         (0..5).for_each(|begin| few.add(interval(begin, 1)));
         assert_eq!(few.finish().1.len(), 5);
-        let mut many = Tally::new(1);
+        let mut many = IntervalStatistics::new(1);
         (0..100_000).for_each(|begin| many.add(interval(begin, 1)));
         let sample = many.finish().1;
         let early = sample.iter().filter(|interval| interval.begin.0 < 50_000).count();
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn no_intervals_and_absurd_ones_have_statistics() {
-        assert_eq!(Tally::new(1).statistics(), Statistics::default());
-        let mut tally = Tally::new(0);
+        assert_eq!(IntervalStatistics::new(1).statistics(), Statistics::default());
+        let mut tally = IntervalStatistics::new(0);
         tally.add(Interval { begin: Time::MIN, end: Time::MAX, ..interval(0, 0) });
         assert_eq!(tally.statistics().median, Nanos(i64::MAX));
         assert!(tally.finish().0.is_empty());

@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// The fibers that live, each with its activity since its last change.
 #[derive(Debug, Default)]
 pub(super) struct FiberPainter {
-    fibers: HashMap<FiberId, Fiber>,
+    fibers: HashMap<FiberId, PaintedFiber>,
 }
 
 #[derive(Debug)]
-struct Fiber {
+struct PaintedFiber {
     name: Option<Arc<str>>,
     activity: FiberActivity,
     since: Time,
@@ -68,7 +68,7 @@ impl FiberPainter {
             FiberState::Unmounted => FiberActivity::Off { on: None },
             FiberState::Unknown => FiberActivity::Unknown,
         };
-        let new = || Fiber { name: None, activity: FiberActivity::Unknown, since: now };
+        let new = || PaintedFiber { name: None, activity: FiberActivity::Unknown, since: now };
         let fiber = self.fibers.entry(id).or_insert_with(new);
         if let Some(name) = fibers.name(id) {
             fiber.name = Some(Arc::clone(name));
@@ -81,7 +81,7 @@ impl FiberPainter {
     }
 }
 
-impl Fiber {
+impl PaintedFiber {
     /// Paints the time since the last change, and sets the activity from `at` on.
     fn set(&mut self, id: FiberId, activity: FiberActivity, at: Time, sheets: &mut [Sheet]) {
         if activity == self.activity {

@@ -31,15 +31,15 @@ pub struct Painter {
     /// The names of page faults in user code and in the kernel.
     fault_names: [Arc<str>; 2],
     running: RunningThreads,
-    cpus: BTreeMap<Cpu, Processor>,
-    tasks: HashMap<Tid, Task>,
+    cpus: BTreeMap<Cpu, PaintedCpu>,
+    tasks: HashMap<Tid, PaintedThread>,
     fibers: FiberPainter,
     now: Time,
 }
 
 /// The state of a CPU.
 #[derive(Debug)]
-struct Processor {
+struct PaintedCpu {
     running: Option<Thread>,
     since: Time,
     interrupts: Vec<(Time, Handler)>,
@@ -47,7 +47,7 @@ struct Processor {
 
 /// The state of a thread.
 #[derive(Debug)]
-struct Task {
+struct PaintedThread {
     thread: Thread,
     state: LaneState,
     since: Time,
@@ -183,7 +183,7 @@ impl Painter {
         let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
         if let Some(believed) = believed {
             self.set_running(cpu, None, seen);
-            let has_it = |task: &Task| task.state == LaneState::Running(cpu.0);
+            let has_it = |task: &PaintedThread| task.state == LaneState::Running(cpu.0);
             if self.tasks.get(&believed).is_some_and(has_it) {
                 self.set_state(believed, LaneState::Unknown, seen);
             }
@@ -217,14 +217,15 @@ impl Painter {
             self.set_running(cpu, None, loss.from);
         }
         // A thread that waits may have run meanwhile.
-        let waiting = |(tid, task): (&Tid, &Task)| (task.state == LaneState::Runnable).then_some(*tid);
+        let waiting =
+            |(tid, task): (&Tid, &PaintedThread)| (task.state == LaneState::Runnable).then_some(*tid);
         let waiting: Vec<Tid> = self.tasks.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|tid| self.set_state(tid, LaneState::Unknown, loss.from));
     }
 
-    fn processor(&mut self, cpu: Cpu) -> &mut Processor {
+    fn processor(&mut self, cpu: Cpu) -> &mut PaintedCpu {
         let now = self.now;
-        self.cpus.entry(cpu).or_insert_with(|| Processor {
+        self.cpus.entry(cpu).or_insert_with(|| PaintedCpu {
             running: None,
             since: now,
             interrupts: Vec::new(),
@@ -237,7 +238,7 @@ impl Painter {
             return None;
         }
         let (thread, now) = (Thread::of(system, tid), self.now);
-        let new = || Task { thread: thread.clone(), state: LaneState::Unknown, since: now };
+        let new = || PaintedThread { thread: thread.clone(), state: LaneState::Unknown, since: now };
         let task = self.tasks.entry(tid).or_insert_with(new);
         task.thread = thread;
         Some(task.state)

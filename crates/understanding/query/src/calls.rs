@@ -1,8 +1,8 @@
 //! System calls, from entry to exit.
 
 use crate::finder::SpanFinder;
-use crate::names::Names;
-use crate::span::{Found, Span};
+use crate::kernel_names::KernelNames;
+use crate::span::{FoundSpan, Span};
 use foldhash::HashMap;
 use sordino_event::{Loss, Tid, Time};
 use sordino_timeline::{Kernel, Moment};
@@ -12,27 +12,27 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: HashMap<Tid, (Arc<str>, Time)>,
-    names: Names,
+    names: KernelNames,
     lost_until: Option<Time>,
 }
 
 impl SpanFinder for Calls {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let Some(tid) = moment.tid else { return };
         let now = moment.event.time;
         match moment.kernel {
             Some(Kernel::SyscallEntry { call, .. }) => {
                 let name = self.names.call(&call);
                 if self.open.insert(tid, (name, now)).is_some() {
-                    found.push(Found::Broken);
+                    found.push(FoundSpan::Broken);
                 }
             }
             Some(Kernel::SyscallExit) => found.push(match self.open.remove(&tid) {
                 Some((name, from)) if self.lost_until.is_none_or(|until| until <= from) => {
                     let (tid, cpu, name) = (Some(tid), moment.cpu, Some(name));
-                    Found::Whole(Span { tid, cpu, name, ..Span::between(from, now) })
+                    FoundSpan::Whole(Span { tid, cpu, name, ..Span::between(from, now) })
                 }
-                _ => Found::Broken,
+                _ => FoundSpan::Broken,
             }),
             // A call of `exit` does not return.
             Some(Kernel::Gone { tid }) => {
@@ -42,14 +42,14 @@ impl SpanFinder for Calls {
         }
     }
 
-    fn lose(&mut self, loss: &Loss, _found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, _found: &mut Vec<FoundSpan>) {
         if loss.pid.is_none() {
             self.lost_until = self.lost_until.max(Some(loss.to));
         }
     }
 
     /// Returns the number of calls that have not returned.
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn finish(&mut self, _end: Time, _found: &mut Vec<FoundSpan>) -> u64 {
         self.open.len() as u64
     }
 }

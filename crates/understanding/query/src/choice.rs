@@ -2,10 +2,10 @@
 
 use crate::calls::Calls;
 use crate::error::Error;
+use crate::evidence_finder::EvidenceFinder;
 use crate::fiber_runs::FiberRuns;
 use crate::fiber_waits::FiberWaits;
 use crate::finder::{OfRule, Points, SpanFinder};
-use crate::followed::Followed;
 use crate::function_calls::FunctionCalls;
 use crate::interrupts::Interrupts;
 use crate::jitter::Jitter;
@@ -15,7 +15,7 @@ use crate::locks::Locks;
 use crate::measure::{Measure, PathOf};
 use crate::path::{Paths, PathsOf};
 use crate::reactivity::Reactions;
-use crate::schedule::{Schedule, Wanted};
+use crate::schedule::{ScheduleTracker, Wanted};
 use sordino_event::{Classes, functions};
 use sordino_intervals::{Finder, IntervalRule};
 use sordino_timeline::is_added;
@@ -34,10 +34,10 @@ pub(crate) fn finder(
             Box::new(Points { is_added: classes.iter().map(|(_, class)| is_added(class)).collect() })
         }
         Measure::Active | Measure::Slices if pers.contains(&Per::Fiber) => Box::new(FiberRuns::new()),
-        Measure::Active | Measure::Slices => Box::new(Schedule::new(Wanted::Runs)),
-        Measure::Latency => Box::new(Schedule::new(Wanted::Latencies)),
-        Measure::Preemption => Box::new(Schedule::new(Wanted::Preemptions)),
-        Measure::Sleep => Box::new(Schedule::new(Wanted::Sleeps)),
+        Measure::Active | Measure::Slices => Box::new(ScheduleTracker::new(Wanted::Runs)),
+        Measure::Latency => Box::new(ScheduleTracker::new(Wanted::Latencies)),
+        Measure::Preemption => Box::new(ScheduleTracker::new(Wanted::Preemptions)),
+        Measure::Sleep => Box::new(ScheduleTracker::new(Wanted::Sleeps)),
         Measure::Syscalls => Box::new(Calls::default()),
         Measure::Calls => {
             let missing = || sordino_intervals::Error::Event { event: functions::ENTRY.to_owned() };
@@ -45,8 +45,8 @@ pub(crate) fn finder(
         }
         Measure::Irqs => Box::new(Interrupts::new(false)),
         Measure::Softirqs => Box::new(Interrupts::new(true)),
-        Measure::Locks => Box::new(Followed::new(Locks::default())),
-        Measure::Reactivity => Box::new(Followed::new(Reactions::default())),
+        Measure::Locks => Box::new(EvidenceFinder::new(Locks::default())),
+        Measure::Reactivity => Box::new(EvidenceFinder::new(Reactions::default())),
         Measure::Path(of) => {
             let of = match of {
                 PathOf::Threads => PathsOf::Threads,
@@ -56,7 +56,7 @@ pub(crate) fn finder(
                 }
                 PathOf::Intervals(rule) => PathsOf::Intervals(of_rule(rule.clone())?),
             };
-            Box::new(Followed::new(Paths::new(of)))
+            Box::new(EvidenceFinder::new(Paths::new(of)))
         }
         Measure::FiberWaits => {
             needs_fibers(classes)?;
@@ -64,7 +64,7 @@ pub(crate) fn finder(
         }
         Measure::Jobs(event) => {
             let missing = || sordino_intervals::Error::Event { event: event.clone() };
-            Box::new(Followed::new(Jobs::new(event, classes).ok_or_else(missing)?))
+            Box::new(EvidenceFinder::new(Jobs::new(event, classes).ok_or_else(missing)?))
         }
         Measure::Duration(rule) => Box::new(of_rule(rule.clone())?),
         Measure::Jitter(event, periods) => {

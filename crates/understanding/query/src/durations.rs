@@ -15,11 +15,11 @@ pub struct Durations {
     min: Nanos,
     max: Nanos,
     worst_at: Time,
-    values: Values,
+    values: DurationValues,
 }
 
 #[derive(Clone, Debug)]
-enum Values {
+enum DurationValues {
     Exact(Vec<u64>),
     Rough(Box<Histogram<u32>>),
 }
@@ -88,7 +88,7 @@ impl Default for Durations {
             min: Nanos(i64::MAX),
             max: Nanos(i64::MIN),
             worst_at: Time::MIN,
-            values: Values::Exact(Vec::new()),
+            values: DurationValues::Exact(Vec::new()),
         }
     }
 }
@@ -104,13 +104,13 @@ impl Durations {
         }
         let value = value.0.max(0).cast_unsigned();
         match &mut self.values {
-            Values::Exact(values) if values.len() < EXACT => values.push(value),
-            Values::Exact(values) => {
+            DurationValues::Exact(values) if values.len() < EXACT => values.push(value),
+            DurationValues::Exact(values) => {
                 let mut rough = Histogram::new(2).expect("two digits are allowed");
                 values.drain(..).chain([value]).for_each(|value| record(&mut rough, value));
-                self.values = Values::Rough(Box::new(rough));
+                self.values = DurationValues::Rough(Box::new(rough));
             }
-            Values::Rough(rough) => record(rough, value),
+            DurationValues::Rough(rough) => record(rough, value),
         }
     }
 
@@ -135,7 +135,7 @@ impl Durations {
         if count == 0 {
             return None;
         }
-        if let Values::Exact(values) = &mut self.values {
+        if let DurationValues::Exact(values) = &mut self.values {
             values.sort_unstable();
         }
         let [median, p90, p99, p999] = [500, 900, 990, 999].map(|per_mille| self.quantile(per_mille));
@@ -157,11 +157,11 @@ impl Durations {
     /// Returns the least value that is not exceeded by so many per mille of the values, which are sorted.
     fn quantile(&self, per_mille: u64) -> Nanos {
         let value = match &self.values {
-            Values::Exact(values) => {
+            DurationValues::Exact(values) => {
                 let rank = (values.len() as u64 * per_mille).div_ceil(1000).max(1);
                 values.get(rank as usize - 1).copied().unwrap_or_default()
             }
-            Values::Rough(rough) => rough.value_at_quantile(per_mille as f64 / 1000.0),
+            DurationValues::Rough(rough) => rough.value_at_quantile(per_mille as f64 / 1000.0),
         };
         Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
     }
@@ -169,9 +169,9 @@ impl Durations {
     /// Returns the distinct values in order of the two, each with its number. If one of them has so many that values
     /// equal to 1 % are one, so are those of the other: the top of such a range is greater than most values in it.
     pub(crate) fn values_of_both(one: &Self, other: &Self) -> [Vec<(u64, u64)>; 2] {
-        let is_rough = [one, other].iter().any(|all| matches!(all.values, Values::Rough(_)));
+        let is_rough = [one, other].iter().any(|all| matches!(all.values, DurationValues::Rough(_)));
         [one, other].map(|all| match &all.values {
-            Values::Exact(values) if is_rough => {
+            DurationValues::Exact(values) if is_rough => {
                 let mut rough = Histogram::new(2).expect("two digits are allowed");
                 values.iter().for_each(|value| record(&mut rough, *value));
                 steps(&rough)
@@ -182,18 +182,18 @@ impl Durations {
 
     /// Returns true if the distinct [`values`](Self::values) are exact, and not to 1 %.
     pub fn is_exact(&self) -> bool {
-        matches!(self.values, Values::Exact(_))
+        matches!(self.values, DurationValues::Exact(_))
     }
 
     /// Returns the distinct values in nanoseconds, each with its number, in ascending order.
     pub fn values(&self) -> Vec<(u64, u64)> {
         match &self.values {
-            Values::Exact(values) => {
+            DurationValues::Exact(values) => {
                 let mut values = values.clone();
                 values.sort_unstable();
                 values.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
             }
-            Values::Rough(rough) => steps(rough),
+            DurationValues::Rough(rough) => steps(rough),
         }
     }
 
@@ -202,8 +202,8 @@ impl Durations {
         let mut count =
             |value: u64, times: u64| counts[(64 - value.leading_zeros()).min(63) as usize] += times;
         match &self.values {
-            Values::Exact(values) => values.iter().for_each(|value| count(*value, 1)),
-            Values::Rough(rough) => {
+            DurationValues::Exact(values) => values.iter().for_each(|value| count(*value, 1)),
+            DurationValues::Rough(rough) => {
                 rough.iter_recorded().for_each(|step| {
                     count(step.value_iterated_to(), step.count_since_last_iteration());
                 });

@@ -1,8 +1,8 @@
 //! Waits of fibers for a thread.
 
 use crate::finder::SpanFinder;
-use crate::gap::Gap;
-use crate::span::{Found, Span};
+use crate::record_gap::RecordGap;
+use crate::span::{FoundSpan, Span};
 use sordino_event::{Loss, Pid, Time};
 use sordino_timeline::{FiberEvent, FiberId, FiberState, Moment};
 use std::collections::HashMap;
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 /// The fibers, each with what its last record shows.
 #[derive(Debug, Default)]
 pub(crate) struct FiberWaits {
-    fibers: HashMap<FiberId, Shown>,
-    gaps: HashMap<Pid, Gap>,
+    fibers: HashMap<FiberId, ObservedFiber>,
+    gaps: HashMap<Pid, RecordGap>,
 }
 
 /// The state of a fiber since a record.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct ObservedFiber {
     since: Time,
     /// True if it can continue and has no thread.
     waits: bool,
@@ -24,59 +24,59 @@ struct Shown {
 
 impl FiberWaits {
     /// Returns the gap in the records of the fiber's process.
-    fn gap(&self, fiber: FiberId) -> Gap {
+    fn gap(&self, fiber: FiberId) -> RecordGap {
         self.gaps.get(&fiber.pid).copied().unwrap_or_default()
     }
 
     /// Returns the state of a fiber, if no record is missing that could have changed it.
-    fn known(&self, fiber: FiberId) -> Option<Shown> {
+    fn known(&self, fiber: FiberId) -> Option<ObservedFiber> {
         self.fibers.get(&fiber).copied().filter(|shown| !self.gap(fiber).touches(shown.since))
     }
 
     /// Processes the record that a fiber leaves its thread.
-    fn leave(&mut self, fiber: FiberId, state: &FiberState, now: Time) -> Option<Found> {
+    fn leave(&mut self, fiber: FiberId, state: &FiberState, now: Time) -> Option<FoundSpan> {
         let is_known = self.known(fiber).is_some();
         let before = match state {
-            FiberState::Ready { .. } => self.fibers.insert(fiber, Shown { since: now, waits: true }),
+            FiberState::Ready { .. } => self.fibers.insert(fiber, ObservedFiber { since: now, waits: true }),
             FiberState::Blocked { .. } | FiberState::Unmounted if is_known => {
-                self.fibers.insert(fiber, Shown { since: now, waits: false })
+                self.fibers.insert(fiber, ObservedFiber { since: now, waits: false })
             }
             // A wake-up may be missing, or it has ended.
             _ => self.fibers.remove(&fiber),
         };
-        before.filter(|before| before.waits).map(|_| Found::Broken)
+        before.filter(|before| before.waits).map(|_| FoundSpan::Broken)
     }
 
     /// Processes the record that a thread executes a fiber from now on.
-    fn come(&mut self, fiber: FiberId, moment: &Moment<'_>) -> Option<Found> {
+    fn come(&mut self, fiber: FiberId, moment: &Moment<'_>) -> Option<FoundSpan> {
         let (now, gap) = (moment.event.time, self.gap(fiber));
-        match self.fibers.insert(fiber, Shown { since: now, waits: false }) {
-            Some(Shown { since, waits: true }) if !gap.touches(since) => {
+        match self.fibers.insert(fiber, ObservedFiber { since: now, waits: false }) {
+            Some(ObservedFiber { since, waits: true }) if !gap.touches(since) => {
                 let (tid, cpu, fiber) = (moment.tid, moment.cpu, Some(fiber));
-                Some(Found::Whole(Span { tid, cpu, fiber, ..Span::between(since, now) }))
+                Some(FoundSpan::Whole(Span { tid, cpu, fiber, ..Span::between(since, now) }))
             }
             // Its library does not record what it waited for.
-            Some(Shown { since, waits: false }) if !gap.touches(since) => None,
-            _ => Some(Found::Broken),
+            Some(ObservedFiber { since, waits: false }) if !gap.touches(since) => None,
+            _ => Some(FoundSpan::Broken),
         }
     }
 }
 
 impl SpanFinder for FiberWaits {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let (Some(about), Some(pid)) = (moment.about_fibers(), moment.pid()) else { return };
         let now = moment.event.time;
         let id = |number| FiberId { pid, number };
         let state = |number| moment.system.fibers().state(id(number));
         match about {
             FiberEvent::New { fiber, .. } => {
-                self.fibers.insert(id(fiber), Shown { since: now, waits: true });
+                self.fibers.insert(id(fiber), ObservedFiber { since: now, waits: true });
             }
             FiberEvent::Wake { fiber, .. } => {
                 let is_off = self.known(id(fiber)).is_some_and(|shown| !shown.waits);
                 // A wake-up of a fiber that runs changes nothing yet.
                 if is_off && matches!(state(fiber), FiberState::Ready { .. }) {
-                    self.fibers.insert(id(fiber), Shown { since: now, waits: true });
+                    self.fibers.insert(id(fiber), ObservedFiber { since: now, waits: true });
                 }
             }
             FiberEvent::Switch { from, to, .. } => {
@@ -88,11 +88,11 @@ impl SpanFinder for FiberWaits {
         }
     }
 
-    fn lose(&mut self, loss: &Loss, _found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, _found: &mut Vec<FoundSpan>) {
         loss.pid.into_iter().for_each(|pid| self.gaps.entry(pid).or_default().add(loss));
     }
 
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn finish(&mut self, _end: Time, _found: &mut Vec<FoundSpan>) -> u64 {
         self.fibers.values().filter(|shown| shown.waits).count() as u64
     }
 }

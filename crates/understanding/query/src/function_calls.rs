@@ -4,13 +4,13 @@
 mod stack;
 
 use crate::finder::SpanFinder;
-use crate::span::Found;
+use crate::span::FoundSpan;
 use foldhash::{HashMap, HashMapExt};
 use sordino_event::functions::{CALL_SITE, ENTRY, EXIT, FUNCTION};
 use sordino_event::{Class, Classes, Loss, Pid, Time, View};
 use sordino_timeline::kernel::Observed;
 use sordino_timeline::{FiberEvent, Kernel, Moment, Mounted, TaskState};
-use stack::{Owner, Program};
+use stack::{ProgramStacks, StackOwner};
 
 /// The names of the parts of a call.
 pub(crate) const PARTS: [&str; 4] = ["own", "in calls", "other fibers", "unknown"];
@@ -21,7 +21,7 @@ pub(crate) const PARTS: [&str; 4] = ["own", "in calls", "other fibers", "unknown
 pub(crate) struct FunctionCalls {
     /// Indexed by class: true for entries, and the indexes of the fields.
     events: Vec<Option<(bool, [usize; 2])>>,
-    programs: HashMap<Pid, Program>,
+    programs: HashMap<Pid, ProgramStacks>,
 }
 
 impl FunctionCalls {
@@ -40,46 +40,46 @@ impl FunctionCalls {
 
     /// Returns the program of an event's thread, and the owner of the call stack on which the thread is, if that is
     /// known.
-    fn owner(moment: &Moment<'_>) -> Option<(Pid, Owner)> {
+    fn owner(moment: &Moment<'_>) -> Option<(Pid, StackOwner)> {
         let owner = match moment.fiber {
-            Mounted::Fiber(fiber) => Owner::Fiber(fiber.number),
-            Mounted::Outside | Mounted::Scheduler => Owner::Thread(moment.tid?),
+            Mounted::Fiber(fiber) => StackOwner::Fiber(fiber.number),
+            Mounted::Outside | Mounted::Scheduler => StackOwner::Thread(moment.tid?),
             Mounted::Unknown => return None,
         };
         Some((moment.pid()?, owner))
     }
 
-    fn enter(&mut self, of: [u64; 2], moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn enter(&mut self, of: [u64; 2], moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let Some((pid, owner)) = Self::owner(moment) else { return };
         self.programs.entry(pid).or_default().enter(owner, of, moment.event.time, found);
     }
 
-    fn exit(&mut self, of: [u64; 2], moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let Some((pid, owner)) = Self::owner(moment) else { return found.push(Found::Broken) };
+    fn exit(&mut self, of: [u64; 2], moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
+        let Some((pid, owner)) = Self::owner(moment) else { return found.push(FoundSpan::Broken) };
         match self.programs.get_mut(&pid) {
             Some(program) => program.exit(owner, of, moment, found),
-            None => found.push(Found::Broken),
+            None => found.push(FoundSpan::Broken),
         }
     }
 
-    fn fiber(&mut self, about: FiberEvent<'_>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn fiber(&mut self, about: FiberEvent<'_>, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let Some(program) = self.program(moment) else { return };
         match about {
             FiberEvent::Switch { from, to, .. } => program.switch([from, to], moment, found),
-            FiberEvent::New { fiber, .. } => program.end(Owner::Fiber(fiber), found),
+            FiberEvent::New { fiber, .. } => program.end(StackOwner::Fiber(fiber), found),
             FiberEvent::End { fiber } => program.end_fiber(fiber, moment, found),
             _ => {}
         }
     }
 
     /// Returns the program of an event's thread, if it has entered functions.
-    fn program(&mut self, moment: &Moment<'_>) -> Option<&mut Program> {
+    fn program(&mut self, moment: &Moment<'_>) -> Option<&mut ProgramStacks> {
         self.programs.get_mut(&moment.pid()?)
     }
 
     /// Forgets the calls of a thread or a program that has ended: its number may be used again. A new one with that
     /// number shows the same, if the records of the end are missing.
-    fn end(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn end(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let (pid, tid) = match moment.kernel {
             Some(Kernel::Switch { prev, state: TaskState::Dead, .. }) => (moment.pid(), prev.tid),
             Some(Kernel::Thread(born)) if !born.dumped => (moment.system.pid(born.tid), born.tid),
@@ -91,16 +91,16 @@ impl FunctionCalls {
             _ => return,
         };
         let Some(program) = pid.and_then(|pid| self.programs.get_mut(&pid)) else { return };
-        program.end(Owner::Thread(tid), found);
+        program.end(StackOwner::Thread(tid), found);
         // A thread that ends inside of a fiber leaves nothing that the fiber could return to.
         if let (Some(Kernel::Switch { .. }), Some(fiber)) = (moment.kernel, moment.fiber_id()) {
-            program.end(Owner::Fiber(fiber.number), found);
+            program.end(StackOwner::Fiber(fiber.number), found);
         }
     }
 }
 
 impl SpanFinder for FunctionCalls {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         if moment.kernel.is_some() {
             return self.end(moment, found);
         }
@@ -118,17 +118,17 @@ impl SpanFinder for FunctionCalls {
         match fields.map(value) {
             [Some(function), Some(call_site)] if is_entry => self.enter([function, call_site], moment, found),
             [Some(function), Some(call_site)] => self.exit([function, call_site], moment, found),
-            _ => found.push(Found::Broken),
+            _ => found.push(FoundSpan::Broken),
         }
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         let Some(pid) = loss.pid else { return };
         self.programs.entry(pid).or_default().lose(loss, found);
     }
 
     /// Returns the number of calls that have not returned.
-    fn finish(&mut self, _end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn finish(&mut self, _end: Time, _found: &mut Vec<FoundSpan>) -> u64 {
         self.programs.values().map(|program| program.count() as u64).sum()
     }
 }

@@ -1,7 +1,7 @@
 //! The regularity of an event that should come at equal intervals.
 
 use crate::finder::{OfRule, SpanFinder};
-use crate::span::{Found, Regularity};
+use crate::span::{FoundSpan, Regularity};
 use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::Moment;
@@ -36,11 +36,11 @@ impl Periods {
 /// Of more than 1,024 periods, each second, fourth and so on counts, all over the trace.
 #[derive(Debug, Default)]
 pub struct PeriodSample {
-    threads: HashMap<Tid, Sample>,
+    threads: HashMap<Tid, ThreadPeriods>,
 }
 
 #[derive(Debug)]
-struct Sample {
+struct ThreadPeriods {
     periods: Vec<Nanos>,
     /// Each so-manieth period is kept.
     stride: u64,
@@ -50,7 +50,7 @@ struct Sample {
 impl PeriodSample {
     /// Adds a period of a thread.
     pub fn add(&mut self, tid: Tid, period: Nanos) {
-        let new = || Sample { periods: Vec::new(), stride: 1, seen: 0 };
+        let new = || ThreadPeriods { periods: Vec::new(), stride: 1, seen: 0 };
         let sample = self.threads.entry(tid).or_insert_with(new);
         if sample.seen.is_multiple_of(sample.stride) {
             if sample.periods.len() == KEPT {
@@ -70,7 +70,7 @@ impl PeriodSample {
 
     /// Returns the median of each thread's periods; of an even number, the lower one.
     pub fn finish(self) -> Periods {
-        let median = |(tid, mut sample): (Tid, Sample)| {
+        let median = |(tid, mut sample): (Tid, ThreadPeriods)| {
             let middle = sample.periods.len().checked_sub(1)? / 2;
             Some((tid, *sample.periods.select_nth_unstable(middle).1))
         };
@@ -94,17 +94,17 @@ impl Jitter {
 }
 
 impl SpanFinder for Jitter {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let first = found.len();
         self.intervals.take(moment, found);
         for found in &mut found[first..] {
-            let Found::Whole(span) = found else {
+            let FoundSpan::Whole(span) = found else {
                 moment.tid.into_iter().for_each(|tid| _ = self.late.remove(&tid));
                 continue;
             };
             let usual = span.tid.and_then(|tid| Some((tid, self.periods.of(tid)?)));
             let Some((tid, usual)) = usual else {
-                *found = Found::Broken;
+                *found = FoundSpan::Broken;
                 continue;
             };
             let run = self.late.entry(tid).or_default();
@@ -114,11 +114,11 @@ impl SpanFinder for Jitter {
         }
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         self.intervals.lose(loss, found);
     }
 
-    fn finish(&mut self, end: Time, found: &mut Vec<Found>) -> u64 {
+    fn finish(&mut self, end: Time, found: &mut Vec<FoundSpan>) -> u64 {
         self.intervals.finish(end, found)
     }
 }

@@ -1,8 +1,8 @@
 //! Jobs of threads, each from its begin to the next sleep.
 
-use crate::followed::Follows;
-use crate::gap::Gap;
-use crate::span::{Found, Span};
+use crate::evidence_finder::Follows;
+use crate::record_gap::RecordGap;
+use crate::span::{FoundSpan, Span};
 use foldhash::{HashMap, HashSet};
 use sordino_event::{ClassId, Classes, Loss, Tid, Time};
 use sordino_timeline::{Kernel, Moment, TaskState};
@@ -12,13 +12,13 @@ use sordino_timeline::{Kernel, Moment, TaskState};
 pub(crate) struct Jobs {
     begins: HashSet<ClassId>,
     /// The threads whose last sleep or whose job is known.
-    threads: HashMap<Tid, Progress>,
-    gap: Gap,
+    threads: HashMap<Tid, JobProgress>,
+    gap: RecordGap,
 }
 
 /// The progress of a thread between two sleeps.
 #[derive(Clone, Copy, Debug)]
-enum Progress {
+enum JobProgress {
     /// It slept, or was created, and its next begin is that of a job.
     Rested(Time),
     /// Its job began then.
@@ -27,7 +27,7 @@ enum Progress {
     MayHaveWorked,
 }
 
-impl Progress {
+impl JobProgress {
     fn has_begun(self) -> bool {
         !matches!(self, Self::Rested(_))
     }
@@ -38,34 +38,34 @@ impl Jobs {
     pub(crate) fn new(event: &str, classes: &Classes) -> Option<Self> {
         let begins = classes.iter().filter(|(_, class)| class.name == event).map(|(id, _)| id);
         let begins: HashSet<ClassId> = begins.collect();
-        (!begins.is_empty()).then(|| Self { begins, threads: HashMap::default(), gap: Gap::default() })
+        (!begins.is_empty()).then(|| Self { begins, threads: HashMap::default(), gap: RecordGap::default() })
     }
 
     /// Processes a begin. A second one without sleep belongs to the same job.
     fn begin(&mut self, tid: Tid, now: Time) {
         let progress = match self.threads.get(&tid) {
-            Some(Progress::Rested(at)) if !self.gap.touches(*at) => Progress::Works(now),
+            Some(JobProgress::Rested(at)) if !self.gap.touches(*at) => JobProgress::Works(now),
             Some(progress) if progress.has_begun() => return,
-            _ => Progress::MayHaveWorked,
+            _ => JobProgress::MayHaveWorked,
         };
         self.threads.insert(tid, progress);
     }
 
     /// Ends the job of a thread that leaves its CPU to sleep.
-    fn end(&mut self, tid: Tid, now: Time, moment: &Moment<'_>) -> Option<Found> {
-        match self.threads.insert(tid, Progress::Rested(now))? {
-            Progress::Rested(_) => None,
-            Progress::MayHaveWorked => Some(Found::Broken),
-            Progress::Works(from) => {
+    fn end(&mut self, tid: Tid, now: Time, moment: &Moment<'_>) -> Option<FoundSpan> {
+        match self.threads.insert(tid, JobProgress::Rested(now))? {
+            JobProgress::Rested(_) => None,
+            JobProgress::MayHaveWorked => Some(FoundSpan::Broken),
+            JobProgress::Works(from) => {
                 let (tid, cpu) = (Some(tid), moment.cpu);
-                Some(Found::Whole(Span { tid, cpu, ..Span::between(from, now) }))
+                Some(FoundSpan::Whole(Span { tid, cpu, ..Span::between(from, now) }))
             }
         }
     }
 }
 
 impl Follows for Jobs {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let now = moment.event.time;
         if self.begins.contains(&moment.event.class) {
             // The job of a wake-up is that of the thread that is woken.
@@ -81,26 +81,26 @@ impl Follows for Jobs {
                 found.extend(self.end(prev.tid, now, moment));
             }
             Some(Kernel::Thread(born)) if !born.dumped => {
-                self.threads.insert(born.tid, Progress::Rested(now));
+                self.threads.insert(born.tid, JobProgress::Rested(now));
             }
             Some(Kernel::Gone { tid }) => _ = self.threads.remove(&tid),
             _ => {}
         }
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         self.gap.add(loss);
         let jobs = self.threads.drain().filter(|(_, progress)| progress.has_begun());
-        found.extend(jobs.map(|_| Found::Broken));
+        found.extend(jobs.map(|_| FoundSpan::Broken));
     }
 
     /// A thread that starts continues its job.
-    fn starts(&mut self, _: Tid, _: Time, _: &Moment<'_>, _: &mut Vec<Found>) {}
+    fn starts(&mut self, _: Tid, _: Time, _: &Moment<'_>, _: &mut Vec<FoundSpan>) {}
 
     /// It may have slept: its job may be several.
-    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>) {
         let job = self.threads.remove(&tid).filter(|progress| progress.has_begun());
-        found.extend(job.map(|_| Found::Broken));
+        found.extend(job.map(|_| FoundSpan::Broken));
     }
 
     fn cut(&mut self, _: Time) -> u64 {

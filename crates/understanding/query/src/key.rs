@@ -118,7 +118,7 @@ impl fmt::Display for Per {
 
 /// The value of a key, by which rows are distinguished.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Value {
+pub(crate) enum KeyValue {
     Unknown,
     Thread(Tid),
     Process(Pid),
@@ -133,7 +133,7 @@ pub(crate) enum Value {
 
 /// A key, prepared for the classes of a trace.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct PreparedKey {
     per: Per,
     /// The index of the field; indexed by class.
     fields: Vec<Option<usize>>,
@@ -141,7 +141,7 @@ pub(crate) struct Key {
     namesakes: Vec<ClassId>,
 }
 
-impl Key {
+impl PreparedKey {
     pub(crate) fn new(per: &Per, classes: &Classes) -> Self {
         let fields = match per {
             Per::Field(name) => classes.iter().map(|(_, class)| class.field(name)).collect(),
@@ -166,50 +166,50 @@ impl Key {
     }
 
     /// Returns the value for a span that ends with this event.
-    pub(crate) fn value(&self, span: &Span, moment: &Moment<'_>) -> Value {
+    pub(crate) fn value(&self, span: &Span, moment: &Moment<'_>) -> KeyValue {
         let system = moment.system;
         let value = || match self.per {
-            Per::Thread => span.tid.map(Value::Thread),
+            Per::Thread => span.tid.map(KeyValue::Thread),
             Per::Process => match span.tid == moment.tid {
                 true => moment.pid(),
                 false => system.pid(span.tid?),
             }
-            .map(Value::Process),
-            Per::Comm => comm(span, moment).map(Value::Text),
-            Per::Cpu => span.cpu.map(|cpu| Value::Number(cpu.0.into())),
-            Per::Priority => system.priority(span.tid?).map(|priority| Value::Number(priority.0.into())),
-            Per::Event => self.namesakes.get(moment.event.class.index()).copied().map(Value::Class),
+            .map(KeyValue::Process),
+            Per::Comm => comm(span, moment).map(KeyValue::Text),
+            Per::Cpu => span.cpu.map(|cpu| KeyValue::Number(cpu.0.into())),
+            Per::Priority => system.priority(span.tid?).map(|priority| KeyValue::Number(priority.0.into())),
+            Per::Event => self.namesakes.get(moment.event.class.index()).copied().map(KeyValue::Class),
             Per::Fiber => match span.tid == moment.tid {
                 true => span.fiber.or(moment.fiber_id()),
                 false => span.fiber,
             }
-            .map(Value::Fiber),
-            Per::Host => Some(Value::Host(moment.host)),
-            Per::Holder => span.other.map(Value::Thread),
-            Per::Address => {
-                span.address.map(|address| Value::Address(span.tid.and_then(|tid| system.pid(tid)), address))
-            }
-            Per::Function => span.address.map(|address| Value::Address(moment.pid(), address)),
-            Per::Irq | Per::Softirq | Per::Syscall | Per::Link => span.name.clone().map(Value::Text),
+            .map(KeyValue::Fiber),
+            Per::Host => Some(KeyValue::Host(moment.host)),
+            Per::Holder => span.other.map(KeyValue::Thread),
+            Per::Address => span
+                .address
+                .map(|address| KeyValue::Address(span.tid.and_then(|tid| system.pid(tid)), address)),
+            Per::Function => span.address.map(|address| KeyValue::Address(moment.pid(), address)),
+            Per::Irq | Per::Softirq | Per::Syscall | Per::Link => span.name.clone().map(KeyValue::Text),
             Per::Field(_) => {
                 let field = (*self.fields.get(moment.event.class.index())?)?;
                 match moment.event.value(field)? {
-                    View::Unsigned(value, _) => Some(Value::Number(value.cast_signed())),
-                    View::Signed(value, _) | View::Label(value, None) => Some(Value::Number(value)),
+                    View::Unsigned(value, _) => Some(KeyValue::Number(value.cast_signed())),
+                    View::Signed(value, _) | View::Label(value, None) => Some(KeyValue::Number(value)),
                     View::Text(text) | View::Label(_, Some(text)) => {
-                        Some(Value::Text(String::from_utf8_lossy(text).into()))
+                        Some(KeyValue::Text(String::from_utf8_lossy(text).into()))
                     }
                     View::Float(_) | View::List(_) | View::Group(_) => None,
                 }
             }
         };
-        value().unwrap_or(Value::Unknown)
+        value().unwrap_or(KeyValue::Unknown)
     }
 
     /// Returns the text of a value, given the event at which a span of its row was found last.
     pub(crate) fn label(
         &self,
-        value: &Value,
+        value: &KeyValue,
         span: &Span,
         moment: &Moment<'_>,
         classes: &[Arc<str>],
@@ -219,28 +219,28 @@ impl Key {
             None => id.to_string().into(),
         };
         match value {
-            Value::Unknown => "?".into(),
-            Value::Thread(tid) if self.per == Per::Holder => {
+            KeyValue::Unknown => "?".into(),
+            KeyValue::Thread(tid) if self.per == Per::Holder => {
                 with_id(moment.system.comm(*tid).cloned(), tid.0)
             }
-            Value::Thread(tid) => with_id(comm(span, moment), tid.0),
-            Value::Fiber(fiber) => {
+            KeyValue::Thread(tid) => with_id(comm(span, moment), tid.0),
+            KeyValue::Fiber(fiber) => {
                 let fibers = moment.system.fibers();
                 let name = fibers.name(*fiber).filter(|_| fibers.is_name_certain(*fiber));
                 name.map_or_else(|| unnamed(*fiber), |name| named(name, *fiber))
             }
-            Value::Process(pid) => with_id(moment.system.program(*pid).cloned(), pid.0),
-            Value::Host(host) => host.0.to_string().into(),
-            Value::Address(_, address) => format!("{address:#x}").into(),
-            Value::Number(number) => match self.per {
+            KeyValue::Process(pid) => with_id(moment.system.program(*pid).cloned(), pid.0),
+            KeyValue::Host(host) => host.0.to_string().into(),
+            KeyValue::Address(_, address) => format!("{address:#x}").into(),
+            KeyValue::Number(number) => match self.per {
                 Per::Cpu => format!("cpu{number}").into(),
                 Per::Priority => {
                     sordino_timeline::Priority(i32::try_from(*number).unwrap_or_default()).to_string().into()
                 }
                 _ => number.to_string().into(),
             },
-            Value::Text(text) => Arc::clone(text),
-            Value::Class(class) => classes.get(class.index()).cloned().unwrap_or_else(|| "?".into()),
+            KeyValue::Text(text) => Arc::clone(text),
+            KeyValue::Class(class) => classes.get(class.index()).cloned().unwrap_or_else(|| "?".into()),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Waits for futexes: who waited for whom, and how long.
 
-use crate::followed::Follows;
-use crate::gap::Gap;
-use crate::span::{Found, Span};
+use crate::evidence_finder::Follows;
+use crate::record_gap::RecordGap;
+use crate::span::{FoundSpan, Span};
 use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::{Arch, Futex, FutexOperation, Kernel, Moment, TaskState};
@@ -24,7 +24,7 @@ pub(crate) struct Locks {
     waits: HashMap<Tid, Wait>,
     /// The words of the threads that wake others.
     wakers: HashMap<Tid, u64>,
-    gap: Gap,
+    gap: RecordGap,
 }
 
 /// The wait of a thread for a futex.
@@ -49,10 +49,10 @@ impl Wait {
 }
 
 impl Locks {
-    fn enter(&mut self, tid: Tid, futex: Option<Futex>, now: Time, found: &mut Vec<Found>) {
+    fn enter(&mut self, tid: Tid, futex: Option<Futex>, now: Time, found: &mut Vec<FoundSpan>) {
         // The exit from the call before was not recorded.
         let before = self.waits.remove(&tid).filter(|wait| wait.slept);
-        found.extend(before.map(|_| Found::Broken));
+        found.extend(before.map(|_| FoundSpan::Broken));
         self.wakers.remove(&tid);
         let Some(Futex { operation, word, .. }) = futex else { return };
         match operation {
@@ -77,7 +77,7 @@ impl Locks {
 }
 
 impl Follows for Locks {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let (Some(kernel), now) = (moment.kernel, moment.event.time) else { return };
         match kernel {
             Kernel::SyscallEntry { call, arguments } => {
@@ -90,9 +90,9 @@ impl Follows for Locks {
                 let Some(mut wait) = self.waits.remove(&tid) else { return };
                 wait.turn(Phase::InCall, now);
                 if self.gap.touches(wait.from) {
-                    found.push(Found::Broken);
+                    found.push(FoundSpan::Broken);
                 } else if wait.slept {
-                    found.push(Found::Whole(Span {
+                    found.push(FoundSpan::Whole(Span {
                         tid: Some(tid),
                         cpu: moment.cpu,
                         other: wait.waker,
@@ -116,22 +116,22 @@ impl Follows for Locks {
                 }
             }
             Kernel::Gone { tid } => {
-                found.extend(self.waits.remove(&tid).map(|_| Found::Broken));
+                found.extend(self.waits.remove(&tid).map(|_| FoundSpan::Broken));
                 self.wakers.remove(&tid);
             }
             _ => {}
         }
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         if loss.pid.is_none() {
             self.gap.add(loss);
-            found.extend(self.waits.drain().map(|_| Found::Broken));
+            found.extend(self.waits.drain().map(|_| FoundSpan::Broken));
             self.wakers.clear();
         }
     }
 
-    fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<Found>) {
+    fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         match self.waits.get_mut(&tid) {
             // It was woken after the last record of its CPU.
             Some(wait) if wait.phase == Phase::Runnable => wait.turn(Phase::InCall, since.max(wait.since)),
@@ -140,8 +140,8 @@ impl Follows for Locks {
         }
     }
 
-    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
-        found.extend(self.waits.remove(&tid).map(|_| Found::Broken));
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>) {
+        found.extend(self.waits.remove(&tid).map(|_| FoundSpan::Broken));
     }
 
     fn cut(&mut self, _: Time) -> u64 {

@@ -5,12 +5,12 @@
 //! fiber's time is that of the thread that executes it, and while it is blocked, that of the fiber or the thread that
 //! wakes it.
 
-use crate::contexts::Contexts;
+use crate::cpu_handlers::CpuHandlers;
+use crate::evidence_finder::Follows;
 use crate::finder::{OfRule, SpanFinder};
-use crate::followed::Follows;
-use crate::names::Names;
-use crate::span::{Found, Span};
-use crate::stretches::{Does, Ended, Link, Stretches, Subject};
+use crate::kernel_names::KernelNames;
+use crate::span::{FoundSpan, Span};
+use crate::stretches::{Does, PathLink, Stretches, ThreadOrFiber, WakeSource};
 use sordino_event::{Loss, Tid, Time};
 use sordino_timeline::{
     FiberEvent, FiberId, FiberState, Kernel, Moment, Mounted, System, TaskState, ThreadState,
@@ -29,78 +29,93 @@ pub(crate) enum PathsOf {
 #[derive(Debug)]
 pub(crate) struct Paths {
     of: PathsOf,
-    contexts: Contexts,
+    handlers: CpuHandlers,
     stretches: Stretches,
-    names: Names,
+    names: KernelNames,
 }
 
 impl Paths {
     pub(crate) fn new(of: PathsOf) -> Self {
-        Self { of, contexts: Contexts::default(), stretches: Stretches::default(), names: Names::default() }
+        Self {
+            of,
+            handlers: CpuHandlers::default(),
+            stretches: Stretches::default(),
+            names: KernelNames::default(),
+        }
     }
 
     /// Returns true if the stretches of these are found one by one.
-    fn is_wanted(&self, subject: Subject) -> bool {
+    fn is_wanted(&self, subject: ThreadOrFiber) -> bool {
         match subject {
-            Subject::Thread(_) => matches!(self.of, PathsOf::Threads),
-            Subject::Fiber(_) => matches!(self.of, PathsOf::Fibers),
+            ThreadOrFiber::Thread(_) => matches!(self.of, PathsOf::Threads),
+            ThreadOrFiber::Fiber(_) => matches!(self.of, PathsOf::Fibers),
         }
     }
 
     /// Ends the present stretch of a thread or a fiber at this time, and begins another.
     fn turn(
         &mut self,
-        subject: Subject,
+        subject: ThreadOrFiber,
         does: Option<Does>,
         now: Time,
         moment: &Moment<'_>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundSpan>,
     ) {
-        if subject == Subject::Thread(Tid(0)) {
+        if subject == ThreadOrFiber::Thread(Tid(0)) {
             return;
         }
         let Some(links) = self.stretches.turn(subject, does, now).filter(|_| self.is_wanted(subject)) else {
             return;
         };
         if links.is_empty() {
-            found.push(Found::Broken);
+            found.push(FoundSpan::Broken);
         }
         self.add(subject, links, moment, found);
     }
 
     /// Adds the links of the path of a thread or a fiber.
-    fn add(&mut self, own: Subject, links: Vec<Link>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn add(
+        &mut self,
+        own: ThreadOrFiber,
+        links: Vec<PathLink>,
+        moment: &Moment<'_>,
+        found: &mut Vec<FoundSpan>,
+    ) {
         let (tid, fiber) = match own {
-            Subject::Thread(tid) => (Some(tid), None),
-            Subject::Fiber(fiber) => (moment.system.fibers().last_thread(fiber).or(moment.tid), Some(fiber)),
+            ThreadOrFiber::Thread(tid) => (Some(tid), None),
+            ThreadOrFiber::Fiber(fiber) => {
+                (moment.system.fibers().last_thread(fiber).or(moment.tid), Some(fiber))
+            }
         };
         for link in links {
             let name = Some(self.name(own, &link, moment.system));
             let span = Span::between(link.from, link.to);
-            found.push(Found::Whole(Span { tid, fiber, cpu: moment.cpu, name, ..span }));
+            found.push(FoundSpan::Whole(Span { tid, fiber, cpu: moment.cpu, name, ..span }));
         }
     }
 
     /// Returns the name of a link on the path of a thread or a fiber: `runs`, `db/17 runs`, `interrupt 36 eth0`.
-    fn name(&mut self, own: Subject, link: &Link, system: &System) -> Arc<str> {
+    fn name(&mut self, own: ThreadOrFiber, link: &PathLink, system: &System) -> Arc<str> {
         let what = match (&link.does, link.of) {
             (Some(Does::Runs), _) => "runs",
             (Some(Does::WaitsForCpu), _) => "waits for a CPU",
             (Some(Does::WaitsForThread), _) => "waits for a thread",
-            (Some(Does::Sleeps(Ended::ByInterrupt(name))), _) => {
+            (Some(Does::Sleeps(WakeSource::ByInterrupt(name))), _) => {
                 let text = format!("interrupt {name}");
                 return self.names.text(&text);
             }
-            (Some(Does::Sleeps(_)), Subject::Thread(_)) => "sleeps",
-            (Some(Does::Sleeps(_)), Subject::Fiber(_)) => "is blocked",
+            (Some(Does::Sleeps(_)), ThreadOrFiber::Thread(_)) => "sleeps",
+            (Some(Does::Sleeps(_)), ThreadOrFiber::Fiber(_)) => "is blocked",
             (Some(Does::Mounted(_)) | None, _) => "is not known",
         };
         if own == link.of {
             return self.names.text(what);
         }
         let text = match link.of {
-            Subject::Thread(tid) => format!("{}/{} {what}", system.comm(tid).map_or("?", |comm| comm), tid.0),
-            Subject::Fiber(fiber) => {
+            ThreadOrFiber::Thread(tid) => {
+                format!("{}/{} {what}", system.comm(tid).map_or("?", |comm| comm), tid.0)
+            }
+            ThreadOrFiber::Fiber(fiber) => {
                 let fibers = system.fibers();
                 match fibers.name(fiber).filter(|_| fibers.is_name_certain(fiber)) {
                     Some(name) => format!("{name}/{fiber} {what}"),
@@ -111,15 +126,15 @@ impl Paths {
         self.names.text(&text)
     }
 
-    fn wake(&mut self, tid: Tid, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn wake(&mut self, tid: Tid, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let is_woken = matches!(moment.system.thread_state(tid), ThreadState::Woken { .. });
-        let context = moment.cpu.and_then(|cpu| self.contexts.on(cpu));
+        let context = moment.cpu.and_then(|cpu| self.handlers.on(cpu));
         let by = match (context, moment.tid) {
-            (Some(context), _) => Ended::ByInterrupt(Arc::clone(&context.origin.name)),
-            (None, Some(by)) if by != Tid(0) => Ended::By(Subject::Thread(by)),
-            _ => Ended::Unknown,
+            (Some(context), _) => WakeSource::ByInterrupt(Arc::clone(&context.origin.name)),
+            (None, Some(by)) if by != Tid(0) => WakeSource::By(ThreadOrFiber::Thread(by)),
+            _ => WakeSource::Unknown,
         };
-        let subject = Subject::Thread(tid);
+        let subject = ThreadOrFiber::Thread(tid);
         let present = self.stretches.present(subject).filter(|_| is_woken);
         if let Some((does @ Does::Sleeps(_), _)) = present {
             *does = Does::Sleeps(by);
@@ -127,32 +142,32 @@ impl Paths {
         }
     }
 
-    fn take_kernel(&mut self, kernel: Kernel<'_>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take_kernel(&mut self, kernel: Kernel<'_>, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let now = moment.event.time;
         match kernel {
             Kernel::Switch { prev, state, next } => {
                 let does = match state {
                     TaskState::Dead => None,
                     TaskState::Runnable => Some(Does::WaitsForCpu),
-                    _ => Some(Does::Sleeps(Ended::Unknown)),
+                    _ => Some(Does::Sleeps(WakeSource::Unknown)),
                 };
-                self.turn(Subject::Thread(prev.tid), does, now, moment, found);
-                self.turn(Subject::Thread(next.tid), Some(Does::Runs), now, moment, found);
+                self.turn(ThreadOrFiber::Thread(prev.tid), does, now, moment, found);
+                self.turn(ThreadOrFiber::Thread(next.tid), Some(Does::Runs), now, moment, found);
             }
             Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } => self.wake(tid, moment, found),
-            Kernel::Gone { tid } => _ = self.stretches.forget(Subject::Thread(tid)),
+            Kernel::Gone { tid } => _ = self.stretches.forget(ThreadOrFiber::Thread(tid)),
             _ => {}
         }
     }
 
     /// Processes the record that a fiber leaves its thread.
-    fn leave(&mut self, fiber: FiberId, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let subject = Subject::Fiber(fiber);
+    fn leave(&mut self, fiber: FiberId, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
+        let subject = ThreadOrFiber::Fiber(fiber);
         let is_certain = self.stretches.is_certain(subject);
         let does = match moment.system.fibers().state(fiber) {
             FiberState::Ready { .. } => Some(Does::WaitsForThread),
             FiberState::Blocked { .. } | FiberState::Unmounted if is_certain => {
-                Some(Does::Sleeps(Ended::Unknown))
+                Some(Does::Sleeps(WakeSource::Unknown))
             }
             // A wake-up may be missing, or it has ended.
             _ => None,
@@ -164,20 +179,20 @@ impl Paths {
         }
     }
 
-    fn take_fiber(&mut self, about: &FiberEvent<'_>, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take_fiber(&mut self, about: &FiberEvent<'_>, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let (Some(pid), Some(tid), now) = (moment.pid(), moment.tid, moment.event.time) else { return };
         let id = |number| FiberId { pid, number };
         match *about {
             FiberEvent::New { fiber, .. } => {
-                self.stretches.forget(Subject::Fiber(id(fiber)));
-                self.turn(Subject::Fiber(id(fiber)), Some(Does::WaitsForThread), now, moment, found);
+                self.stretches.forget(ThreadOrFiber::Fiber(id(fiber)));
+                self.turn(ThreadOrFiber::Fiber(id(fiber)), Some(Does::WaitsForThread), now, moment, found);
             }
             FiberEvent::Switch { from, to, .. } => {
                 if let Some(from) = from {
                     self.leave(id(from), moment, found);
                 }
                 if let Some(to) = to {
-                    self.turn(Subject::Fiber(id(to)), Some(Does::Mounted(tid)), now, moment, found);
+                    self.turn(ThreadOrFiber::Fiber(id(to)), Some(Does::Mounted(tid)), now, moment, found);
                 }
             }
             FiberEvent::Wake { fiber, by } => {
@@ -185,15 +200,15 @@ impl Paths {
                 let by = by.map(id).or(moment.fiber_id());
                 let is_outside = matches!(moment.fiber, Mounted::Outside | Mounted::Scheduler);
                 let by = match by {
-                    Some(by) if by != fiber => Ended::By(Subject::Fiber(by)),
-                    None if is_outside => Ended::By(Subject::Thread(tid)),
-                    _ => Ended::Unknown,
+                    Some(by) if by != fiber => WakeSource::By(ThreadOrFiber::Fiber(by)),
+                    None if is_outside => WakeSource::By(ThreadOrFiber::Thread(tid)),
+                    _ => WakeSource::Unknown,
                 };
                 let is_ready = matches!(moment.system.fibers().state(fiber), FiberState::Ready { .. });
-                let present = self.stretches.present(Subject::Fiber(fiber)).filter(|_| is_ready);
+                let present = self.stretches.present(ThreadOrFiber::Fiber(fiber)).filter(|_| is_ready);
                 if let Some((does @ Does::Sleeps(_), _)) = present {
                     *does = Does::Sleeps(by);
-                    self.turn(Subject::Fiber(fiber), Some(Does::WaitsForThread), now, moment, found);
+                    self.turn(ThreadOrFiber::Fiber(fiber), Some(Does::WaitsForThread), now, moment, found);
                 }
             }
             _ => {}
@@ -201,18 +216,18 @@ impl Paths {
     }
 
     /// Adds the paths of the intervals that end with this event.
-    fn take_intervals(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take_intervals(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let PathsOf::Intervals(rule) = &mut self.of else { return };
         let mut intervals = Vec::new();
         rule.take(moment, &mut intervals);
         for interval in intervals {
-            let Found::Whole(Span { from, to, fiber, tid: Some(tid), .. }) = interval else {
+            let FoundSpan::Whole(Span { from, to, fiber, tid: Some(tid), .. }) = interval else {
                 found.push(interval);
                 continue;
             };
-            let own = fiber.map_or(Subject::Thread(tid), Subject::Fiber);
+            let own = fiber.map_or(ThreadOrFiber::Thread(tid), ThreadOrFiber::Fiber);
             if self.stretches.touches_loss(own, from) {
-                found.push(Found::Broken);
+                found.push(FoundSpan::Broken);
             } else {
                 let links = self.stretches.path(own, (from, to));
                 self.add(own, links, moment, found);
@@ -222,7 +237,7 @@ impl Paths {
 }
 
 impl Follows for Paths {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         if let Some(kernel) = moment.kernel {
             self.take_kernel(kernel, moment, found);
         } else if !matches!(self.of, PathsOf::Threads)
@@ -231,20 +246,20 @@ impl Follows for Paths {
             self.take_fiber(&about, moment, found);
         }
         self.take_intervals(moment, found);
-        self.contexts.take(moment);
+        self.handlers.take(moment);
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
-        self.contexts.lose(loss);
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
+        self.handlers.lose(loss);
         if let PathsOf::Intervals(rule) = &mut self.of {
             rule.lose(loss, found);
         }
         let lost = self.stretches.lose(loss).into_iter().filter(|subject| self.is_wanted(*subject));
-        found.extend(lost.map(|_| Found::Broken));
+        found.extend(lost.map(|_| FoundSpan::Broken));
     }
 
-    fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<Found>) {
-        let subject = Subject::Thread(tid);
+    fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
+        let subject = ThreadOrFiber::Thread(tid);
         match self.stretches.present(subject) {
             // It was woken after the last record of its CPU.
             Some((Does::WaitsForCpu, from)) => {
@@ -256,9 +271,9 @@ impl Follows for Paths {
         }
     }
 
-    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
-        let is_known = self.stretches.doubt(Subject::Thread(tid));
-        found.extend((is_known && self.is_wanted(Subject::Thread(tid))).then_some(Found::Broken));
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>) {
+        let is_known = self.stretches.doubt(ThreadOrFiber::Thread(tid));
+        found.extend((is_known && self.is_wanted(ThreadOrFiber::Thread(tid))).then_some(FoundSpan::Broken));
     }
 
     fn cut(&mut self, end: Time) -> u64 {

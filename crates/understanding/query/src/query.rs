@@ -5,10 +5,10 @@ use crate::durations::Durations;
 use crate::error::Error;
 use crate::fiber_names::FiberNames;
 use crate::finder::SpanFinder;
-use crate::key::{Key, Per, Value};
+use crate::key::{KeyValue, Per, PreparedKey};
 use crate::measure::{Measure, PathOf};
-use crate::span::{Found, Span};
-use crate::sums::Sums;
+use crate::row_sums::RowSums;
+use crate::span::{FoundSpan, Span};
 use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use foldhash::HashMap;
 use sordino_event::{ClassId, Classes, Pid, Tid, Time};
@@ -31,7 +31,7 @@ pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
 pub struct Query {
     measure: Measure,
     pers: Vec<Per>,
-    keys: Vec<Key>,
+    keys: Vec<PreparedKey>,
     class_names: Vec<Arc<str>>,
     only: Option<IsSpanWanted>,
     names: Option<NameAddress>,
@@ -41,15 +41,15 @@ pub struct Query {
     hosts: Vec<Arc<str>>,
     /// The spans as intervals to explain, if they are collected.
     survey: Option<SurveyBuilder>,
-    rows: HashMap<Vec<Value>, Sums>,
+    rows: HashMap<Vec<KeyValue>, RowSums>,
     /// Room for the values of a span's keys, empty between spans.
-    values: Vec<Value>,
+    values: Vec<KeyValue>,
     /// The names of fibers by the hosts' numbers, if rows are distinguished by them.
     fiber_names: Option<Vec<FiberNames>>,
     /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
     running: HashMap<(Host, Tid), RowKeys>,
     all: Durations,
-    found: Vec<Found>,
+    found: Vec<FoundSpan>,
     apart: Apart,
     crowded: u64,
     lost: u64,
@@ -60,7 +60,7 @@ pub struct Query {
 }
 
 /// The values of a row's keys, and their labels.
-type RowKeys = (Vec<Value>, Vec<Arc<str>>);
+type RowKeys = (Vec<KeyValue>, Vec<Arc<str>>);
 
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +85,7 @@ impl Query {
         if let Some(per) = pers.iter().find(|per| !measure.fits(per)) {
             return Err(Error::Key(per.to_string()));
         }
-        let keys: Vec<Key> = pers.iter().map(|per| Key::new(per, classes)).collect();
+        let keys: Vec<PreparedKey> = pers.iter().map(|per| PreparedKey::new(per, classes)).collect();
         if let Some((per, _)) = pers.iter().zip(&keys).find(|(_, key)| key.lacks_field()) {
             return Err(Error::Field(per.to_string()));
         }
@@ -133,7 +133,7 @@ impl Query {
         }
         if self.pers.iter().any(Per::is_of_host) && !self.pers.contains(&Per::Host) {
             self.pers.insert(0, Per::Host);
-            self.keys.insert(0, Key::new(&Per::Host, classes));
+            self.keys.insert(0, PreparedKey::new(&Per::Host, classes));
         }
         if !self.measure.is_between_hosts() {
             for _ in 1..names.len() {
@@ -185,20 +185,22 @@ impl Query {
         }
     }
 
-    fn measure(&mut self, found: &Found, moment: &Moment<'_>) {
+    fn measure(&mut self, found: &FoundSpan, moment: &Moment<'_>) {
         match found {
-            Found::Whole(span) | Found::Cut(span) if self.measure == Measure::Active => {
+            FoundSpan::Whole(span) | FoundSpan::Cut(span) if self.measure == Measure::Active => {
                 self.add(&self.clipped(span), moment);
             }
             // Links that end together are found together: some lie before the begin.
-            Found::Whole(span) if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) => {
+            FoundSpan::Whole(span)
+                if matches!(self.measure, Measure::Path(PathOf::Threads | PathOf::Fibers)) =>
+            {
                 if span.to > self.begin {
                     self.add(&self.clipped(span), moment);
                 }
             }
-            Found::Whole(span) => self.add(span, moment),
-            Found::Cut(_) => self.apart.cut += 1,
-            Found::Broken => self.breaks(),
+            FoundSpan::Whole(span) => self.add(span, moment),
+            FoundSpan::Cut(_) => self.apart.cut += 1,
+            FoundSpan::Broken => self.breaks(),
         }
     }
 
@@ -223,8 +225,8 @@ impl Query {
                 // The event's fiber is the one that leaves.
                 values
                     .iter_mut()
-                    .filter(|value| matches!(value, Value::Fiber(_)))
-                    .for_each(|value| *value = Value::Unknown);
+                    .filter(|value| matches!(value, KeyValue::Fiber(_)))
+                    .for_each(|value| *value = KeyValue::Unknown);
             }
             let labels = self.labels(&values, &span, moment);
             self.running.insert((moment.host, tid), (values, labels));
@@ -240,27 +242,27 @@ impl Query {
         self.only.as_ref().is_none_or(|only| only(moment, span.tid))
     }
 
-    fn values<'a>(&'a self, span: &'a Span, moment: &'a Moment<'_>) -> impl Iterator<Item = Value> + 'a {
+    fn values<'a>(&'a self, span: &'a Span, moment: &'a Moment<'_>) -> impl Iterator<Item = KeyValue> + 'a {
         let both = self.pers.iter().zip(&self.keys);
         both.map(|(per, key)| match key.value(span, moment) {
             // One row for a function of several processes, which have it at different addresses.
-            Value::Address(Some(pid), address) if *per == Per::Function => {
+            KeyValue::Address(Some(pid), address) if *per == Per::Function => {
                 let name = self.names.as_ref().and_then(|names| names(pid, address));
-                name.map_or(Value::Address(Some(pid), address), Value::Text)
+                name.map_or(KeyValue::Address(Some(pid), address), KeyValue::Text)
             }
             value => value,
         })
     }
 
-    fn labels(&self, values: &[Value], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
+    fn labels(&self, values: &[KeyValue], span: &Span, moment: &Moment<'_>) -> Vec<Arc<str>> {
         let both = self.keys.iter().zip(values);
-        let label = |(key, value): (&Key, &Value)| {
+        let label = |(key, value): (&PreparedKey, &KeyValue)| {
             let label = key.label(value, span, moment, &self.class_names);
             let name = match (value, &self.names) {
-                (Value::Host(host), _) => {
+                (KeyValue::Host(host), _) => {
                     return self.hosts.get(usize::from(host.0)).cloned().unwrap_or(label);
                 }
-                (Value::Address(Some(pid), address), Some(names)) => names(*pid, *address),
+                (KeyValue::Address(Some(pid), address), Some(names)) => names(*pid, *address),
                 _ => None,
             };
             name.map_or_else(|| Arc::clone(&label), |name| format!("{label} {name}").into())
@@ -286,7 +288,7 @@ impl Query {
             self.crowded += 1;
             return;
         } else {
-            let mut row = Sums::new(self.labels(&values, span, moment));
+            let mut row = RowSums::new(self.labels(&values, span, moment));
             row.add(span);
             self.rows.insert(values, row);
         }
@@ -318,11 +320,11 @@ impl Query {
         }
         for (host, found) in found {
             match found {
-                Found::Cut(span) if self.measure == Measure::Active => {
+                FoundSpan::Cut(span) if self.measure == Measure::Active => {
                     let running = span.tid.and_then(|tid| self.running.remove(&(host, tid)));
                     let Some((values, labels)) = running else { continue };
                     let span = Span { from: span.from.max(self.begin), ..span };
-                    self.rows.entry(values).or_insert_with(|| Sums::new(labels)).add(&span);
+                    self.rows.entry(values).or_insert_with(|| RowSums::new(labels)).add(&span);
                     self.all.add(span.length(), span.from);
                 }
                 _ => self.apart.cut += 1,
@@ -330,7 +332,7 @@ impl Query {
         }
         let names = self.measure.parts();
         let fiber_names = self.fiber_names.unwrap_or_default();
-        let close = |(values, mut sums): (Vec<Value>, Sums)| {
+        let close = |(values, mut sums): (Vec<KeyValue>, RowSums)| {
             sums.rename(&values, &fiber_names);
             sums.close(names)
         };

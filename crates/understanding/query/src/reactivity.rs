@@ -1,9 +1,9 @@
 //! Reactions: from an event of the kernel to the first event of the thread or the fiber that handles it.
 
-use crate::contexts::{Contexts, Origin};
-use crate::followed::Follows;
-use crate::gap::Gap;
-use crate::span::{Found, Span};
+use crate::cpu_handlers::{CpuHandlers, OriginEvent};
+use crate::evidence_finder::Follows;
+use crate::record_gap::RecordGap;
+use crate::span::{FoundSpan, Span};
 use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::{Kernel, Moment, Mounted, ThreadState};
@@ -15,16 +15,16 @@ pub(crate) const PARTS: [&str; 5] =
 /// The reactions that have begun.
 #[derive(Debug, Default)]
 pub(crate) struct Reactions {
-    contexts: Contexts,
+    handlers: CpuHandlers,
     /// The reactions of the threads that were woken; `None` for a thread that no interrupt woke.
     open: HashMap<Tid, Option<Reaction>>,
-    gap: Gap,
+    gap: RecordGap,
 }
 
 /// The reaction of a thread.
 #[derive(Clone, Debug)]
 struct Reaction {
-    origin: Origin,
+    origin: OriginEvent,
     /// The index of the present part.
     part: usize,
     since: Time,
@@ -48,7 +48,7 @@ impl Reactions {
             return;
         }
         let now = moment.event.time;
-        let context = moment.cpu.and_then(|cpu| self.contexts.on(cpu));
+        let context = moment.cpu.and_then(|cpu| self.handlers.on(cpu));
         let reaction = context.map(|context| {
             let mut reaction = Reaction {
                 origin: context.origin.clone(),
@@ -66,7 +66,7 @@ impl Reactions {
     }
 
     /// Processes an event of a thread that has its CPU.
-    fn act(&mut self, tid: Tid, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn act(&mut self, tid: Tid, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let now = moment.event.time;
         let Some(Some(reaction)) = self.open.get_mut(&tid) else { return };
         if reaction.part < 3 {
@@ -81,10 +81,10 @@ impl Reactions {
         let Some(Some(mut reaction)) = self.open.remove(&tid) else { return };
         reaction.turn(reaction.part, now);
         if self.gap.touches(reaction.origin.at) {
-            found.push(Found::Broken);
+            found.push(FoundSpan::Broken);
             return;
         }
-        found.push(Found::Whole(Span {
+        found.push(FoundSpan::Whole(Span {
             tid: Some(tid),
             fiber: mounted.and_then(Mounted::fiber),
             cpu: moment.cpu,
@@ -96,9 +96,9 @@ impl Reactions {
 }
 
 impl Follows for Reactions {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let now = moment.event.time;
-        let is_interrupted = moment.cpu.is_some_and(|cpu| self.contexts.on(cpu).is_some());
+        let is_interrupted = moment.cpu.is_some_and(|cpu| self.handlers.on(cpu).is_some());
         match moment.kernel {
             Some(Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. }) => self.wake(tid, moment),
             Some(Kernel::Gone { tid }) => _ = self.open.remove(&tid),
@@ -115,18 +115,18 @@ impl Follows for Reactions {
                 _ => {}
             }
         }
-        self.contexts.take(moment);
+        self.handlers.take(moment);
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
-        self.contexts.lose(loss);
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
+        self.handlers.lose(loss);
         if loss.pid.is_none() {
             self.gap.add(loss);
-            found.extend(self.open.drain().filter_map(|(_, reaction)| reaction.map(|_| Found::Broken)));
+            found.extend(self.open.drain().filter_map(|(_, reaction)| reaction.map(|_| FoundSpan::Broken)));
         }
     }
 
-    fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<Found>) {
+    fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         match self.open.get_mut(&tid) {
             // It was woken after the last record of its CPU.
             Some(Some(reaction)) if reaction.part == 2 => reaction.turn(3, since.max(reaction.since)),
@@ -135,8 +135,8 @@ impl Follows for Reactions {
         }
     }
 
-    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>) {
-        found.extend(self.open.remove(&tid).flatten().map(|_| Found::Broken));
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>) {
+        found.extend(self.open.remove(&tid).flatten().map(|_| FoundSpan::Broken));
     }
 
     fn cut(&mut self, _: Time) -> u64 {

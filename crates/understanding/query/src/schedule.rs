@@ -4,9 +4,9 @@
 //! of it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have
 //! run and slept again.
 
+use crate::cpu_use::{CpuUse, CpuUseSums, Uses};
 use crate::finder::SpanFinder;
-use crate::span::{Found, Span, SpanState};
-use crate::turn::{Turn, Use, Uses};
+use crate::span::{FoundSpan, Span, SpanState};
 use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
 use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, UnrecordedSwitch};
@@ -32,20 +32,20 @@ impl Wanted {
     }
 }
 
-/// The threads and CPUs of a trace, so far.
+/// Tracker of the threads and CPUs of a trace.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct ScheduleTracker {
     wanted: Wanted,
     running: RunningThreads,
-    threads: HashMap<Tid, State>,
-    turns: HashMap<Cpu, Turn>,
+    threads: HashMap<Tid, RunState>,
+    cpu_uses: HashMap<Cpu, CpuUseSums>,
     /// The time of the first event, from which on the uses of all CPUs are summed.
     begin: Option<Time>,
     lost_until: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum RunState {
     Unknown,
     Running { since: Time },
     Waiting(Wait),
@@ -63,13 +63,13 @@ struct Wait {
     before: Uses,
 }
 
-impl Schedule {
+impl ScheduleTracker {
     pub(crate) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
             running: RunningThreads::default(),
             threads: HashMap::default(),
-            turns: HashMap::default(),
+            cpu_uses: HashMap::default(),
             begin: None,
             lost_until: None,
         }
@@ -77,28 +77,28 @@ impl Schedule {
 
     /// Applies a switch that was not recorded. The run that it ends and the run that it begins are not wholly known,
     /// nor is a wait or a sleep that it ends.
-    fn correct(&mut self, switch: &UnrecordedSwitch, now: Time, found: &mut Vec<Found>) {
+    fn correct(&mut self, switch: &UnrecordedSwitch, now: Time, found: &mut Vec<FoundSpan>) {
         let &UnrecordedSwitch { cpu, tid, believed, seen, .. } = switch;
         let own = believed.map(|believed| (cpu, believed, seen));
         let left = switch.left.iter().map(|&(other, seen)| (other, tid, seen));
         for (cpu, tid, seen) in own.into_iter().chain(left) {
-            self.turns.get_mut(&cpu).into_iter().for_each(|turn| turn.lose(seen));
-            if let Some(state @ State::Running { .. }) = self.threads.get_mut(&tid) {
-                *state = State::Unknown;
-                found.extend(self.wanted.includes(Wanted::Runs).then_some(Found::Broken));
+            self.cpu_uses.get_mut(&cpu).into_iter().for_each(|cpu_use| cpu_use.lose(seen));
+            if let Some(state @ RunState::Running { .. }) = self.threads.get_mut(&tid) {
+                *state = RunState::Unknown;
+                found.extend(self.wanted.includes(Wanted::Runs).then_some(FoundSpan::Broken));
             }
         }
-        if let (Some(_), Some(turn)) = (believed, self.turns.get_mut(&cpu)) {
-            turn.switch(now, tid);
+        if let (Some(_), Some(cpu_use)) = (believed, self.cpu_uses.get_mut(&cpu)) {
+            cpu_use.switch(now, tid);
         }
         if let Some(state) = self.threads.get_mut(&tid) {
             let is_wanted = match state {
-                State::Waiting(wait) => wait.is_its(self.wanted),
-                State::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
-                State::Running { .. } | State::Unknown => false,
+                RunState::Waiting(wait) => wait.is_its(self.wanted),
+                RunState::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
+                RunState::Running { .. } | RunState::Unknown => false,
             };
-            *state = State::Unknown;
-            found.extend(is_wanted.then_some(Found::Broken));
+            *state = RunState::Unknown;
+            found.extend(is_wanted.then_some(FoundSpan::Broken));
         }
     }
 
@@ -111,7 +111,7 @@ impl Schedule {
         cpu: Cpu,
         now: Time,
         cut: Option<Time>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundSpan>,
     ) {
         if tid == Tid(0) {
             return;
@@ -119,23 +119,23 @@ impl Schedule {
         let before = self.threads.insert(
             tid,
             match state {
-                TaskState::Runnable => State::Waiting(self.wait(false, Some(cpu), now)),
-                _ => State::Asleep { since: now },
+                TaskState::Runnable => RunState::Waiting(self.wait(false, Some(cpu), now)),
+                _ => RunState::Asleep { since: now },
             },
         );
         // The kernel's tracer misses a switch now and then.
-        if let Some(State::Waiting(wait)) = before
+        if let Some(RunState::Waiting(wait)) = before
             && wait.is_its(self.wanted)
         {
-            found.push(Found::Broken);
+            found.push(FoundSpan::Broken);
         }
         if self.wanted.includes(Wanted::Runs) {
             found.push(match (before, cut) {
-                (Some(State::Running { since }), _) => {
-                    Found::Whole(span(SpanState::Running, tid, Some(cpu), since, now))
+                (Some(RunState::Running { since }), _) => {
+                    FoundSpan::Whole(span(SpanState::Running, tid, Some(cpu), since, now))
                 }
-                (_, Some(first)) => Found::Cut(span(SpanState::Running, tid, Some(cpu), first, now)),
-                _ => Found::Broken,
+                (_, Some(first)) => FoundSpan::Cut(span(SpanState::Running, tid, Some(cpu), first, now)),
+                _ => FoundSpan::Broken,
             });
         }
         if state == TaskState::Dead {
@@ -145,77 +145,81 @@ impl Schedule {
 
     /// Ends the run of a thread that has the CPU, and begins another one. Returns the first; `None` if its begin is not
     /// known.
-    pub(crate) fn cut(&mut self, tid: Tid, cpu: Cpu, now: Time) -> Option<Found> {
+    pub(crate) fn cut(&mut self, tid: Tid, cpu: Cpu, now: Time) -> Option<FoundSpan> {
         if self.lost_until.is_some_and(|until| now < until) {
             return None;
         }
-        let before = self.threads.insert(tid, State::Running { since: now });
+        let before = self.threads.insert(tid, RunState::Running { since: now });
         // Until the CPU's first switch, the thread has had it since before the recording began.
-        let first = match self.turns.get(&cpu) {
-            Some(turn) => turn.first.filter(|_| turn.running.is_none()),
+        let first = match self.cpu_uses.get(&cpu) {
+            Some(cpu_use) => cpu_use.first.filter(|_| cpu_use.running.is_none()),
             None => self.begin,
         };
         match (before, first) {
-            (Some(State::Running { since }), _) => {
-                Some(Found::Whole(span(SpanState::Running, tid, Some(cpu), since, now)))
+            (Some(RunState::Running { since }), _) => {
+                Some(FoundSpan::Whole(span(SpanState::Running, tid, Some(cpu), since, now)))
             }
-            (_, Some(first)) => Some(Found::Cut(span(SpanState::Running, tid, Some(cpu), first, now))),
+            (_, Some(first)) => Some(FoundSpan::Cut(span(SpanState::Running, tid, Some(cpu), first, now))),
             _ => None,
         }
     }
 
-    fn come(&mut self, tid: Tid, cpu: Cpu, now: Time, found: &mut Vec<Found>) {
+    fn come(&mut self, tid: Tid, cpu: Cpu, now: Time, found: &mut Vec<FoundSpan>) {
         if tid == Tid(0) {
             return;
         }
-        match self.threads.insert(tid, State::Running { since: now }) {
-            Some(State::Waiting(wait)) if wait.is_its(self.wanted) => {
+        match self.threads.insert(tid, RunState::Running { since: now }) {
+            Some(RunState::Waiting(wait)) if wait.is_its(self.wanted) => {
                 let parts = self.parts(&wait, cpu, now).to_vec();
                 let state = if wait.is_wake_up { SpanState::Woken } else { SpanState::Preempted };
-                found.push(Found::Whole(Span { parts, ..span(state, tid, Some(cpu), wait.since, now) }));
+                found.push(FoundSpan::Whole(Span { parts, ..span(state, tid, Some(cpu), wait.since, now) }));
             }
             // The wake-up was not recorded.
-            Some(State::Asleep { .. } | State::Unknown) | None if self.wanted.includes(Wanted::Latencies) => {
-                found.push(Found::Broken);
+            Some(RunState::Asleep { .. } | RunState::Unknown) | None
+                if self.wanted.includes(Wanted::Latencies) =>
+            {
+                found.push(FoundSpan::Broken);
             }
-            Some(State::Asleep { .. }) if self.wanted.includes(Wanted::Sleeps) => found.push(Found::Broken),
+            Some(RunState::Asleep { .. }) if self.wanted.includes(Wanted::Sleeps) => {
+                found.push(FoundSpan::Broken)
+            }
             _ => {}
         }
     }
 
-    fn wake(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time, found: &mut Vec<Found>) {
+    fn wake(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time, found: &mut Vec<FoundSpan>) {
         match self.threads.get(&tid) {
-            Some(State::Asleep { since }) if self.lost_until.is_none_or(|until| until <= *since) => {
+            Some(RunState::Asleep { since }) if self.lost_until.is_none_or(|until| until <= *since) => {
                 if self.wanted.includes(Wanted::Sleeps) {
-                    found.push(Found::Whole(span(SpanState::Sleeping, tid, cpu, *since, now)));
+                    found.push(FoundSpan::Whole(span(SpanState::Sleeping, tid, cpu, *since, now)));
                 }
                 let wait = self.wait(true, cpu, now);
-                self.threads.insert(tid, State::Waiting(wait));
+                self.threads.insert(tid, RunState::Waiting(wait));
             }
-            Some(State::Asleep { .. }) => {
-                found.extend(self.wanted.includes(Wanted::Sleeps).then_some(Found::Broken));
-                self.threads.insert(tid, State::Unknown);
+            Some(RunState::Asleep { .. }) => {
+                found.extend(self.wanted.includes(Wanted::Sleeps).then_some(FoundSpan::Broken));
+                self.threads.insert(tid, RunState::Unknown);
             }
             // The first record may have the CPU on which it ran last, and the second that which was chosen.
-            Some(State::Waiting(_)) => self.queue(tid, cpu, now),
-            Some(State::Running { .. } | State::Unknown) | None => {}
+            Some(RunState::Waiting(_)) => self.queue(tid, cpu, now),
+            Some(RunState::Running { .. } | RunState::Unknown) | None => {}
         }
     }
 
     /// Notes that a thread that waits does so in the queue of this CPU from now on.
     fn queue(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time) {
-        let Some(State::Waiting(mut wait)) = self.threads.get(&tid).copied() else { return };
+        let Some(RunState::Waiting(mut wait)) = self.threads.get(&tid).copied() else { return };
         if cpu.is_some() && wait.queue.map(|(cpu, ..)| cpu) != cpu {
             let before = self.passed(&wait, wait.queue.map(|(cpu, ..)| cpu), now);
             wait = Wait { before, since: wait.since, ..self.wait(wait.is_wake_up, cpu, now) };
-            self.threads.insert(tid, State::Waiting(wait));
+            self.threads.insert(tid, RunState::Waiting(wait));
         }
     }
 
     fn wait(&self, is_wake_up: bool, cpu: Option<Cpu>, now: Time) -> Wait {
         let unknown =
             || [Nanos::ZERO, Nanos::ZERO, Nanos::ZERO, self.begin.map_or(Nanos::ZERO, |begin| now - begin)];
-        let uses = |cpu: Cpu| self.turns.get(&cpu).map_or_else(unknown, |turn| turn.until(now));
+        let uses = |cpu: Cpu| self.cpu_uses.get(&cpu).map_or_else(unknown, |cpu_use| cpu_use.until(now));
         Wait { since: now, is_wake_up, queue: cpu.map(|cpu| (cpu, now, uses(cpu))), before: [Nanos::ZERO; 4] }
     }
 
@@ -227,40 +231,40 @@ impl Schedule {
     /// Returns the parts of a wait until now, if the thread stood in the queue of `cpu` since it was queued last.
     fn passed(&self, wait: &Wait, cpu: Option<Cpu>, now: Time) -> Uses {
         let mut parts = wait.before;
-        match (wait.queue, cpu.and_then(|cpu| Some((cpu, self.turns.get(&cpu)?)))) {
-            (Some((queue, _, before)), Some((cpu, turn))) if queue == cpu => {
-                let after = turn.until(now);
+        match (wait.queue, cpu.and_then(|cpu| Some((cpu, self.cpu_uses.get(&cpu)?)))) {
+            (Some((queue, _, before)), Some((cpu, cpu_use))) if queue == cpu => {
+                let after = cpu_use.until(now);
                 for (part, (after, before)) in parts.iter_mut().zip(after.into_iter().zip(before)) {
                     *part += after - before;
                 }
             }
-            (Some((_, since, _)), _) => parts[Use::Unknown as usize] += now - since,
-            (None, _) => parts[Use::Unknown as usize] += now - wait.since,
+            (Some((_, since, _)), _) => parts[CpuUse::Unknown as usize] += now - since,
+            (None, _) => parts[CpuUse::Unknown as usize] += now - wait.since,
         }
         parts
     }
 }
 
-impl SpanFinder for Schedule {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+impl SpanFinder for ScheduleTracker {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let now = moment.event.time;
         let begin = *self.begin.get_or_insert(now);
         let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
         switch.into_iter().for_each(|switch| self.correct(&switch, now, found));
         let Some(kernel) = moment.kernel else { return };
         if let Some(cpu) = moment.cpu {
-            let turn = self.turns.entry(cpu).or_insert_with(|| Turn::new(begin, now));
+            let cpu_use = self.cpu_uses.entry(cpu).or_insert_with(|| CpuUseSums::new(begin, now));
             match kernel {
                 Kernel::Switch { prev, state, next } => {
-                    let cut = turn.first.filter(|_| turn.running.is_none());
-                    turn.switch(now, next.tid);
+                    let cut = cpu_use.first.filter(|_| cpu_use.running.is_none());
+                    cpu_use.switch(now, next.tid);
                     self.running.switch(cpu, next.tid, now);
-                    turn.first = None;
+                    cpu_use.first = None;
                     self.leave(prev.tid, state, cpu, now, cut, found);
                     self.come(next.tid, cpu, now, found);
                 }
-                Kernel::Enter(_) => turn.enter(now),
-                Kernel::Exit(_) => turn.exit(now),
+                Kernel::Enter(_) => cpu_use.enter(now),
+                Kernel::Exit(_) => cpu_use.exit(now),
                 _ => {}
             }
         }
@@ -270,7 +274,7 @@ impl SpanFinder for Schedule {
             }
             Kernel::Migrate { tid, to, .. } => self.queue(tid, Some(to), now),
             Kernel::Thread(born) if !born.dumped => {
-                self.threads.insert(born.tid, State::Asleep { since: now });
+                self.threads.insert(born.tid, RunState::Asleep { since: now });
             }
             Kernel::Gone { tid } => {
                 self.threads.remove(&tid);
@@ -279,46 +283,46 @@ impl SpanFinder for Schedule {
         }
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         if loss.pid.is_some() {
             return;
         }
         self.running.lose(loss);
         self.lost_until = self.lost_until.max(Some(loss.to));
         let is_lost = |cpu: Cpu| loss.cpu.is_none_or(|lost| lost == cpu);
-        for (cpu, turn) in &mut self.turns {
+        for (cpu, cpu_use) in &mut self.cpu_uses {
             if is_lost(*cpu) {
-                let running = turn.running;
-                turn.lose(loss.from);
+                let running = cpu_use.running;
+                cpu_use.lose(loss.from);
                 let state = running.and_then(|tid| self.threads.get_mut(&tid));
-                if let Some(state @ State::Running { .. }) = state {
-                    *state = State::Unknown;
-                    found.extend(self.wanted.includes(Wanted::Runs).then_some(Found::Broken));
+                if let Some(state @ RunState::Running { .. }) = state {
+                    *state = RunState::Unknown;
+                    found.extend(self.wanted.includes(Wanted::Runs).then_some(FoundSpan::Broken));
                 }
             }
         }
         for state in self.threads.values_mut() {
-            if let State::Waiting(wait) = state {
+            if let RunState::Waiting(wait) = state {
                 let is_wanted = wait.is_its(self.wanted);
-                *state = State::Unknown;
-                found.extend(is_wanted.then_some(Found::Broken));
+                *state = RunState::Unknown;
+                found.extend(is_wanted.then_some(FoundSpan::Broken));
             }
         }
     }
 
     /// Ends the trace. Threads that run are found until then.
-    fn finish(&mut self, end: Time, found: &mut Vec<Found>) -> u64 {
-        for (cpu, turn) in &self.turns {
+    fn finish(&mut self, end: Time, found: &mut Vec<FoundSpan>) -> u64 {
+        for (cpu, cpu_use) in &self.cpu_uses {
             if let (Some(tid), true) =
-                (turn.running.filter(|tid| *tid != Tid(0)), self.wanted.includes(Wanted::Runs))
-                && let Some(State::Running { since }) = self.threads.get(&tid)
+                (cpu_use.running.filter(|tid| *tid != Tid(0)), self.wanted.includes(Wanted::Runs))
+                && let Some(RunState::Running { since }) = self.threads.get(&tid)
             {
-                found.push(Found::Cut(span(SpanState::Running, tid, Some(*cpu), *since, end)));
+                found.push(FoundSpan::Cut(span(SpanState::Running, tid, Some(*cpu), *since, end)));
             }
         }
         let waits = self.threads.values().filter(|state| match state {
-            State::Waiting(wait) => wait.is_its(self.wanted),
-            State::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
+            RunState::Waiting(wait) => wait.is_its(self.wanted),
+            RunState::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
             _ => false,
         });
         waits.count() as u64

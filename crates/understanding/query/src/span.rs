@@ -69,7 +69,7 @@ impl Span {
 
 /// A result of following the trace: a span, or one that is not wholly known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundSpan {
     Whole(Span),
     /// The thread has had the CPU since before the recording.
     Cut(Span),

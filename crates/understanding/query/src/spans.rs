@@ -3,8 +3,8 @@
 use crate::finder::SpanFinder;
 use crate::function_calls::FunctionCalls;
 use crate::interrupts::Interrupts;
-use crate::schedule::{Schedule, Wanted};
-use crate::span::{Found, Span};
+use crate::schedule::{ScheduleTracker, Wanted};
+use crate::span::{FoundSpan, Span};
 use sordino_event::Classes;
 use sordino_timeline::Item;
 
@@ -12,19 +12,19 @@ use sordino_timeline::Item;
 #[derive(Debug)]
 pub struct Spans {
     finder: Box<dyn SpanFinder>,
-    found: Vec<Found>,
+    found: Vec<FoundSpan>,
 }
 
 impl Spans {
     /// Finds the waits of threads from a wake-up until they have a CPU, as
     /// [`Measure::Latency`](crate::Measure::Latency) does.
     pub fn latencies() -> Self {
-        Self::new(Schedule::new(Wanted::Latencies))
+        Self::new(ScheduleTracker::new(Wanted::Latencies))
     }
 
     /// Finds the spans in which threads were in one state, as [`Span::state`] says: runs, waits and sleeps.
     pub fn states() -> Self {
-        Self::new(Schedule::new(Wanted::States))
+        Self::new(ScheduleTracker::new(Wanted::States))
     }
 
     /// Finds handlers of interrupts, nested ones included.
@@ -55,8 +55,8 @@ impl Spans {
             Item::Disorder(_) => {}
         }
         let whole = |found| match found {
-            Found::Whole(span) => Some(span),
-            Found::Cut(_) | Found::Broken => None,
+            FoundSpan::Whole(span) => Some(span),
+            FoundSpan::Cut(_) | FoundSpan::Broken => None,
         };
         self.found.drain(..).map(whole).for_each(add);
     }

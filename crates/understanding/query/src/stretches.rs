@@ -1,6 +1,6 @@
 //! The pasts of threads and fibers, and the links of a path that a stretch of their time consists of.
 
-use crate::gap::Gap;
+use crate::record_gap::RecordGap;
 use foldhash::HashMap;
 use sordino_event::{Loss, Pid, Tid, Time};
 use sordino_timeline::FiberId;
@@ -16,7 +16,7 @@ const LINKS_MAX: usize = 1024;
 
 /// A thread or a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Subject {
+pub(crate) enum ThreadOrFiber {
     Thread(Tid),
     Fiber(FiberId),
 }
@@ -26,23 +26,23 @@ pub(crate) enum Subject {
 pub(crate) enum Does {
     Runs,
     WaitsForCpu,
-    Sleeps(Ended),
+    Sleeps(WakeSource),
     /// This thread executes the fiber: its time is the fiber's.
     Mounted(Tid),
     WaitsForThread,
 }
 
-/// The end of a sleep.
+/// The source of the wake-up that ends a sleep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    By(Subject),
+pub(crate) enum WakeSource {
+    By(ThreadOrFiber),
     ByInterrupt(Arc<str>),
     Unknown,
 }
 
 /// A stretch of the time of a thread or a fiber.
 #[derive(Clone, Debug)]
-struct Stretch {
+struct PastStretch {
     from: Time,
     to: Time,
     does: Does,
@@ -50,103 +50,115 @@ struct Stretch {
 
 /// The present and the past of a thread or a fiber.
 #[derive(Debug, Default)]
-struct History {
+struct StretchHistory {
     now: Option<(Does, Time)>,
-    past: VecDeque<Stretch>,
+    past: VecDeque<PastStretch>,
 }
 
 /// A link of a path: a stretch of time of a thread or a fiber, which may be unknown.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct PathLink {
     pub(crate) from: Time,
     pub(crate) to: Time,
-    pub(crate) of: Subject,
+    pub(crate) of: ThreadOrFiber,
     pub(crate) does: Option<Does>,
 }
 
 /// The pasts of all threads and fibers so far.
 #[derive(Debug, Default)]
 pub(crate) struct Stretches {
-    all: HashMap<Subject, History>,
-    gap: Gap,
+    all: HashMap<ThreadOrFiber, StretchHistory>,
+    gap: RecordGap,
     /// The gaps in the records of programs, which are about fibers.
-    gaps: HashMap<Pid, Gap>,
+    gaps: HashMap<Pid, RecordGap>,
 }
 
 impl Stretches {
     /// Returns true if records of a thread or a fiber may be missing in a stretch that begins then.
-    pub(crate) fn touches_loss(&self, subject: Subject, from: Time) -> bool {
+    pub(crate) fn touches_loss(&self, subject: ThreadOrFiber, from: Time) -> bool {
         let of_program = match subject {
-            Subject::Fiber(fiber) => self.gaps.get(&fiber.pid).is_some_and(|gap| gap.touches(from)),
-            Subject::Thread(_) => false,
+            ThreadOrFiber::Fiber(fiber) => self.gaps.get(&fiber.pid).is_some_and(|gap| gap.touches(from)),
+            ThreadOrFiber::Thread(_) => false,
         };
         of_program || self.gap.touches(from)
     }
 
     /// Returns the present use of the time of a thread or a fiber.
-    pub(crate) fn present(&mut self, subject: Subject) -> Option<(&mut Does, Time)> {
+    pub(crate) fn present(&mut self, subject: ThreadOrFiber) -> Option<(&mut Does, Time)> {
         let now = self.all.get_mut(&subject)?.now.as_mut();
         now.map(|(does, since)| (does, *since))
     }
 
     /// Returns true if no record is missing that could have changed the present.
-    pub(crate) fn is_certain(&self, subject: Subject) -> bool {
+    pub(crate) fn is_certain(&self, subject: ThreadOrFiber) -> bool {
         let now = self.all.get(&subject).and_then(|history| history.now.as_ref());
         now.is_some_and(|(_, since)| !self.touches_loss(subject, *since))
     }
 
     /// Ends the present stretch at this time, and begins another. Returns the links of the one that ends: an empty list
     /// if records of it may be missing, `None` if there is none.
-    pub(crate) fn turn(&mut self, subject: Subject, does: Option<Does>, now: Time) -> Option<Vec<Link>> {
+    pub(crate) fn turn(
+        &mut self,
+        subject: ThreadOrFiber,
+        does: Option<Does>,
+        now: Time,
+    ) -> Option<Vec<PathLink>> {
         let history = self.all.entry(subject).or_default();
         let (does, from) = std::mem::replace(&mut history.now, does.map(|does| (does, now)))?;
         if self.touches_loss(subject, from) {
             return Some(Vec::new());
         }
-        let kept = if matches!(subject, Subject::Thread(_)) { THREADS_KEPT } else { FIBERS_KEPT };
+        let kept = if matches!(subject, ThreadOrFiber::Thread(_)) { THREADS_KEPT } else { FIBERS_KEPT };
         let past = &mut self.all.entry(subject).or_default().past;
         if past.len() == kept {
             past.pop_front();
         }
-        past.push_back(Stretch { from, to: now, does: does.clone() });
+        past.push_back(PastStretch { from, to: now, does: does.clone() });
         let mut links = Vec::new();
         self.resolve(subject, &does, (from, now), 0, &mut links);
         Some(links)
     }
 
     /// Returns the links that the time of a thread or a fiber consists of.
-    pub(crate) fn path(&self, subject: Subject, span: (Time, Time)) -> Vec<Link> {
+    pub(crate) fn path(&self, subject: ThreadOrFiber, span: (Time, Time)) -> Vec<PathLink> {
         let mut links = Vec::new();
         self.follow(subject, subject, span, 0, &mut links);
         links
     }
 
     /// Adds the links that a stretch consists of.
-    fn resolve(&self, of: Subject, does: &Does, span: (Time, Time), depth: usize, links: &mut Vec<Link>) {
+    fn resolve(
+        &self,
+        of: ThreadOrFiber,
+        does: &Does,
+        span: (Time, Time),
+        depth: usize,
+        links: &mut Vec<PathLink>,
+    ) {
         let may_follow = depth < DEPTH_MAX && links.len() < LINKS_MAX;
         match does {
-            Does::Sleeps(Ended::By(by)) if may_follow => self.follow(*by, *by, span, depth + 1, links),
+            Does::Sleeps(WakeSource::By(by)) if may_follow => self.follow(*by, *by, span, depth + 1, links),
             Does::Mounted(tid) if may_follow => {
-                self.follow(Subject::Thread(*tid), of, span, depth + 1, links);
+                self.follow(ThreadOrFiber::Thread(*tid), of, span, depth + 1, links);
             }
-            _ => links.push(Link { from: span.0, to: span.1, of, does: Some(does.clone()) }),
+            _ => links.push(PathLink { from: span.0, to: span.1, of, does: Some(does.clone()) }),
         }
     }
 
     /// Adds the links of the time of `subject` as those of `of`.
     fn follow(
         &self,
-        subject: Subject,
-        of: Subject,
+        subject: ThreadOrFiber,
+        of: ThreadOrFiber,
         (from, to): (Time, Time),
         depth: usize,
-        links: &mut Vec<Link>,
+        links: &mut Vec<PathLink>,
     ) {
-        let unknown = |from, to| Link { from, to, of, does: None };
+        let unknown = |from, to| PathLink { from, to, of, does: None };
         let mut at = from;
         if let Some(history) = self.all.get(&subject) {
             let present = history.now.clone().filter(|(_, since)| !self.touches_loss(subject, *since));
-            let present = present.map(|(does, since)| Stretch { from: since, to, does });
+            let present = present.map(|(does, since)| PastStretch { from: since, to, does });
             let first = history.past.partition_point(|stretch| stretch.to <= from);
             for stretch in history.past.range(first..).chain(&present) {
                 let (begin, end) = (stretch.from.max(at), stretch.to.min(to));
@@ -166,31 +178,31 @@ impl Stretches {
     }
 
     /// Forgets a thread or a fiber that is gone. Returns true if its present was known.
-    pub(crate) fn forget(&mut self, subject: Subject) -> bool {
+    pub(crate) fn forget(&mut self, subject: ThreadOrFiber) -> bool {
         self.all.remove(&subject).is_some_and(|history| history.now.is_some())
     }
 
     /// Gives up what is not known any more of the present.
-    pub(crate) fn doubt(&mut self, subject: Subject) -> bool {
+    pub(crate) fn doubt(&mut self, subject: ThreadOrFiber) -> bool {
         self.all.get_mut(&subject).and_then(|history| history.now.take()).is_some()
     }
 
     /// Processes a loss. Returns the threads and fibers whose present is not known any more.
-    pub(crate) fn lose(&mut self, loss: &Loss) -> Vec<Subject> {
+    pub(crate) fn lose(&mut self, loss: &Loss) -> Vec<ThreadOrFiber> {
         match loss.pid {
             Some(pid) => self.gaps.entry(pid).or_default().add(loss),
             None => self.gap.add(loss),
         }
-        let is_lost = |subject: &Subject| match (subject, loss.pid) {
-            (Subject::Thread(_), pid) => pid.is_none(),
-            (Subject::Fiber(fiber), pid) => pid == Some(fiber.pid),
+        let is_lost = |subject: &ThreadOrFiber| match (subject, loss.pid) {
+            (ThreadOrFiber::Thread(_), pid) => pid.is_none(),
+            (ThreadOrFiber::Fiber(fiber), pid) => pid == Some(fiber.pid),
         };
         let lost = self.all.extract_if(|subject, _| is_lost(subject));
         lost.filter_map(|(subject, history)| history.now.map(|_| subject)).collect()
     }
 
     /// Returns the threads and fibers whose present is known.
-    pub(crate) fn known(&self) -> impl Iterator<Item = Subject> {
+    pub(crate) fn known(&self) -> impl Iterator<Item = ThreadOrFiber> {
         self.all.iter().filter(|(_, history)| history.now.is_some()).map(|(subject, _)| *subject)
     }
 }

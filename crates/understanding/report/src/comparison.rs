@@ -1,8 +1,8 @@
 //! Two recordings side by side, as text and JSON.
 
 use crate::layout::{fit, table};
-use crate::page::TIE;
 use crate::span::span;
+use crate::styled_text::TIE;
 use serde::Serialize;
 use sordino_event::text::{count, printable};
 use sordino_query::{ComparedRow, Difference, DurationStatistics, TableComparison};

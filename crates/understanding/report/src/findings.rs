@@ -10,8 +10,8 @@ mod ranking;
 mod words;
 
 use crate::TimeFormat;
-use crate::page::{Page, Style, TIE, name};
 use crate::span::span;
+use crate::styled_text::{Style, StyledText, TIE, name};
 use sordino_analyze::Findings;
 use sordino_event::text::count;
 use sordino_intervals::Unpaired;
@@ -50,8 +50,8 @@ pub struct FindingsText {
 impl FindingsText {
     /// Returns the text of findings.
     pub fn of(findings: &Findings, format: FindingsFormat) -> Self {
-        let page = |write: &dyn Fn(&mut Page)| {
-            let mut page = Page::new(format.width.clamp(60, 120), format.color);
+        let page = |write: &dyn Fn(&mut StyledText)| {
+            let mut page = StyledText::new(format.width.clamp(60, 120), format.color);
             write(&mut page);
             page.finish()
         };

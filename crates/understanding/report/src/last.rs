@@ -7,15 +7,15 @@ use std::io::{self, Write};
 const LOSSES: usize = 10_000;
 
 /// Lines with their numbers in the listing.
-type Lines = VecDeque<(u64, Vec<u8>)>;
+type NumberedLines = VecDeque<(u64, Vec<u8>)>;
 
 /// The last events of a listing, and the losses between them.
 #[derive(Debug)]
 pub struct LastLines {
     most: usize,
     next: u64,
-    events: Lines,
-    losses: Lines,
+    events: NumberedLines,
+    losses: NumberedLines,
     /// The number of the last loss that was dropped for want of room.
     dropped: Option<u64>,
 }
@@ -23,7 +23,7 @@ pub struct LastLines {
 impl LastLines {
     /// Keeps the last `most` events.
     pub fn new(most: usize) -> Self {
-        Self { most, next: 0, events: Lines::new(), losses: Lines::new(), dropped: None }
+        Self { most, next: 0, events: NumberedLines::new(), losses: NumberedLines::new(), dropped: None }
     }
 
     /// Adds the next line, which `write` writes.

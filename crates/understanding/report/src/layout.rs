@@ -9,7 +9,7 @@
 //! ```
 
 use crate::color::COLORS;
-use crate::page::TIE;
+use crate::styled_text::TIE;
 use std::ops::Range;
 use unicode_width::UnicodeWidthStr;
 

@@ -55,9 +55,9 @@ mod findings;
 mod last;
 mod layout;
 mod listing;
-mod page;
 mod span;
 mod statistics;
+mod styled_text;
 mod time;
 mod value;
 
@@ -71,8 +71,8 @@ pub use findings::{
 pub use last::LastLines;
 pub use layout::{columns, fit, fold, table, tied};
 pub use listing::{LISTING_VERSION, Listing, ListingFormat};
-pub use page::TIE;
 pub use span::span;
 pub use statistics::{TableFormat, write_statistics, write_statistics_json};
+pub use styled_text::TIE;
 pub use time::TimeFormat;
 pub use value::{json_text, json_value};

@@ -8,7 +8,7 @@ mod text;
 
 use crate::time::TimeFormat;
 use crate::value::decimal;
-use functions::FunctionNames;
+use functions::FunctionNamer;
 use json::JsonLines;
 use origin::Origins;
 use sordino_event::Classes;
@@ -63,12 +63,12 @@ pub enum ListingFormat {
 /// ```
 #[derive(Debug)]
 pub struct Listing {
-    lines: Lines,
+    lines: ListingLines,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Lines {
+enum ListingLines {
     Text(TextLines),
     Json(JsonLines),
 }
@@ -78,12 +78,12 @@ impl Listing {
     pub fn new(classes: &Classes, format: ListingFormat) -> Self {
         let mut buffer = Vec::new();
         let lines = match format {
-            ListingFormat::Text { time, color } => Lines::Text(TextLines::new(classes, time, color)),
+            ListingFormat::Text { time, color } => ListingLines::Text(TextLines::new(classes, time, color)),
             ListingFormat::Json => {
                 buffer.extend_from_slice(b"{\"schema\":\"sordino-events\",\"version\":");
                 decimal(LISTING_VERSION, &mut buffer);
                 buffer.extend_from_slice(b"}\n");
-                Lines::Json(JsonLines::new(classes))
+                ListingLines::Json(JsonLines::new(classes))
             }
         };
         Self { lines, buffer }
@@ -92,10 +92,10 @@ impl Listing {
     /// Has the listing write the names of functions beside their addresses.
     #[must_use]
     pub fn naming(mut self, names: NameAddress) -> Self {
-        let names = FunctionNames::new(names);
+        let names = FunctionNamer::new(names);
         match &mut self.lines {
-            Lines::Text(lines) => lines.functions = names,
-            Lines::Json(lines) => lines.functions = names,
+            ListingLines::Text(lines) => lines.functions = names,
+            ListingLines::Json(lines) => lines.functions = names,
         }
         self
     }
@@ -107,8 +107,8 @@ impl Listing {
     pub fn of_several(mut self, hosts: &[String], clocks: MergedClocks) -> Self {
         let origins = Origins::new(hosts, clocks);
         match &mut self.lines {
-            Lines::Text(lines) => lines.origins = origins,
-            Lines::Json(lines) => lines.origins = origins,
+            ListingLines::Text(lines) => lines.origins = origins,
+            ListingLines::Json(lines) => lines.origins = origins,
         }
         self
     }
@@ -125,8 +125,8 @@ impl Listing {
     /// The error of `out`.
     pub fn write(&mut self, item: &Item<'_>, out: &mut impl Write) -> io::Result<()> {
         match &mut self.lines {
-            Lines::Text(lines) => lines.line(item, &mut self.buffer),
-            Lines::Json(lines) => lines.line(item, &mut self.buffer),
+            ListingLines::Text(lines) => lines.line(item, &mut self.buffer),
+            ListingLines::Json(lines) => lines.line(item, &mut self.buffer),
         }
         self.buffer.push(b'\n');
         let result = out.write_all(&self.buffer);

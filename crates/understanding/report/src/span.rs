@@ -1,6 +1,6 @@
 //! The text of spans of time, and of shares of them.
 
-use crate::page::TIE;
+use crate::styled_text::TIE;
 use sordino_event::Nanos;
 
 /// Returns the span as it is printed, without a line break before its unit.

@@ -2,8 +2,8 @@
 
 use crate::TimeFormat;
 use crate::layout::{fit, table};
-use crate::page::TIE;
 use crate::span::{share, span};
+use crate::styled_text::TIE;
 use serde::Serialize;
 use sordino_event::Nanos;
 use sordino_event::text::{count, printable};

@@ -1,6 +1,6 @@
 //! Facts about programs' threads that are recorded beside their events.
 
-use crate::counted::Counts;
+use crate::counted::CounterValues;
 use crate::kernel::Observed;
 use crate::scheduling::Scheduling;
 use foldhash::HashMap;
@@ -29,15 +29,15 @@ pub struct ThreadContext {
 
 /// The contexts of all programs' threads, by the ids in their events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Contexts(HashMap<(Pid, Tid), ThreadContext>);
+pub(crate) struct ThreadContexts(HashMap<(Pid, Tid), ThreadContext>);
 
-impl Contexts {
+impl ThreadContexts {
     pub(crate) fn of(&self, pid: Pid, tid: Tid) -> Option<&ThreadContext> {
         self.0.get(&(pid, tid))
     }
 
     /// Sets the thread's counters at its event to these values, and drops those of earlier events.
-    pub(crate) fn count(&mut self, pid: Pid, tid: Tid, counts: Counts) {
+    pub(crate) fn count(&mut self, pid: Pid, tid: Tid, counts: CounterValues) {
         if !counts.is_empty() {
             self.0.entry((pid, tid)).or_default().counters = counts;
         } else if let Some(context) = self.0.get_mut(&(pid, tid)) {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_last_that_was_seen_holds_until_the_thread_ends() {
         let (pid, tid) = (Pid(1), Tid(2));
-        let mut contexts = Contexts::default();
+        let mut contexts = ThreadContexts::default();
         let value = |text| Observed::Value { name: b"request", text };
         for seen in [Observed::Comm(b"a"), value(b"7"), Observed::Comm(b"b"), value(b"8")] {
             contexts.learn(pid, tid, seen);

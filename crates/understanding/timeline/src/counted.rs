@@ -6,14 +6,14 @@ use sordino_event::{Cpu, Event, Loss, Pid, Tid, Time, View};
 use std::sync::Arc;
 
 /// The values of counters, with their names.
-pub(crate) type Counts = Vec<(Arc<str>, u64)>;
+pub(crate) type CounterValues = Vec<(Arc<str>, u64)>;
 
 /// A record of the event `sordino:counters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// The number of the tracepoint whose event follows.
     tracepoint: u64,
-    counts: Counts,
+    counts: CounterValues,
 }
 
 /// The role of an event for its thread's counters.
@@ -61,26 +61,26 @@ impl Counted {
 /// and no record of the program may be missing in between: a thread that moved to another CPU and back may have left
 /// the missing record there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingCounters {
     counted: HashMap<(Pid, Tid), (Counted, Option<Cpu>, Time)>,
     /// The time until which records of a program are missing.
     lost_until: HashMap<Pid, Time>,
 }
 
-impl Waiting {
+impl PendingCounters {
     /// Returns the counters' values at `event`, which has the role `count`.
-    pub(crate) fn pass(&mut self, pid: Pid, tid: Tid, event: &Event, count: Count) -> Counts {
+    pub(crate) fn pass(&mut self, pid: Pid, tid: Tid, event: &Event, count: Count) -> CounterValues {
         let before = match count {
             Count::Before(counted) => {
                 self.counted.insert((pid, tid), (counted, event.cpu, event.time));
-                return Counts::new();
+                return CounterValues::new();
             }
             Count::At(number) => self.counted.remove(&(pid, tid)).zip(number),
         };
-        let Some(((counted, cpu, since), number)) = before else { return Counts::new() };
+        let Some(((counted, cpu, since), number)) = before else { return CounterValues::new() };
         let is_whole = self.lost_until.get(&pid).is_none_or(|until| *until <= since);
         let is_its = counted.tracepoint == number && cpu == event.cpu && is_whole;
-        if is_its { counted.counts } else { Counts::new() }
+        if is_its { counted.counts } else { CounterValues::new() }
     }
 
     pub(crate) fn lose(&mut self, loss: &Loss) {
@@ -116,13 +116,13 @@ mod tests {
     }
 
     /// Returns the values that an event at 20, of tracepoint 7 on CPU 0, gets.
-    fn taken(waiting: &mut Waiting) -> Vec<u64> {
+    fn taken(waiting: &mut PendingCounters) -> Vec<u64> {
         let counts = waiting.pass(PID, TID, &event(20, 0), Count::At(Some(7)));
         counts.iter().map(|(_, value)| *value).collect()
     }
 
-    fn waiting() -> Waiting {
-        let mut waiting = Waiting::default();
+    fn waiting() -> PendingCounters {
+        let mut waiting = PendingCounters::default();
         waiting.pass(PID, TID, &event(10, 0), counted(7, 5));
         waiting
     }

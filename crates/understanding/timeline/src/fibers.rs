@@ -3,7 +3,7 @@
 mod apply;
 mod contradiction;
 
-pub(crate) use apply::At;
+pub(crate) use apply::RecordOrigin;
 pub use contradiction::{Contradiction, Inconsistency};
 
 use crate::fiber::{FiberId, FiberState, Mounted};
@@ -20,16 +20,16 @@ const PRUNED_FROM: usize = 1 << 16;
 /// Memory is that of the fibers alive, and of at most as many again whose end may be lost.
 #[derive(Clone, Debug, Default)]
 pub struct Fibers {
-    fibers: HashMap<FiberId, Record>,
+    fibers: HashMap<FiberId, KnownFiber>,
     /// The processes that have recorded anything about fibers.
     programs: HashSet<Pid>,
     threads: HashMap<(Pid, Tid), (Mounted, Evidence)>,
     /// The losses of each process's records.
-    holes: HashMap<Pid, Hole>,
+    holes: HashMap<Pid, ProcessLosses>,
     /// The number of fibers at which the unknown ones were forgotten last, doubled.
     prune_at: usize,
     /// The fiber that has ended last: the event of its end still belongs to it.
-    ended: Option<(FiberId, Record)>,
+    ended: Option<(FiberId, KnownFiber)>,
     contradictions: BTreeMap<&'static str, (u64, Contradiction)>,
     /// The first contradiction that the last event shows.
     latest: Option<Contradiction>,
@@ -37,7 +37,7 @@ pub struct Fibers {
 
 /// The known attributes of a fiber.
 #[derive(Clone, Debug)]
-struct Record {
+struct KnownFiber {
     name: Option<Arc<str>>,
     named: Evidence,
     state: FiberState,
@@ -60,7 +60,7 @@ struct Evidence {
 
 /// The losses of a process's records so far.
 #[derive(Clone, Copy, Debug)]
-struct Hole {
+struct ProcessLosses {
     losses: u64,
     /// The time until which records are missing.
     until: Time,
@@ -68,7 +68,7 @@ struct Hole {
 
 impl Evidence {
     /// Returns true if no record is missing that could have changed the fact, given the losses of its process.
-    fn holds(self, hole: Option<Hole>) -> bool {
+    fn holds(self, hole: Option<ProcessLosses>) -> bool {
         hole.is_none_or(|hole| self.losses == hole.losses && self.time >= hole.until)
     }
 }
@@ -102,7 +102,7 @@ impl Fibers {
         self.record(fiber).is_some_and(|record| self.holds(fiber.pid, record.named))
     }
 
-    fn record(&self, fiber: FiberId) -> Option<&Record> {
+    fn record(&self, fiber: FiberId) -> Option<&KnownFiber> {
         let ended = || self.ended.as_ref().filter(|(ended, _)| *ended == fiber).map(|(_, record)| record);
         self.fibers.get(&fiber).or_else(ended)
     }
@@ -152,7 +152,7 @@ impl Fibers {
     /// Makes all facts about a process doubtful from which records are missing, until new ones show them.
     pub(crate) fn lose(&mut self, loss: &Loss) {
         let Some(pid) = loss.pid else { return };
-        let hole = self.holes.entry(pid).or_insert(Hole { losses: 0, until: loss.to });
+        let hole = self.holes.entry(pid).or_insert(ProcessLosses { losses: 0, until: loss.to });
         hole.losses += 1;
         hole.until = hole.until.max(loss.to);
     }

@@ -48,11 +48,11 @@ pub struct SourceError<E> {
 /// on different CPUs get *an* order, which is no evidence for their true one: the clock readings are not fenced.
 #[derive(Debug)]
 pub struct Merge<S> {
-    lanes: Vec<Lane<S>>,
+    lanes: Vec<MergeLane<S>>,
     /// The item that is earliest. Its lane stays out of the heap, as its next item often is the earliest again.
-    front: Option<Key>,
+    front: Option<MergeKey>,
     /// The other lanes that hold an item, the earliest on top.
-    heap: BinaryHeap<Reverse<Key>>,
+    heap: BinaryHeap<Reverse<MergeKey>>,
     /// True if the item of the earliest lane was returned: the lane has to be filled anew.
     taken: bool,
     /// The number of lanes that were filled for the first time.
@@ -62,7 +62,7 @@ pub struct Merge<S> {
 }
 
 #[derive(Debug)]
-struct Lane<S> {
+struct MergeLane<S> {
     source: S,
     event: Event,
     /// The kind of the item; if it is a loss, `event` is stale.
@@ -79,16 +79,16 @@ enum Holds {
 
 /// The position of an item in the merge, by the derived order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct MergeKey {
     time: Time,
-    rank: Rank,
+    rank: MergeRank,
     /// The CPU's number plus one; 0 if it is unknown.
     cpu: u64,
     lane: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum MergeRank {
     Loss,
     Kernel,
     User,
@@ -97,7 +97,8 @@ enum Rank {
 impl<S: Source> Merge<S> {
     /// Merges `sources`, whose events are of `classes`. Reads nothing yet.
     pub fn new(classes: &Classes, sources: impl IntoIterator<Item = S>) -> Self {
-        let lane = |source| Lane { source, event: Event::default(), holds: Holds::Event, last: Time::MIN };
+        let lane =
+            |source| MergeLane { source, event: Event::default(), holds: Holds::Event, last: Time::MIN };
         let lanes: Vec<_> = sources.into_iter().map(lane).collect();
         Self {
             heap: BinaryHeap::with_capacity(lanes.len()),
@@ -140,7 +141,7 @@ impl<S: Source> Merge<S> {
 
     /// Fills the earliest lane anew, or removes it.
     fn replace(&mut self) -> Result<(), SourceError<S::Error>> {
-        let Some(Key { lane: number, .. }) = self.front.take() else { return Ok(()) };
+        let Some(MergeKey { lane: number, .. }) = self.front.take() else { return Ok(()) };
         let filled = self.lanes[number].fill(number, &self.is_kernel);
         self.front = match (&filled, self.heap.peek_mut()) {
             (Ok(Some(key)), Some(mut top)) if top.0 < *key => {
@@ -153,10 +154,10 @@ impl<S: Source> Merge<S> {
     }
 }
 
-impl<S: Source> Lane<S> {
+impl<S: Source> MergeLane<S> {
     /// Reads the source's next item. Returns its position in the order, or `None` at the end.
     #[inline]
-    fn fill(&mut self, number: usize, is_kernel: &[bool]) -> Result<Option<Key>, SourceError<S::Error>> {
+    fn fill(&mut self, number: usize, is_kernel: &[bool]) -> Result<Option<MergeKey>, SourceError<S::Error>> {
         let step = self.source.next(&mut self.event);
         match step.map_err(|error| SourceError { number, error })? {
             Step::Event => {
@@ -165,16 +166,16 @@ impl<S: Source> Lane<S> {
                 self.last = self.last.max(self.event.time);
                 self.event.time = self.last;
                 let kernel = is_kernel.get(self.event.class.index()).is_some_and(|&kernel| kernel);
-                let rank = if kernel { Rank::Kernel } else { Rank::User };
+                let rank = if kernel { MergeRank::Kernel } else { MergeRank::User };
                 let cpu = self.event.cpu.map_or(0, |cpu| u64::from(cpu.0) + 1);
-                Ok(Some(Key { time: self.last, rank, cpu, lane: number }))
+                Ok(Some(MergeKey { time: self.last, rank, cpu, lane: number }))
             }
             Step::Loss(loss) => {
                 // A loss may begin before the last event that was read: packets report it late.
                 self.last = self.last.max(loss.from);
                 let cpu = loss.cpu.map_or(0, |cpu| u64::from(cpu.0) + 1);
                 self.holds = Holds::Loss(loss);
-                Ok(Some(Key { time: self.last, rank: Rank::Loss, cpu, lane: number }))
+                Ok(Some(MergeKey { time: self.last, rank: MergeRank::Loss, cpu, lane: number }))
             }
             Step::End => Ok(None),
         }

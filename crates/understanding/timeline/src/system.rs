@@ -1,10 +1,10 @@
 //! The state of the machine by the kernel's events so far: the running threads, and the identities of all threads.
 
 use crate::Priority;
-use crate::context::{Contexts, ThreadContext};
-use crate::counted::{Count, Waiting};
+use crate::context::{ThreadContext, ThreadContexts};
+use crate::counted::{Count, PendingCounters};
 use crate::fiber::{FiberEvent, Mounted};
-use crate::fibers::{At, Fibers};
+use crate::fibers::{Fibers, RecordOrigin};
 use crate::kernel::{Born, Kernel, Observed, Process, Task};
 use crate::schedule::{OffCpu, ThreadState};
 use crate::task::TaskState;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The threads and CPUs of the traced machine at one moment of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct System {
-    threads: HashMap<Tid, Thread>,
+    threads: HashMap<Tid, KnownThread>,
     running: BTreeMap<Cpu, Tid>,
     symbols: HashMap<u64, Arc<str>>,
     /// The programs' own names, for threads that no event of the kernel names.
@@ -26,9 +26,9 @@ pub struct System {
     /// The threads of sordino's recorder.
     recorder: HashSet<Tid>,
     /// The other facts about programs' threads.
-    contexts: Contexts,
+    contexts: ThreadContexts,
     /// The records of counters whose events are still to come.
-    counted: Waiting,
+    counted: PendingCounters,
     /// The fibers of all programs.
     fibers: Fibers,
     /// The number of losses of the kernel's records, and the time until which records are missing.
@@ -43,7 +43,7 @@ pub struct System {
 
 /// The known attributes of a thread.
 #[derive(Clone, Debug, Default)]
-struct Thread {
+struct KnownThread {
     pid: Option<Pid>,
     comm: Option<Arc<str>>,
     /// The priority as the tracer numbers it.
@@ -234,7 +234,7 @@ impl System {
     ) -> Mounted {
         self.fibers.begin();
         let pid = event.pid.or_else(|| self.pid(tid?));
-        let at = pid.zip(tid).map(|(pid, tid)| At { pid, tid, time: event.time });
+        let at = pid.zip(tid).map(|(pid, tid)| RecordOrigin { pid, tid, time: event.time });
         if let Some(about) = about {
             let Some(at) = at else {
                 self.fibers.reject(event);
@@ -285,7 +285,7 @@ impl System {
         }
     }
 
-    fn task(&mut self, task: &Task<'_>, cpu: Option<Cpu>) -> &mut Thread {
+    fn task(&mut self, task: &Task<'_>, cpu: Option<Cpu>) -> &mut KnownThread {
         let thread = self.threads.entry(task.tid).or_default();
         thread.cpu = cpu.or(thread.cpu);
         thread.priority = task.priority.or(thread.priority);
@@ -316,7 +316,7 @@ impl System {
     }
 }
 
-impl Thread {
+impl KnownThread {
     fn name(&mut self, comm: &[u8]) {
         if self.comm.as_deref().map(str::as_bytes) != Some(comm) {
             self.comm = Some(String::from_utf8_lossy(comm).into());

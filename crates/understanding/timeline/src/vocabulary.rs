@@ -1,14 +1,14 @@
 //! The names that tracers give to the kernel's events and their fields.
 
 mod fiber;
+mod field_reader;
 mod need;
-mod reader;
 
 use crate::counted::{Count, Counted, Places};
 use crate::fiber::FiberEvent;
 use crate::kernel::Kernel;
 use fiber::FiberMeaning;
-use reader::Reader;
+use field_reader::FieldReader;
 use sordino_event::{Class, Classes, Domain, Event, Tid};
 
 /// The kinds of the kernel's events that a trace declares, even if none occurred.
@@ -59,7 +59,7 @@ pub struct Vocabulary {
 
 #[derive(Debug)]
 struct Meaning {
-    kind: Kind,
+    kind: KernelKind,
     /// The indexes of the fields that `EVENTS` lists for the kind.
     fields: [Option<usize>; 7],
     /// The name of a vector or system call.
@@ -67,7 +67,7 @@ struct Meaning {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum KernelKind {
     Switch,
     Waking,
     Woken,
@@ -119,10 +119,10 @@ enum Kind {
 }
 
 /// The names of events without their tracer's prefix, and of their fields; `|` separates the kernel's and LTTng's.
-const EVENTS: &[(&str, Kind, &[&str])] = &[
+const EVENTS: &[(&str, KernelKind, &[&str])] = &[
     (
         "sched_switch",
-        Kind::Switch,
+        KernelKind::Switch,
         &[
             "prev_tid|prev_pid",
             "prev_comm",
@@ -133,51 +133,51 @@ const EVENTS: &[(&str, Kind, &[&str])] = &[
             "prev_state",
         ],
     ),
-    ("sched_waking", Kind::Waking, &["tid|pid", "target_cpu", "prio"]),
-    ("sched_wakeup", Kind::Woken, &["tid|pid", "target_cpu", "prio"]),
-    ("sched_wakeup_new", Kind::Woken, &["tid|pid", "target_cpu", "prio"]),
-    ("sched_migrate_task", Kind::Migrate, &["tid|pid", "orig_cpu", "dest_cpu", "prio"]),
-    ("sched_pi_setprio", Kind::Boost, &["tid|pid", "newprio"]),
-    ("irq_handler_entry", Kind::IrqEntry, &["irq", "name"]),
-    ("irq_handler_exit", Kind::IrqExit, &["irq"]),
-    ("softirq_raise", Kind::SoftirqRaise, &["vec"]),
-    ("softirq_entry", Kind::SoftirqEntry, &["vec"]),
-    ("softirq_exit", Kind::SoftirqExit, &["vec"]),
-    ("ipi_entry", Kind::IpiEntry, &["reason"]),
-    ("ipi_exit", Kind::IpiExit, &["reason"]),
-    ("ipi_send_cpu", Kind::Reschedule, &["cpu", "callback"]),
-    ("csd_queue_cpu", Kind::Call, &["cpu", "func"]),
-    ("nmi_handler", Kind::Nmi, &["handler", "delta_ns"]),
-    ("page_fault_user", Kind::UserFault, &["error_code"]),
-    ("page_fault_kernel", Kind::KernelFault, &["error_code"]),
-    ("mm_page_alloc", Kind::Allocation, &["order"]),
-    ("mm_filemap_fault", Kind::FileFault, &["s_dev", "i_ino", "index"]),
-    ("mm_filemap_add_to_page_cache", Kind::FileRead, &["s_dev", "i_ino", "index", "order"]),
-    ("signal_generate", Kind::SignalSent, &["sig", "tid|pid", "group", "result"]),
-    ("signal_deliver", Kind::SignalDelivered, &["sig", "sa_handler"]),
-    ("hrtimer_start", Kind::TimerStart, &["hrtimer", "softexpires", "expires"]),
-    ("hrtimer_expire_entry", Kind::TimerEntry, &["function", "hrtimer", "now"]),
-    ("hrtimer_expire_exit", Kind::TimerExit, &[]),
-    ("timer_expire_entry", Kind::TimerEntry, &["function"]),
-    ("timer_expire_exit", Kind::TimerExit, &[]),
-    ("workqueue_execute_start", Kind::WorkEntry, &["function"]),
-    ("workqueue_execute_end", Kind::WorkExit, &[]),
-    ("sched_process_fork", Kind::Fork, &["child_tid", "child_comm", "child_pid"]),
-    ("task_newtask", Kind::NewTask, &["tid|pid", "comm", "clone_flags"]),
-    ("lttng_statedump_process_state", Kind::Dump, &["tid", "name", "prio", "pid"]),
-    ("sordino_statedump_symbol", Kind::Symbol, &["address", "name"]),
-    ("sordino_statedump_recorder", Kind::Recorder, &["tid"]),
-    ("sordino_steal", Kind::Stolen, &["cpu", "time_ns", "window_ns"]),
-    ("sordino_statedump_interrupted", Kind::Interrupted, &["cpu", "time_ns"]),
-    ("sordino_context_ids", Kind::Ids, &["pid", "vtid", "tid", "vpid"]),
-    ("sordino_context_comm", Kind::Comm, &["pid", "vtid", "comm"]),
-    ("sordino_context_priority", Kind::Scheduling, &["pid", "vtid", "policy", "priority", "nice"]),
-    ("sordino_context_cgroup", Kind::Cgroup, &["pid", "vtid", "path"]),
-    ("sordino_context_value", Kind::Value, &["pid", "vtid", "name", "value"]),
-    ("sordino_context_end", Kind::End, &["pid", "vtid"]),
-    ("task_rename", Kind::Rename, &["tid|pid", "newcomm"]),
-    ("sched_process_exec", Kind::Exec, &["tid|pid", "old_tid|old_pid"]),
-    ("sched_process_free", Kind::Gone, &["tid|pid"]),
+    ("sched_waking", KernelKind::Waking, &["tid|pid", "target_cpu", "prio"]),
+    ("sched_wakeup", KernelKind::Woken, &["tid|pid", "target_cpu", "prio"]),
+    ("sched_wakeup_new", KernelKind::Woken, &["tid|pid", "target_cpu", "prio"]),
+    ("sched_migrate_task", KernelKind::Migrate, &["tid|pid", "orig_cpu", "dest_cpu", "prio"]),
+    ("sched_pi_setprio", KernelKind::Boost, &["tid|pid", "newprio"]),
+    ("irq_handler_entry", KernelKind::IrqEntry, &["irq", "name"]),
+    ("irq_handler_exit", KernelKind::IrqExit, &["irq"]),
+    ("softirq_raise", KernelKind::SoftirqRaise, &["vec"]),
+    ("softirq_entry", KernelKind::SoftirqEntry, &["vec"]),
+    ("softirq_exit", KernelKind::SoftirqExit, &["vec"]),
+    ("ipi_entry", KernelKind::IpiEntry, &["reason"]),
+    ("ipi_exit", KernelKind::IpiExit, &["reason"]),
+    ("ipi_send_cpu", KernelKind::Reschedule, &["cpu", "callback"]),
+    ("csd_queue_cpu", KernelKind::Call, &["cpu", "func"]),
+    ("nmi_handler", KernelKind::Nmi, &["handler", "delta_ns"]),
+    ("page_fault_user", KernelKind::UserFault, &["error_code"]),
+    ("page_fault_kernel", KernelKind::KernelFault, &["error_code"]),
+    ("mm_page_alloc", KernelKind::Allocation, &["order"]),
+    ("mm_filemap_fault", KernelKind::FileFault, &["s_dev", "i_ino", "index"]),
+    ("mm_filemap_add_to_page_cache", KernelKind::FileRead, &["s_dev", "i_ino", "index", "order"]),
+    ("signal_generate", KernelKind::SignalSent, &["sig", "tid|pid", "group", "result"]),
+    ("signal_deliver", KernelKind::SignalDelivered, &["sig", "sa_handler"]),
+    ("hrtimer_start", KernelKind::TimerStart, &["hrtimer", "softexpires", "expires"]),
+    ("hrtimer_expire_entry", KernelKind::TimerEntry, &["function", "hrtimer", "now"]),
+    ("hrtimer_expire_exit", KernelKind::TimerExit, &[]),
+    ("timer_expire_entry", KernelKind::TimerEntry, &["function"]),
+    ("timer_expire_exit", KernelKind::TimerExit, &[]),
+    ("workqueue_execute_start", KernelKind::WorkEntry, &["function"]),
+    ("workqueue_execute_end", KernelKind::WorkExit, &[]),
+    ("sched_process_fork", KernelKind::Fork, &["child_tid", "child_comm", "child_pid"]),
+    ("task_newtask", KernelKind::NewTask, &["tid|pid", "comm", "clone_flags"]),
+    ("lttng_statedump_process_state", KernelKind::Dump, &["tid", "name", "prio", "pid"]),
+    ("sordino_statedump_symbol", KernelKind::Symbol, &["address", "name"]),
+    ("sordino_statedump_recorder", KernelKind::Recorder, &["tid"]),
+    ("sordino_steal", KernelKind::Stolen, &["cpu", "time_ns", "window_ns"]),
+    ("sordino_statedump_interrupted", KernelKind::Interrupted, &["cpu", "time_ns"]),
+    ("sordino_context_ids", KernelKind::Ids, &["pid", "vtid", "tid", "vpid"]),
+    ("sordino_context_comm", KernelKind::Comm, &["pid", "vtid", "comm"]),
+    ("sordino_context_priority", KernelKind::Scheduling, &["pid", "vtid", "policy", "priority", "nice"]),
+    ("sordino_context_cgroup", KernelKind::Cgroup, &["pid", "vtid", "path"]),
+    ("sordino_context_value", KernelKind::Value, &["pid", "vtid", "name", "value"]),
+    ("sordino_context_end", KernelKind::End, &["pid", "vtid"]),
+    ("task_rename", KernelKind::Rename, &["tid|pid", "newcomm"]),
+    ("sched_process_exec", KernelKind::Exec, &["tid|pid", "old_tid|old_pid"]),
+    ("sched_process_free", KernelKind::Gone, &["tid|pid"]),
 ];
 
 /// The x86 interrupts that have events of their own, named `NAME_entry` and `NAME_exit`.
@@ -215,16 +215,16 @@ impl Vocabulary {
         let mut recorded = Recorded { any, ..Recorded::default() };
         for meaning in meanings.iter().filter_map(|(_, meaning)| meaning.as_ref()) {
             let seen = match meaning.kind {
-                Kind::Switch => &mut recorded.switches,
-                Kind::Waking | Kind::Woken => &mut recorded.wakeups,
-                Kind::Migrate => &mut recorded.migrations,
-                Kind::IrqEntry => &mut recorded.irqs,
-                Kind::SoftirqEntry => &mut recorded.softirqs,
-                Kind::VectorEntry | Kind::IpiEntry => &mut recorded.vectors,
-                Kind::RawSyscall | Kind::NamedSyscall => &mut recorded.syscalls,
-                Kind::UserFault | Kind::KernelFault => &mut recorded.faults,
-                Kind::Nmi => &mut recorded.nmis,
-                Kind::SignalDelivered => &mut recorded.signals,
+                KernelKind::Switch => &mut recorded.switches,
+                KernelKind::Waking | KernelKind::Woken => &mut recorded.wakeups,
+                KernelKind::Migrate => &mut recorded.migrations,
+                KernelKind::IrqEntry => &mut recorded.irqs,
+                KernelKind::SoftirqEntry => &mut recorded.softirqs,
+                KernelKind::VectorEntry | KernelKind::IpiEntry => &mut recorded.vectors,
+                KernelKind::RawSyscall | KernelKind::NamedSyscall => &mut recorded.syscalls,
+                KernelKind::UserFault | KernelKind::KernelFault => &mut recorded.faults,
+                KernelKind::Nmi => &mut recorded.nmis,
+                KernelKind::SignalDelivered => &mut recorded.signals,
                 _ => continue,
             };
             *seen = true;
@@ -305,7 +305,7 @@ impl Vocabulary {
     /// missing.
     pub fn read<'a>(&'a self, event: &'a Event) -> Option<Kernel<'a>> {
         let meaning = self.meanings.get(event.class.index())?.1.as_ref()?;
-        Reader { event, meaning }.read()
+        FieldReader { event, meaning }.read()
     }
 }
 
@@ -355,8 +355,8 @@ fn known(class: &Class, name: &str) -> Option<Meaning> {
 
 fn vector(name: &str) -> Option<Meaning> {
     let (vector, kind) = match name.strip_suffix("_entry") {
-        Some(vector) => (vector, Kind::VectorEntry),
-        None => (name.strip_suffix("_exit")?, Kind::VectorExit),
+        Some(vector) => (vector, KernelKind::VectorEntry),
+        None => (name.strip_suffix("_exit")?, KernelKind::VectorExit),
     };
     VECTORS.contains(&vector).then(|| Meaning { kind, fields: [None; 7], name: vector.to_owned() })
 }
@@ -370,13 +370,13 @@ fn syscall(class: &Class, name: &str) -> Option<Meaning> {
         Some(Meaning { kind, fields: [number, arguments, None, None, None, None, None], name: String::new() })
     };
     match name {
-        "sys_enter" if number.is_some() => return raw(Kind::RawSyscall),
-        "sys_exit" if number.is_some() => return raw(Kind::SyscallExit),
-        "exit_syscall" => return raw(Kind::SyscallExit),
+        "sys_enter" if number.is_some() => return raw(KernelKind::RawSyscall),
+        "sys_exit" if number.is_some() => return raw(KernelKind::SyscallExit),
+        "exit_syscall" => return raw(KernelKind::SyscallExit),
         _ => {}
     }
     if name.starts_with("sys_exit_") || name.starts_with("syscall_exit_") {
-        return raw(Kind::SyscallExit);
+        return raw(KernelKind::SyscallExit);
     }
     let called =
         ["sys_enter_", "syscall_entry_", "sys_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
@@ -384,5 +384,5 @@ fn syscall(class: &Class, name: &str) -> Option<Meaning> {
     if called == "futex" {
         (fields[0], fields[1], fields[2]) = (class.field("uaddr"), class.field("op"), class.field("val"));
     }
-    Some(Meaning { kind: Kind::NamedSyscall, fields, name: called.to_owned() })
+    Some(Meaning { kind: KernelKind::NamedSyscall, fields, name: called.to_owned() })
 }

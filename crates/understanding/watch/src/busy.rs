@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 /// The state of each CPU, and its time since the last [`drain`](Busy::drain).
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
-    cpus: BTreeMap<Cpu, State>,
+    cpus: BTreeMap<Cpu, CpuState>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct CpuState {
     /// True if a thread other than the idle one has the CPU, and the time since when; `None` if it is not known.
     now: Option<(bool, Time)>,
     time: BusyTime,
@@ -59,7 +59,7 @@ impl Busy {
     }
 }
 
-impl State {
+impl CpuState {
     /// Adds the time until `end`; no time is added twice.
     fn until(&mut self, end: Time) {
         if let Some((is_busy, since)) = self.now.filter(|(_, since)| *since < end) {
@@ -81,7 +81,7 @@ mod tests {
             switches in prop::collection::vec((1_i64..1000, any::<bool>()), 1..50),
             drains in prop::collection::vec(any::<bool>(), 50),
         ) {
-            let (mut state, mut sum, mut now, mut expected) = (State::default(), BusyTime::default(), 0, 0);
+            let (mut state, mut sum, mut now, mut expected) = (CpuState::default(), BusyTime::default(), 0, 0);
             let mut was_busy = false;
             for ((after, is_busy), drain) in switches.iter().zip(&drains) {
                 expected += if was_busy && now > 0 { *after } else { 0 };
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_loss_of_the_kernels_records_makes_the_state_unknown() {
         let mut busy = Busy::default();
-        busy.cpus.insert(Cpu(1), State { now: Some((true, Time(100))), ..State::default() });
+        busy.cpus.insert(Cpu(1), CpuState { now: Some((true, Time(100))), ..CpuState::default() });
         let cause = sordino_event::LossCause::KernelOverrun;
         let loss = Loss { from: Time(150), to: Time(180), cpu: Some(Cpu(1)), pid: None, count: None, cause };
         busy.lose(&loss);

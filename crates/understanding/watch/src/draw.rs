@@ -21,7 +21,7 @@ mod panels;
 mod table;
 
 use crate::figures::Figures;
-use crate::view::{Page, WatchView};
+use crate::view::{ScreenPage, WatchView};
 use cells::{Canvas, per_second, share};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -86,19 +86,19 @@ pub fn draw(figures: &Figures, view: &WatchView, support: TerminalSupport, area:
     let body = Rect { y: area.y + 1, height: area.height - 1 - FOOT, ..area };
     canvas.line(area, 0, &state(figures), Style::new().add_modifier(Modifier::REVERSED));
     let foot = match &view.page {
-        Page::Figures => {
+        ScreenPage::Figures => {
             draw_figures(figures, view, body, &mut canvas);
             match &view.typed {
                 Some(typed) => format!("where: {}_", end_of(typed, usize::from(area.width) - 9)),
                 None => KEYS.to_owned(),
             }
         }
-        Page::Help => {
+        ScreenPage::Help => {
             let lines: Vec<&str> = HELP.lines().collect();
             draw_text("Help", &lines, body, &mut canvas);
             "any key goes back".to_owned()
         }
-        Page::Text { title, lines, first } => {
+        ScreenPage::Text { title, lines, first } => {
             let lines: Vec<&str> = lines.iter().skip(*first).map(String::as_str).collect();
             draw_text(title, &lines, body, &mut canvas);
             "up, down, page up, page down; any other key goes back".to_owned()

@@ -1,8 +1,8 @@
 //! Everything that is shown at one moment.
 
-use crate::stretch::Stretch;
+use crate::stretch::StretchSums;
 use crate::tally::{Tally, label};
-use crate::threads::{Peak, SortKey, ThreadRow};
+use crate::threads::{LongestWait, SortKey, ThreadRow};
 use serde::Serialize;
 use sordino_event::Nanos;
 use sordino_query::{Bar, Measure};
@@ -163,7 +163,7 @@ impl Figures {
     /// Returns the figures of a trace after the last stretch, with the threads in this order. The names, the state and
     /// the cost are the caller's to add.
     pub fn of(tally: &mut Tally, sort: SortKey) -> Self {
-        let mut window = Stretch::default();
+        let mut window = StretchSums::default();
         tally.past.iter().for_each(|stretch| window.add(stretch));
         let seconds = seconds(window.extent.covered);
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -215,7 +215,7 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-fn events(tally: &Tally, window: &Stretch, rate: impl Fn(u64) -> f64) -> Vec<EventFigures> {
+fn events(tally: &Tally, window: &StretchSums, rate: impl Fn(u64) -> f64) -> Vec<EventFigures> {
     let mut events: Vec<_> = tally.totals.iter().collect();
     let lately = |name| window.events.get(name).copied().unwrap_or(0);
     events.sort_by_key(|(name, total)| (Reverse(lately(*name)), Reverse(**total)));
@@ -240,7 +240,7 @@ fn thread(row: &ThreadRow, [median, p99]: [Nanos; 2], rate: impl Fn(u64) -> f64)
     }
 }
 
-fn peak(peak: &Peak) -> PeakFigures {
+fn peak(peak: &LongestWait) -> PeakFigures {
     PeakFigures {
         length_ns: peak.length().0,
         at_ns: peak.from.0,
@@ -256,7 +256,7 @@ fn peak(peak: &Peak) -> PeakFigures {
     }
 }
 
-fn histogram(window: &Stretch) -> Vec<Bar> {
+fn histogram(window: &StretchSums) -> Vec<Bar> {
     let is_used = |count: &u64| *count > 0;
     let (Some(first), Some(last)) =
         (window.bars.iter().position(is_used), window.bars.iter().rposition(is_used))

@@ -19,7 +19,7 @@ pub struct Extent {
 
 /// The sums over one stretch, or over several.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct StretchSums {
     pub(crate) extent: Extent,
     /// The number of events by name.
     pub(crate) events: HashMap<Arc<str>, u64>,
@@ -44,7 +44,7 @@ pub(crate) struct HandlerSums {
     pub(crate) max: Nanos,
 }
 
-impl Default for Stretch {
+impl Default for StretchSums {
     fn default() -> Self {
         Self {
             extent: Extent::default(),
@@ -56,7 +56,7 @@ impl Default for Stretch {
     }
 }
 
-impl Stretch {
+impl StretchSums {
     /// Returns the index of the bar for a length.
     pub(crate) fn bar(length: Nanos) -> usize {
         (u64::BITS - length.0.max(0).cast_unsigned().leading_zeros()).min(BARS as u32 - 1) as usize
@@ -96,7 +96,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_length_is_in_the_bar_below_the_next_power_of_two(length in 0_i64..i64::MAX) {
-            let bar = Stretch::bar(Nanos(length));
+            let bar = StretchSums::bar(Nanos(length));
             prop_assert!(u128::from(length.unsigned_abs()) < 1_u128 << bar);
             prop_assert!(bar == 0 || length.unsigned_abs() >= 1 << (bar - 1));
         }

@@ -1,7 +1,7 @@
 //! The sums over a trace that grows.
 
 use crate::busy::Busy;
-use crate::stretch::{Extent, Stretch};
+use crate::stretch::{Extent, StretchSums};
 use crate::threads::Threads;
 use sordino_event::{Classes, Loss, LossCause, Tid, Time};
 use sordino_query::{Span, SpanCondition, Spans};
@@ -25,8 +25,8 @@ pub struct Tally {
     classes: Vec<CountedClass>,
     /// The kinds of the kernel's events that the trace has.
     pub(crate) recorded: Recorded,
-    present: Stretch,
-    pub(crate) past: VecDeque<Stretch>,
+    present: StretchSums,
+    pub(crate) past: VecDeque<StretchSums>,
     pub(crate) threads: Threads,
     /// The number of events by name since the begin.
     pub(crate) totals: BTreeMap<Arc<str>, u64>,
@@ -56,7 +56,7 @@ impl Default for Tally {
             busy: Busy::default(),
             classes: Vec::new(),
             recorded: Recorded::default(),
-            present: Stretch::default(),
+            present: StretchSums::default(),
             past: VecDeque::new(),
             threads: Threads::default(),
             totals: BTreeMap::new(),
@@ -182,7 +182,7 @@ impl Tally {
 
 /// Adds a wait that ends with this event.
 fn add_wait(
-    present: &mut Stretch,
+    present: &mut StretchSums,
     threads: &mut Threads,
     span: &Span,
     moment: &Moment<'_>,
@@ -192,7 +192,7 @@ fn add_wait(
     if !condition.is_none_or(|condition| condition.is_met(moment, Some(tid))) {
         return;
     }
-    present.bars[Stretch::bar(span.length())] += 1;
+    present.bars[StretchSums::bar(span.length())] += 1;
     let system = moment.system;
     let before = || match moment.kernel {
         Some(Kernel::Switch { prev, .. }) if prev.tid != Tid(0) => {

@@ -24,7 +24,7 @@ pub(crate) struct ThreadRow {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) priority: Option<String>,
     pub(crate) waits: Durations,
-    pub(crate) worst: Option<Peak>,
+    pub(crate) worst: Option<LongestWait>,
     /// The number of waits in each of the last stretches, the present one last.
     pub(crate) recent: VecDeque<u64>,
     last: Time,
@@ -32,7 +32,7 @@ pub(crate) struct ThreadRow {
 
 /// The longest wait of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Peak {
+pub(crate) struct LongestWait {
     /// The time of the wake-up.
     pub(crate) from: Time,
     /// The time at which the thread had a CPU.
@@ -45,7 +45,7 @@ pub(crate) struct Peak {
     pub(crate) before: Option<Arc<str>>,
 }
 
-impl Peak {
+impl LongestWait {
     /// Returns the length of the wait.
     pub(crate) fn length(&self) -> Nanos {
         self.to - self.from
@@ -122,7 +122,8 @@ impl Threads {
         row.last = span.to;
         if row.worst.as_ref().is_none_or(|worst| worst.length() < span.length()) {
             let parts = span.parts.clone();
-            row.worst = Some(Peak { from: span.from, to: span.to, cpu: span.cpu, parts, before: before() });
+            row.worst =
+                Some(LongestWait { from: span.from, to: span.to, cpu: span.cpu, parts, before: before() });
         }
     }
 
@@ -170,7 +171,7 @@ impl ThreadRow {
     }
 
     fn worst_length(&self) -> Nanos {
-        self.worst.as_ref().map_or(Nanos::ZERO, Peak::length)
+        self.worst.as_ref().map_or(Nanos::ZERO, LongestWait::length)
     }
 }
 
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn the_longest_part_is_the_cause_and_names_the_thread_before() {
         let before = Some("hog/7".into());
-        let peak = Peak {
+        let peak = LongestWait {
             from: Time(0),
             to: Time(100),
             cpu: None,
@@ -233,7 +234,7 @@ mod tests {
             before,
         };
         assert_eq!(peak.cause(), "hog/7 and others 92%");
-        let by_interrupts = Peak { parts: [95, 5, 0, 0].map(Nanos).to_vec(), ..peak };
+        let by_interrupts = LongestWait { parts: [95, 5, 0, 0].map(Nanos).to_vec(), ..peak };
         assert_eq!(by_interrupts.cause(), "interrupts 95%");
     }
 }

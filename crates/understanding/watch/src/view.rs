@@ -48,7 +48,7 @@ pub enum Action {
 
 /// The page that is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum ScreenPage {
     /// The page with the figures.
     #[default]
     Figures,
@@ -61,7 +61,7 @@ pub(crate) enum Page {
 /// What the user chose.
 #[derive(Clone, Debug, Default)]
 pub struct WatchView {
-    pub(crate) page: Page,
+    pub(crate) page: ScreenPage,
     /// The order of the threads.
     pub sort: SortKey,
     /// The id of the selected thread; the first is selected if it is not there.
@@ -88,7 +88,7 @@ impl WatchView {
     /// Shows a text until the user leaves it.
     pub fn show_text(&mut self, title: &str, text: &str) {
         let lines = text.lines().map(ToOwned::to_owned).collect();
-        self.page = Page::Text { title: title.to_owned(), lines, first: 0 };
+        self.page = ScreenPage::Text { title: title.to_owned(), lines, first: 0 };
     }
 
     /// Applies a key. Returns the effect that it requests, if any.
@@ -104,19 +104,19 @@ impl WatchView {
             return None;
         }
         match &mut self.page {
-            Page::Figures => self.press_on_figures(key, figures),
-            Page::Help => {
-                self.page = Page::Figures;
+            ScreenPage::Figures => self.press_on_figures(key, figures),
+            ScreenPage::Help => {
+                self.page = ScreenPage::Figures;
                 None
             }
-            Page::Text { lines, first, .. } => {
+            ScreenPage::Text { lines, first, .. } => {
                 let last = lines.len().saturating_sub(1);
                 match key {
                     PressedKey::Up | PressedKey::Char('k') => *first = first.saturating_sub(1),
                     PressedKey::Down | PressedKey::Char('j') => *first = (*first + 1).min(last),
                     PressedKey::PageUp => *first = first.saturating_sub(PAGE),
                     PressedKey::PageDown | PressedKey::Char(' ') => *first = (*first + PAGE).min(last),
-                    _ => self.page = Page::Figures,
+                    _ => self.page = ScreenPage::Figures,
                 }
                 None
             }
@@ -127,7 +127,7 @@ impl WatchView {
         self.notice.clear();
         match key {
             PressedKey::Char('q') => return Some(Action::Quit),
-            PressedKey::Char('?' | 'h') => self.page = Page::Help,
+            PressedKey::Char('?' | 'h') => self.page = ScreenPage::Help,
             PressedKey::Char('s') => self.sort = self.sort.next(),
             PressedKey::Char('w' | '/') => self.typed = Some(self.condition.clone()),
             PressedKey::Char('t') => return Some(Action::Snapshot),

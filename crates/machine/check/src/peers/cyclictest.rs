@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 /// The file that `--json` writes, in rt-tests 1.7 to 2.9.
 #[derive(Deserialize)]
-struct File {
-    thread: BTreeMap<u32, Thread>,
+struct CyclictestResult {
+    thread: BTreeMap<u32, CyclictestThread>,
 }
 
 #[derive(Deserialize)]
-struct Thread {
+struct CyclictestThread {
     #[serde(default)]
     histogram: BTreeMap<u64, u64>,
     cycles: u64,
@@ -34,7 +34,7 @@ fn bad(what: impl Into<String>) -> BadResult {
 /// # Errors
 /// Returns an error if the text is no such file, or if a histogram counts more than the thread's cycles.
 pub fn read(json: &str, bound_us: u64) -> Result<Vec<Measurement>, BadResult> {
-    let file: File =
+    let file: CyclictestResult =
         serde_json::from_str(json).map_err(|error| bad(format!("its JSON can't be read: {error}")))?;
     file.thread
         .into_values()
@@ -43,7 +43,7 @@ pub fn read(json: &str, bound_us: u64) -> Result<Vec<Measurement>, BadResult> {
         .collect()
 }
 
-fn measurement(thread: Thread, bound_us: u64) -> Result<Measurement, BadResult> {
+fn measurement(thread: CyclictestThread, bound_us: u64) -> Result<Measurement, BadResult> {
     let ns = |us: u64| us as f64 * 1e3;
     let mut bins: Vec<Bin> =
         thread.histogram.iter().map(|(&us, &count)| Bin { low_ns: ns(us), high_ns: ns(us), count }).collect();

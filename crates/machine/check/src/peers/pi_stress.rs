@@ -4,7 +4,7 @@ use super::BadResult;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct File {
+struct PiStressResult {
     return_code: i64,
     inversion: u64,
 }
@@ -15,7 +15,7 @@ struct File {
 /// Returns an error if the text is no such file, or if the return code reports that a group was stuck.
 pub fn read(json: &str) -> Result<u64, BadResult> {
     let bad = |what| BadResult { program: "pi_stress", what };
-    let file: File =
+    let file: PiStressResult =
         serde_json::from_str(json).map_err(|error| bad(format!("its JSON can't be read: {error}")))?;
     match file.return_code {
         0 => Ok(file.inversion),

@@ -1,7 +1,7 @@
 //! The load around a measurement.
 
+use super::progress::MeasurementProgress;
 use super::tool::{self, ask_to_end};
-use super::watch::Watch;
 use crate::Error;
 use crate::keep;
 use crate::loads::{Load, places};
@@ -71,7 +71,11 @@ impl Loads {
     }
 
     /// Runs the loads on all CPUs except the measured ones, until the result is dropped.
-    pub(crate) fn start(&mut self, measured: &CpuList, watch: &mut Watch<'_>) -> Result<Running, Error> {
+    pub(crate) fn start(
+        &mut self,
+        measured: &CpuList,
+        progress: &mut MeasurementProgress<'_>,
+    ) -> Result<Running, Error> {
         let mut running = Running { keepers: Vec::new(), scratch: Vec::new() };
         if self.loads.is_empty() {
             return Ok(running);
@@ -83,7 +87,7 @@ impl Loads {
         if places.is_empty() {
             self.note(format!("no load while CPU {measured} is measured: no other CPU is left"));
         }
-        self.unpack(watch)?;
+        self.unpack(progress)?;
         for place in &places {
             for &load in &self.loads {
                 let build = tool::scratch()?;
@@ -123,7 +127,7 @@ impl Loads {
     }
 
     /// Unpacks the kernel's sources, once, if they are an archive.
-    fn unpack(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
+    fn unpack(&mut self, progress: &mut MeasurementProgress<'_>) -> Result<(), Error> {
         if !self.loads.contains(&Load::Compile) || self.source.is_dir() {
             return Ok(());
         }
@@ -131,9 +135,9 @@ impl Loads {
         let words = ["tar", "-x", "--strip-components=1", "-C"].map(str::to_owned);
         let paths = [directory.path(), Path::new("-f"), &self.source].map(|path| path.display().to_string());
         let words = [&words[..], &paths].concat();
-        let ended = tool::run(&words, Some(&directory), UNPACKING, watch, |_, _| {})?;
+        let ended = tool::run(&words, Some(&directory), UNPACKING, progress, |_, _| {})?;
         self.commands.push(ended.command);
-        if ended.status.success() && !watch.is_interrupted() {
+        if ended.status.success() && !progress.is_interrupted() {
             self.source = directory.path().to_owned();
             self.unpacked = Some(directory);
         } else {

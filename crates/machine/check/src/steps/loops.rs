@@ -26,11 +26,11 @@ pub(crate) fn npt(run: &mut Run<'_>) -> Result<CheckStep, Error> {
         step.notes.push(format!("no right to real-time priority: an ordinary thread was measured, which waits for all others ({}, or raise ulimit -r)", Right::Schedule.remedy()));
     }
     for group in run.groups() {
-        let running = run.loads.start(&group, &mut run.watch)?;
+        let running = run.loads.start(&group, &mut run.progress)?;
         let measured = measure(run, &group, policy, &mut step);
         run.loads.stop(running);
         measured?;
-        if run.watch.is_interrupted() {
+        if run.progress.is_interrupted() {
             break;
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn hardware(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let policy = policy();
     for group in run.groups() {
         measure(run, &group, policy, &mut step)?;
-        if run.watch.is_interrupted() {
+        if run.progress.is_interrupted() {
             break;
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn hardware_takes(run: &Run<'_>) -> Duration {
 /// Measures with a loop on each CPU of the group at once, and records which threads and interrupts took the CPUs from
 /// the loops.
 fn measure(run: &mut Run<'_>, group: &CpuList, policy: Policy, step: &mut CheckStep) -> Result<(), Error> {
-    run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
+    run.progress.begin(format!("{}: CPU {group}", step.name), run.duration);
     let mut guardian = sordino_guard::start()?;
     let switches = Switches::watch(group, &mut guardian);
     let before = Counts::now()?;
@@ -120,11 +120,11 @@ fn loops(run: &mut Run<'_>, group: &CpuList, policy: Policy) -> Result<Vec<(u32,
         let loops = scope.spawn(|| run_on(group, &plan, &monitors, hit));
         while !loops.is_finished() {
             thread::sleep(LOOK);
-            if run.watch.is_interrupted() {
+            if run.progress.is_interrupted() {
                 monitors.iter().for_each(Monitor::stop);
             }
             let longest = monitors.iter().map(Monitor::longest).max().unwrap_or_default();
-            run.watch.longest(longest.as_nanos() as f64);
+            run.progress.longest(longest.as_nanos() as f64);
         }
         loops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;

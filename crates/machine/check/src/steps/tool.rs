@@ -1,6 +1,6 @@
 //! Running another program until it ends, or until the user interrupts the check.
 
-use super::watch::Watch;
+use super::progress::MeasurementProgress;
 use crate::Command;
 use crate::Error;
 use crate::keep;
@@ -58,8 +58,8 @@ pub(crate) fn run(
     words: &[String],
     scratch: Option<&TempDir>,
     time: Duration,
-    watch: &mut Watch<'_>,
-    mut on_line: impl FnMut(&str, &mut Watch<'_>),
+    progress: &mut MeasurementProgress<'_>,
+    mut on_line: impl FnMut(&str, &mut MeasurementProgress<'_>),
 ) -> Result<Ended, Error> {
     let mut errors = tempfile::tempfile()?;
     let patience = format!("--patience={}", PATIENCE.as_millis());
@@ -85,18 +85,18 @@ pub(crate) fn run(
             while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
-                on_line(&line, watch);
+                on_line(&line, progress);
                 if !line.trim().is_empty() {
                     line.trim().clone_into(&mut printed);
                 }
             }
         }
         was_stuck |= Instant::now() > deadline;
-        if (watch.is_interrupted() || was_stuck) && !is_asked {
+        if (progress.is_interrupted() || was_stuck) && !is_asked {
             is_asked = true;
             ask_to_end(&child);
         }
-        watch.tick();
+        progress.tick();
     }
     let status = child.wait()?;
     let mut said = String::new();

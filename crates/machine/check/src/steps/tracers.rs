@@ -1,7 +1,7 @@
 //! Steps that the kernel's tracers make: time taken by the hardware, sources of interruptions, timer latency.
 
 use super::Run;
-use super::tracing::{Knob, Tracing};
+use super::tracing::{TracefsSetting, Tracing};
 use crate::Error;
 use crate::tracers::Tracer;
 use crate::{CheckStep, Verdict};
@@ -47,7 +47,7 @@ pub(crate) fn hardware(run: &mut Run<'_>, mut step: CheckStep) -> Result<CheckSt
         typed(gap)
     ));
     step.tell_worst("longest gap");
-    if step.measurements.is_empty() && !run.watch.is_interrupted() {
+    if step.measurements.is_empty() && !run.progress.is_interrupted() {
         (step.verdict, step.reason) = without_gaps(run.hardware_limit, gap);
     }
     Ok(unless_lost(step, loss))
@@ -117,7 +117,7 @@ pub(crate) fn takes(run: &Run<'_>, tracer: Tracer) -> Duration {
 fn under_load(
     run: &mut Run<'_>,
     tracer: Tracer,
-    knobs: &[Knob],
+    knobs: &[TracefsSetting],
     mut step: CheckStep,
     what: &str,
 ) -> Result<CheckStep, Error> {
@@ -131,11 +131,11 @@ fn under_load(
     let mut losses = None;
     for group in run.groups() {
         let cpus = [("osnoise/cpus", group.to_string())];
-        let running = run.loads.start(&group, &mut run.watch)?;
+        let running = run.loads.start(&group, &mut run.progress)?;
         let loss = tracing.measure(run, &group, &[knobs, &never, &cpus].concat(), &mut step);
         run.loads.stop(running);
         losses = loss?.or(losses);
-        if run.watch.is_interrupted() {
+        if run.progress.is_interrupted() {
             break;
         }
     }

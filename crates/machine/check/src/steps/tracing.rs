@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// A file of tracefs that all instances share, and the value for a tracer. A value that must stay below another one is
 /// set to a small value before and after that one: knobs are restored in reverse order.
-pub(crate) type Knob = (&'static str, String);
+pub(crate) type TracefsSetting = (&'static str, String);
 
 /// One of the kernel's tracers that can be used.
 pub(crate) struct Tracing {
@@ -64,10 +64,10 @@ impl Tracing {
         &self,
         run: &mut Run<'_>,
         cpus: &CpuList,
-        knobs: &[Knob],
+        knobs: &[TracefsSetting],
         step: &mut CheckStep,
     ) -> Result<Option<String>, Error> {
-        run.watch
+        run.progress
             .begin(format!("{}: the kernel's {}, CPU {cpus}", step.name, self.tracer.name()), run.duration);
         let mut guardian = sordino_guard::start()?;
         for (file, value) in knobs {
@@ -93,13 +93,13 @@ impl Tracing {
         let begin = Instant::now();
         loop {
             let rest = run.duration.saturating_sub(begin.elapsed());
-            if rest.is_zero() || run.watch.is_interrupted() {
+            if rest.is_zero() || run.progress.is_interrupted() {
                 break;
             }
             let (longest, has_more) = take(&mut lines, &mut reading)?;
             match longest {
-                Some(ns) => run.watch.longest(ns as f64),
-                None => run.watch.tick(),
+                Some(ns) => run.progress.longest(ns as f64),
+                None => run.progress.tick(),
             }
             if !has_more {
                 thread::sleep(rest.min(LOOK));

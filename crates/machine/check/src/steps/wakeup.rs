@@ -1,8 +1,8 @@
 //! Steps that run programs of rt-tests, and the preempt-test.
 
 use super::Run;
+use super::progress::MeasurementProgress;
 use super::tool::{self, Ended};
-use super::watch::Watch;
 use crate::Error;
 use crate::peers::{cyclictest, pi_stress};
 use crate::{CheckStep, Explained, Measurement, Verdict, preemption, time};
@@ -42,7 +42,7 @@ pub(crate) fn wake_up(run: &mut Run<'_>, is_traced: bool) -> Result<CheckStep, E
         return Ok(step.not_measured(no_priority(), None));
     }
     for group in run.groups() {
-        if !one_group(run, &group, is_traced, &mut step)? || run.watch.is_interrupted() {
+        if !one_group(run, &group, is_traced, &mut step)? || run.progress.is_interrupted() {
             break;
         }
     }
@@ -109,11 +109,11 @@ fn one_group(
         false => (Vec::new(), None),
     };
     words.extend(cyclictest_command(group, run.duration, limit, &json));
-    run.watch.begin(format!("{}: CPU {group}", step.name), run.duration);
-    let running = run.loads.start(group, &mut run.watch)?;
-    let ended = tool::run(&words, Some(&directory), run.duration, &mut run.watch, |line, watch| {
+    run.progress.begin(format!("{}: CPU {group}", step.name), run.duration);
+    let running = run.loads.start(group, &mut run.progress)?;
+    let ended = tool::run(&words, Some(&directory), run.duration, &mut run.progress, |line, progress| {
         if let Some(us) = cyclictest::running_maximum(line) {
-            watch.longest(us as f64 * 1e3);
+            progress.longest(us as f64 * 1e3);
         }
     });
     run.loads.stop(running);
@@ -126,7 +126,7 @@ fn one_group(
         Ok(measurements) => {
             if is_traced {
                 let kept = run.output.is_some().then_some(name);
-                explain(&mut run.watch, &trace, kept, limit, &measurements, step);
+                explain(&mut run.progress, &trace, kept, limit, &measurements, step);
             }
             step.measurements.extend(measurements);
             Ok(true)
@@ -140,7 +140,7 @@ fn one_group(
 
 /// Explains the longest of `measurements` from the trace, if it is the longest of the step so far.
 fn explain(
-    watch: &mut Watch<'_>,
+    progress: &mut MeasurementProgress<'_>,
     trace: &Path,
     kept: Option<String>,
     limit: Option<Duration>,
@@ -149,7 +149,7 @@ fn explain(
 ) {
     let maximum = |all: &[Measurement]| all.iter().map(|one| one.times.maximum_ns).fold(0.0, f64::max);
     let is_longest = maximum(measurements) >= maximum(&step.measurements);
-    match watch.longest_wake_up(trace) {
+    match progress.longest_wake_up(trace) {
         Ok(Some((woken, explained))) if is_longest => {
             let (longest, woken) = (maximum(measurements), woken.0 as f64);
             let (passed, headline) = (time(woken), &explained.headline);
@@ -215,15 +215,15 @@ pub(crate) fn preempt(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let (mut rounds, mut out_of_order) = (0, 0);
     let duration = run.duration;
     for cpu in run.cpus.as_slice().to_vec() {
-        run.watch.begin(format!("preemption: CPU {cpu}"), duration);
-        let running = run.loads.start(&CpuList::new([cpu]), &mut run.watch)?;
+        run.progress.begin(format!("preemption: CPU {cpu}"), duration);
+        let running = run.loads.start(&CpuList::new([cpu]), &mut run.progress)?;
         let stop = AtomicBool::new(false);
         let result = thread::scope(|scope| {
             let test = scope.spawn(|| preemption::run(cpu, duration, &stop));
             while !test.is_finished() {
                 thread::sleep(Duration::from_millis(100));
-                stop.store(run.watch.is_interrupted(), Relaxed);
-                run.watch.tick();
+                stop.store(run.progress.is_interrupted(), Relaxed);
+                run.progress.tick();
             }
             test.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
@@ -237,7 +237,7 @@ pub(crate) fn preempt(run: &mut Run<'_>) -> Result<CheckStep, Error> {
                 step.measurements.push(Measurement::new(format!("CPU {cpu}"), measured.times));
             }
         }
-        if run.watch.is_interrupted() {
+        if run.progress.is_interrupted() {
             break;
         }
     }
@@ -278,10 +278,10 @@ pub(crate) fn inherit(run: &mut Run<'_>) -> Result<CheckStep, Error> {
     let seconds = whole_seconds(duration).as_secs();
     let line = format!("pi_stress -q -m -D {seconds} --json={}", json.display());
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    run.watch.begin("priority inheritance", duration);
-    let ended = tool::run(&words, Some(&directory), duration, &mut run.watch, |_, _| {})?;
+    run.progress.begin("priority inheritance", duration);
+    let ended = tool::run(&words, Some(&directory), duration, &mut run.progress, |_, _| {})?;
     step.commands.push(ended.command.clone());
-    let is_interrupted = run.watch.is_interrupted();
+    let is_interrupted = run.progress.is_interrupted();
     match pi_stress::read(&std::fs::read_to_string(&json).unwrap_or_default()) {
         Ok(0) => Ok(step.not_measured("no inversion happened", None)),
         Ok(inversions) => {

@@ -4,7 +4,7 @@ use super::{Line, Subject};
 use crate::Verdict;
 use sordino_event::text::count;
 use sordino_sched::CpuList;
-use sordino_shield::{Asked, Change, KNOBS, Knob, Level, ShieldRequest, advice, boot};
+use sordino_shield::{Asked, Change, KNOBS, Knob, ShieldLevel, ShieldRequest, advice, boot};
 
 pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
     let mut lines = vec![shield(subject)];
@@ -30,7 +30,7 @@ fn request(subject: &Subject<'_>) -> Option<ShieldRequest> {
         true => CpuList::new(online.as_slice().iter().copied().skip(1)),
         false => subject.cpus.intersection(online),
     };
-    (!cpus.is_empty()).then_some(ShieldRequest { cpus, level: Level::Full, hotplug: false })
+    (!cpus.is_empty()).then_some(ShieldRequest { cpus, level: ShieldLevel::Full, hotplug: false })
 }
 
 /// Returns the command that raises the shield.

@@ -1,17 +1,17 @@
 //! Parser for `hwlat` (`Documentation/trace/hwlat_detector.rst`).
 
-use super::Sample;
+use super::LineValues;
 
 /// Parses the longest gap in a window: within an iteration of the loop (inner), or between two (outer). NMIs are
 /// counted because they arrive although interrupts are disabled.
-pub(super) fn read(text: &str) -> Option<Sample> {
+pub(super) fn read(text: &str) -> Option<LineValues> {
     let (_, rest) = text.split_once("inner/outer(us):")?;
     let (inner, outer) = rest.split_once('/')?;
     let outer = outer.split_whitespace().next()?;
     let us: u64 = inner.trim().parse::<u64>().ok()?.max(outer.parse().ok()?);
     let nmis = text.rsplit_once("nmi-count:").and_then(|(_, count)| count.trim().parse().ok());
     let who = nmis.map(|count| ("NMI", count)).into_iter().collect();
-    Some(Sample { time_ns: us.checked_mul(1000)?, who, ..Sample::default() })
+    Some(LineValues { time_ns: us.checked_mul(1000)?, who, ..LineValues::default() })
 }
 
 #[cfg(test)]

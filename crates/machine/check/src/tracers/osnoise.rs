@@ -1,6 +1,6 @@
 //! Parser for `osnoise` (`Documentation/trace/osnoise-tracer.rst`).
 
-use super::Sample;
+use super::LineValues;
 
 /// Sources of interruptions in the order of the columns. Noise without any of the other sources is counted as the
 /// hardware's, which includes a hypervisor's.
@@ -8,18 +8,18 @@ const SOURCES: [&str; 5] = ["hardware", "NMI", "IRQ", "softirq", "thread"];
 
 /// Parses the longest noise in a period. The columns are the length of the period and its noise (us), the available
 /// part of the CPU (%), the longest noise (us), and the number of interruptions by each source.
-pub(super) fn read(text: &str) -> Option<Sample> {
+pub(super) fn read(text: &str) -> Option<LineValues> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [looked, noise, available, longest, counts @ ..] = words.as_slice() else { return None };
     available.parse::<f64>().ok()?;
     let number = |word: &&str| word.parse::<u64>().ok();
     let counts: Vec<u64> = counts.iter().map(number).collect::<Option<_>>()?;
     let who: Vec<_> = SOURCES.into_iter().zip(counts.iter().copied()).collect();
-    (counts.len() == SOURCES.len()).then_some(Sample {
+    (counts.len() == SOURCES.len()).then_some(LineValues {
         time_ns: number(longest)?.checked_mul(1000)?,
         who,
         noise: Some((number(looked)?, number(noise)?)),
-        ..Sample::default()
+        ..LineValues::default()
     })
 }
 

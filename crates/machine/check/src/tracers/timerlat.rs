@@ -1,9 +1,9 @@
 //! Parser for `timerlat` (`Documentation/trace/timerlat-tracer.rst`).
 
-use super::Sample;
+use super::LineValues;
 
 /// Parses the latency of the timer's interrupt, or of the thread that it woke; both count from the timer's expiry.
-pub(super) fn read(text: &str) -> Option<Sample> {
+pub(super) fn read(text: &str) -> Option<LineValues> {
     let (context, latency) = text.split_once("context")?.1.split_once("timer_latency")?;
     let of = match context.trim() {
         "irq" => ", interrupt",
@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Option<Sample> {
         _ => return None,
     };
     let time_ns = latency.trim().strip_suffix(" ns")?.parse().ok()?;
-    Some(Sample { of, time_ns, ..Sample::default() })
+    Some(LineValues { of, time_ns, ..LineValues::default() })
 }
 
 #[cfg(test)]

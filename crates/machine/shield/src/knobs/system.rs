@@ -62,9 +62,9 @@ fn without(machine: &Machine, request: &ShieldRequest, wants: &mut Wants, what: 
 }
 
 /// A kernel file with its wanted value: description, kind of place, path, value.
-type File = (&'static str, fn(PathBuf) -> Place, &'static str, &'static str);
+type FileSetting = (&'static str, fn(PathBuf) -> Place, &'static str, &'static str);
 
-fn set(machine: &Machine, files: &[File]) -> Result<Wants, Error> {
+fn set(machine: &Machine, files: &[FileSetting]) -> Result<Wants, Error> {
     let mut wants = Wants::default();
     for (what, kind, path, value) in files {
         wants.set(*what, kind(machine.file(path)), *value);

@@ -3,7 +3,7 @@
 use super::Tracker;
 use crate::cause::{Cause, Thread};
 use crate::files::File;
-use crate::thread::{Activity, Call, Fault, Handler, Schedule};
+use crate::thread::{Activity, CurrentCall, Fault, Schedule, SignalHandling};
 use sordino_event::{Cpu, Tid};
 use sordino_timeline::kernel::{FaultReason, Syscall, signal_name};
 use sordino_timeline::{Futex, FutexOperation, Moment, System, is_reading};
@@ -53,7 +53,7 @@ impl Tracker {
         });
         let call = call.map(|(call, _)| {
             let name = self.arch.name(&call);
-            Call { name, since: self.now, serial: self.serial, wakes_recorder }
+            CurrentCall { name, since: self.now, serial: self.serial, wakes_recorder }
         });
         let thread = &mut self.threads[index];
         if call.as_ref().is_some_and(|call| &*call.name == "rt_sigreturn") {
@@ -81,7 +81,7 @@ impl Tracker {
             handlers.truncate(place);
         }
         if handlers.len() < HANDLERS_MAX {
-            handlers.push(Handler { signal: name, sender, serial: self.serial });
+            handlers.push(SignalHandling { signal: name, sender, serial: self.serial });
         }
     }
 

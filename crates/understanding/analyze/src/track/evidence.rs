@@ -3,7 +3,7 @@
 
 use super::Tracker;
 use crate::cause::{Cause, Thread};
-use crate::cpu::Run;
+use crate::cpu::CurrentThread;
 use crate::findings::MissingSwitches;
 use crate::thread::{Activity, Schedule};
 use sordino_event::{Cpu, Tid, Time};
@@ -46,8 +46,10 @@ impl Tracker {
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
         let explained = processor.explained.clone();
-        let left = processor
-            .switch(Run { thread, work, in_call: false, is_inferred: true, since, serial }, softirqs);
+        let left = processor.switch(
+            CurrentThread { thread, work, in_call: false, is_inferred: true, since, serial },
+            softirqs,
+        );
         match was_idle {
             true => self.throttle(cpu, Tid(0), seen, system),
             false => explained.iter().for_each(|&index| self.may_run(index)),

@@ -2,7 +2,7 @@
 
 use super::Tracker;
 use crate::cause::{Cause, Lock, Thread, Waker};
-use crate::thread::{Activity, Happening, Schedule, WakeUp};
+use crate::thread::{Activity, Happening, Schedule, SleepEnd};
 use sordino_event::{Tid, Time};
 use sordino_timeline::{FutexOperation, Moment, System, TaskState};
 
@@ -22,7 +22,7 @@ impl Tracker {
         };
         let (sleeper, activity) = (Thread::of(system, thread.tid), thread.activity.clone());
         let due = self.due(&waker).filter(|([first, _], _)| *first >= since);
-        let wake_up = WakeUp { sleeper, since, cause: activity.cause.clone(), waker, lock, chain };
+        let wake_up = SleepEnd { sleeper, since, cause: activity.cause.clone(), waker, lock, chain };
         let at = due.as_ref().map_or(self.now, |([first, _], _)| *first);
         self.happenings.push(Happening::Woken { thread: index, at, wake_up });
         let Some(([first, last], behind)) = due else { return };

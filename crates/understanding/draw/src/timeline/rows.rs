@@ -1,7 +1,7 @@
 //! The rows of a timeline: the stretches of each lane, with their place in the picture.
 
 use crate::lane::{Colours, described, fiber_name, fibers, interrupts, name, runs, states};
-use crate::thin::{Stretch, thin};
+use crate::thin::{DrawnStretch, thin};
 use sordino_event::{Nanos, Time};
 use sordino_lanes::Lanes;
 
@@ -13,23 +13,23 @@ const STRIP: f64 = 7.0;
 const DEPTHS: u32 = 3;
 
 /// A lane with its place.
-pub(super) struct Row {
+pub(super) struct LaneRow {
     pub(super) y: f64,
     pub(super) height: f64,
     pub(super) name: String,
     pub(super) title: String,
     pub(super) class: &'static str,
-    pub(super) bars: Vec<Bar>,
+    pub(super) bars: Vec<LaneBar>,
 }
 
 /// The stretches at one height of a lane.
-pub(super) struct Bar {
+pub(super) struct LaneBar {
     pub(super) y: f64,
     pub(super) height: f64,
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<DrawnStretch>,
 }
 
-impl Row {
+impl LaneRow {
     /// Returns the middle of the lane's bar.
     pub(super) fn middle(&self) -> f64 {
         self.y + self.height / 2.0 - 2.0
@@ -38,7 +38,7 @@ impl Row {
 
 /// Returns the rows of CPUs, threads and fibers, in this order, from `top` on; `origin` is the time that times in words
 /// are relative to.
-pub(super) fn rows(lanes: &Lanes, origin: Time, top: f64) -> Vec<Row> {
+pub(super) fn rows(lanes: &Lanes, origin: Time, top: f64) -> Vec<LaneRow> {
     let (own, colours) = (lanes.window.tid, Colours::of(lanes));
     let mut y = top;
     let mut rows = Vec::new();
@@ -46,36 +46,44 @@ pub(super) fn rows(lanes: &Lanes, origin: Time, top: f64) -> Vec<Row> {
         let depths =
             lane.interrupts.iter().map(|span| span.activity.depth + 1).max().unwrap_or(0).min(DEPTHS);
         let strips = f64::from(depths) * STRIP;
-        let strip = |depth: u32| Bar {
+        let strip = |depth: u32| LaneBar {
             y: y + 2.0 + f64::from(depth) * STRIP,
             height: STRIP - 1.0,
             stretches: interrupts(lane, depth, origin),
         };
-        let mut bars: Vec<Bar> = (0..depths).map(strip).collect();
-        bars.push(Bar { y: y + 2.0 + strips, height: BAR, stretches: runs(lane, own, &colours, origin) });
+        let mut bars: Vec<LaneBar> = (0..depths).map(strip).collect();
+        bars.push(LaneBar { y: y + 2.0 + strips, height: BAR, stretches: runs(lane, own, &colours, origin) });
         let name = format!("cpu{}", lane.cpu);
-        rows.push(Row { y, height: LANE + strips, title: name.clone(), name, class: "name", bars });
+        rows.push(LaneRow { y, height: LANE + strips, title: name.clone(), name, class: "name", bars });
         y += LANE + strips;
     }
     for lane in &lanes.threads {
         let class = if lane.thread.tid == own { "own" } else { "name" };
-        let bars = vec![Bar { y: y + 2.0, height: BAR, stretches: states(lane, own, &colours, origin) }];
+        let bars = vec![LaneBar { y: y + 2.0, height: BAR, stretches: states(lane, own, &colours, origin) }];
         let title = format!("{}: {} on a CPU here", described(&lane.thread), lane.ran);
-        rows.push(Row { y, height: LANE, name: name(&lane.thread), title, class, bars });
+        rows.push(LaneRow { y, height: LANE, name: name(&lane.thread), title, class, bars });
         y += LANE;
     }
     for lane in &lanes.fibers {
         let class = if Some(lane.fiber) == lanes.window.fiber { "own" } else { "name" };
-        let bars = vec![Bar { y: y + 2.0, height: BAR, stretches: fibers(lane, lanes, &colours, origin) }];
+        let bars =
+            vec![LaneBar { y: y + 2.0, height: BAR, stretches: fibers(lane, lanes, &colours, origin) }];
         let title = format!("fiber {} of process {}", fiber_name(lane), lane.fiber.pid);
-        rows.push(Row { y, height: LANE, name: format!("fiber {}", fiber_name(lane)), title, class, bars });
+        rows.push(LaneRow {
+            y,
+            height: LANE,
+            name: format!("fiber {}", fiber_name(lane)),
+            title,
+            class,
+            bars,
+        });
         y += LANE;
     }
     rows
 }
 
 /// Joins the shortest stretches until the picture has few enough.
-pub(super) fn thin_rows(rows: &mut [Row], lanes: &Lanes, most: usize) {
+pub(super) fn thin_rows(rows: &mut [LaneRow], lanes: &Lanes, most: usize) {
     let mut resolution = Nanos((lanes.window.to - lanes.window.from).0 / 4000);
     while rows.iter().flat_map(|row| &row.bars).map(|bar| bar.stretches.len()).sum::<usize>() > most {
         for bar in rows.iter_mut().flat_map(|row| &mut row.bars) {

@@ -2,7 +2,7 @@
 
 use super::FOLLOWED_MAX;
 use crate::Key;
-use crate::find::{Value, value};
+use crate::find::{PairingKey, value};
 use sordino_event::{Class, ClassId, Event};
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(super) struct Matching {
     pub(super) key: Key,
     /// The index of the field in each class that has it.
     places: HashMap<ClassId, usize>,
-    open: HashSet<Value>,
+    open: HashSet<PairingKey>,
     /// The number of ends that had a begin.
     pub(super) intervals: u64,
     /// The number of begins that were followed by another begin, and of ends without one. An end that is paired with a
@@ -39,7 +39,7 @@ impl Matching {
         Self { key, places, open: HashSet::new(), intervals: 0, strays: 0 }
     }
 
-    pub(super) fn begin(&mut self, own: Option<&Value>, event: &Event) {
+    pub(super) fn begin(&mut self, own: Option<&PairingKey>, event: &Event) {
         let Some(value) = self.value(own, event) else { return };
         // Most of this many begins no longer have an end to come.
         if self.open.len() == FOLLOWED_MAX {
@@ -48,7 +48,7 @@ impl Matching {
         self.strays += u64::from(!self.open.insert(value));
     }
 
-    pub(super) fn end(&mut self, own: Option<&Value>, event: &Event) {
+    pub(super) fn end(&mut self, own: Option<&PairingKey>, event: &Event) {
         let Some(value) = self.value(own, event) else { return };
         let has_begin = self.open.remove(&value);
         self.intervals += u64::from(has_begin);
@@ -56,7 +56,7 @@ impl Matching {
     }
 
     /// Returns the value of the key, given the event's fiber or thread.
-    fn value(&self, own: Option<&Value>, event: &Event) -> Option<Value> {
+    fn value(&self, own: Option<&PairingKey>, event: &Event) -> Option<PairingKey> {
         match self.key {
             Key::Field(_) => value(event, *self.places.get(&event.class)?),
             Key::Thread | Key::Cpu => own.cloned(),

@@ -1,7 +1,7 @@
 //! The call stacks of a program's threads and fibers.
 
-use crate::gap::Gap;
-use crate::span::{Found, Span};
+use crate::record_gap::RecordGap;
+use crate::span::{FoundSpan, Span};
 use foldhash::HashMap;
 use sordino_event::{Loss, Nanos, Tid, Time};
 use sordino_timeline::{FiberId, Moment};
@@ -9,20 +9,20 @@ use sordino_timeline::{FiberId, Moment};
 /// The maximum depth of a call stack. A deeper one has lost its exits.
 const DEPTH_MAX: usize = 1 << 16;
 
-/// A program that has entered functions.
+/// The call stacks of a program that has entered functions.
 #[derive(Debug, Default)]
-pub(super) struct Program {
+pub(super) struct ProgramStacks {
     /// The call stacks that have calls.
-    stacks: HashMap<Owner, CallStack>,
+    stacks: HashMap<StackOwner, CallStack>,
     /// The number of calls that were given up as records were missing: their exits are counted already.
     given_up: usize,
     /// The time until which records are missing.
-    gap: Gap,
+    gap: RecordGap,
 }
 
 /// The owner of a call stack in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
+pub(super) enum StackOwner {
     Thread(Tid),
     Fiber(u64),
 }
@@ -30,14 +30,14 @@ pub(super) enum Owner {
 /// The functions that were entered and not left, the last one at the end.
 #[derive(Debug, Default)]
 struct CallStack {
-    frames: Vec<Frame>,
+    frames: Vec<CallFrame>,
     /// The time since which its thread executes something else: another fiber, or a fiber.
     away_since: Option<Time>,
 }
 
 /// A function that was entered.
 #[derive(Debug)]
-struct Frame {
+struct CallFrame {
     /// The function and the address behind the call: an exit with the same ones ends it.
     of: [u64; 2],
     from: Time,
@@ -47,35 +47,41 @@ struct Frame {
     unknown: Nanos,
 }
 
-impl Program {
-    pub(super) fn enter(&mut self, owner: Owner, of: [u64; 2], now: Time, found: &mut Vec<Found>) {
+impl ProgramStacks {
+    pub(super) fn enter(&mut self, owner: StackOwner, of: [u64; 2], now: Time, found: &mut Vec<FoundSpan>) {
         let stack = self.stacks.entry(owner).or_default();
         if stack.frames.len() == DEPTH_MAX {
             self.given_up += DEPTH_MAX;
-            stack.frames.drain(..).for_each(|_| found.push(Found::Broken));
+            stack.frames.drain(..).for_each(|_| found.push(FoundSpan::Broken));
         }
         stack.settle(now);
         stack.enter(of, now);
     }
 
     /// Removes the call that ends, and adds its span.
-    pub(super) fn exit(&mut self, owner: Owner, of: [u64; 2], moment: &Moment<'_>, found: &mut Vec<Found>) {
+    pub(super) fn exit(
+        &mut self,
+        owner: StackOwner,
+        of: [u64; 2],
+        moment: &Moment<'_>,
+        found: &mut Vec<FoundSpan>,
+    ) {
         let Some((frame, without_exit)) = self.pop(owner, of, moment.event.time) else {
             match self.given_up.checked_sub(1) {
                 Some(left) => self.given_up = left,
-                None => found.push(Found::Broken),
+                None => found.push(FoundSpan::Broken),
             }
             return;
         };
-        found.extend((0..without_exit).map(|_| Found::Broken));
+        found.extend((0..without_exit).map(|_| FoundSpan::Broken));
         found.push(match self.gap.touches(frame.from) {
-            true => Found::Broken,
-            false => Found::Whole(frame.span(moment)),
+            true => FoundSpan::Broken,
+            false => FoundSpan::Whole(frame.span(moment)),
         });
     }
 
     /// Removes the call that ends. Returns it with the number of calls inside of it of which no exit was recorded.
-    fn pop(&mut self, owner: Owner, of: [u64; 2], now: Time) -> Option<(Frame, usize)> {
+    fn pop(&mut self, owner: StackOwner, of: [u64; 2], now: Time) -> Option<(CallFrame, usize)> {
         let stack = self.stacks.get_mut(&owner)?;
         stack.settle(now);
         let exited = stack.exit(of, now);
@@ -86,7 +92,7 @@ impl Program {
     }
 
     /// Gives up all calls: any of the threads may have left a function meanwhile.
-    pub(super) fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    pub(super) fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         self.gap.add(loss);
         let before = found.len();
         self.give_up(found);
@@ -94,14 +100,14 @@ impl Program {
     }
 
     /// Forgets the call stack of a thread or a fiber that has ended, or of an earlier one with its number.
-    pub(super) fn end(&mut self, owner: Owner, found: &mut Vec<Found>) {
+    pub(super) fn end(&mut self, owner: StackOwner, found: &mut Vec<FoundSpan>) {
         let stack = self.stacks.remove(&owner);
-        found.extend(stack.into_iter().flat_map(|stack| stack.frames).map(|_| Found::Broken));
+        found.extend(stack.into_iter().flat_map(|stack| stack.frames).map(|_| FoundSpan::Broken));
     }
 
     /// Forgets all call stacks.
-    pub(super) fn give_up(&mut self, found: &mut Vec<Found>) {
-        found.extend(self.stacks.drain().flat_map(|(_, stack)| stack.frames).map(|_| Found::Broken));
+    pub(super) fn give_up(&mut self, found: &mut Vec<FoundSpan>) {
+        found.extend(self.stacks.drain().flat_map(|(_, stack)| stack.frames).map(|_| FoundSpan::Broken));
     }
 
     /// Returns the number of calls that have not returned.
@@ -114,10 +120,10 @@ impl Program {
         &mut self,
         [from, to]: [Option<u64>; 2],
         moment: &Moment<'_>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundSpan>,
     ) {
         let Some(tid) = moment.tid else { return };
-        let owner = |fiber: Option<u64>| fiber.map_or(Owner::Thread(tid), Owner::Fiber);
+        let owner = |fiber: Option<u64>| fiber.map_or(StackOwner::Thread(tid), StackOwner::Fiber);
         let now = moment.event.time;
         self.stacks.get_mut(&owner(from)).into_iter().for_each(|stack| stack.leave(now));
         from.into_iter().for_each(|fiber| self.end_fiber(fiber, moment, found));
@@ -129,10 +135,10 @@ impl Program {
 
     /// Forgets the call stack of a fiber if it has ended by now. One that records its own end is still in functions,
     /// until it is left.
-    pub(super) fn end_fiber(&mut self, fiber: u64, moment: &Moment<'_>, found: &mut Vec<Found>) {
+    pub(super) fn end_fiber(&mut self, fiber: u64, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let id = moment.pid().map(|pid| FiberId { pid, number: fiber });
         if id.is_some_and(|id| moment.system.fibers().last_thread(id).is_none()) {
-            self.end(Owner::Fiber(fiber), found);
+            self.end(StackOwner::Fiber(fiber), found);
         }
     }
 }
@@ -140,12 +146,12 @@ impl Program {
 impl CallStack {
     fn enter(&mut self, of: [u64; 2], from: Time) {
         let zero = Nanos::ZERO;
-        self.frames.push(Frame { of, from, in_calls: zero, away: zero, unknown: zero });
+        self.frames.push(CallFrame { of, from, in_calls: zero, away: zero, unknown: zero });
     }
 
     /// Removes the innermost call with this identity, and those inside of it, of which no exit was recorded. Returns it
     /// with the number of the latter.
-    fn exit(&mut self, of: [u64; 2], now: Time) -> Option<(Frame, usize)> {
+    fn exit(&mut self, of: [u64; 2], now: Time) -> Option<(CallFrame, usize)> {
         let index = self.frames.iter().rposition(|frame| frame.of == of)?;
         // Such a call ended at an unknown time: from its begin on, nothing shows whose time it was.
         let unknown = self.frames.get(index + 1).map_or(Nanos::ZERO, |inner| now - inner.from);
@@ -175,7 +181,7 @@ impl CallStack {
     }
 }
 
-impl Frame {
+impl CallFrame {
     fn span(&self, moment: &Moment<'_>) -> Span {
         let (from, now) = (self.from, moment.event.time);
         let own = now - from - self.in_calls - self.away - self.unknown;
@@ -196,9 +202,9 @@ mod tests {
 
     #[test]
     fn fibers_and_threads_without_calls_take_no_memory() {
-        let (mut program, mut found) = (Program::default(), Vec::new());
+        let (mut program, mut found) = (ProgramStacks::default(), Vec::new());
         for number in 0..3 {
-            for owner in [Owner::Fiber(number), Owner::Thread(Tid(number as i32))] {
+            for owner in [StackOwner::Fiber(number), StackOwner::Thread(Tid(number as i32))] {
                 program.enter(owner, [1, 2], Time(5), &mut found);
                 assert_eq!((program.stacks.len(), program.count()), (1, 1));
                 assert!(program.pop(owner, [1, 2], Time(7)).is_some());

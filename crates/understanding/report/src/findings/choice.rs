@@ -1,12 +1,12 @@
 //! The reason for the choice of intervals, if the user named none, and the options that choose others.
 
-use crate::page::{Page, Style, TIE};
+use crate::styled_text::{Style, StyledText, TIE};
 use crate::value::bare;
 use sordino_analyze::Findings;
 use sordino_intervals::{IntervalRule, Key, Other, Why};
 
 /// Writes the reason of the choice, if it is not obvious, and the options that choose others.
-pub(super) fn write(findings: &Findings, page: &mut Page) {
+pub(super) fn write(findings: &Findings, page: &mut StyledText) {
     let Some(choice) = &findings.choice else { return };
     let why = match choice.why {
         Why::Npt => return,

@@ -4,8 +4,8 @@ use super::groups::{groups, named};
 use super::words::lost;
 use crate::TimeFormat;
 use crate::layout::tied;
-use crate::page::{Page, Style, shown};
 use crate::span::span;
+use crate::styled_text::{Style, StyledText, shown};
 use sordino_analyze::{Findings, Missing};
 use sordino_event::LossCause;
 use sordino_event::text::count;
@@ -14,7 +14,7 @@ use sordino_event::text::count;
 const LOSSES_MAX: usize = 20;
 
 /// Writes the records that were lost, unpaired, broken, in disorder or not recorded.
-pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
+pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut StyledText) {
     let (some, hidden) = findings.lost.split_at(shown(findings.lost.len(), LOSSES_MAX));
     let mut warnings: Vec<String> = some.iter().map(|loss| lost(loss, time)).collect();
     if !hidden.is_empty() {

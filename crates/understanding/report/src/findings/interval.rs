@@ -4,8 +4,8 @@ use super::chain::woken;
 use super::phrase::cause;
 use super::words::{DETAILS_MAX, cpu, fiber, file, inversion, lost, sent, stage, thread, tied_headline};
 use crate::TimeFormat;
-use crate::page::{Page, Row, Style, name, shown};
 use crate::span::{share, span};
+use crate::styled_text::{Style, StyledText, TableLine, name, shown};
 use sordino_analyze::{Explanation, Migration, Part, Stage, Stolen};
 use sordino_event::Nanos;
 use sordino_event::text::count;
@@ -21,7 +21,7 @@ pub(super) fn write(
     explanation: &Explanation,
     is_of_several: bool,
     time: TimeFormat,
-    page: &mut Page,
+    page: &mut StyledText,
 ) {
     let of = if is_of_several { format!(" of {}", thread(&explanation.thread)) } else { String::new() };
     let headline = format!("{}{of}: {}", span(explanation.length), tied_headline(explanation));
@@ -51,7 +51,7 @@ pub(super) fn write(
     rest(Style::Warning, explanation.lost.len() - few, "losses", page);
 }
 
-fn rest(style: Style, count: usize, what: &str, page: &mut Page) {
+fn rest(style: Style, count: usize, what: &str, page: &mut StyledText) {
     if count > 0 {
         page.prose(style, INDENT, &format!("and {count} more {what}"));
     }
@@ -74,27 +74,28 @@ fn place(explanation: &Explanation, time: TimeFormat) -> String {
 }
 
 /// Writes the stages of a request, in their order.
-fn stages(explanation: &Explanation, page: &mut Page) {
+fn stages(explanation: &Explanation, page: &mut StyledText) {
     let cells = |length| [span(length), share(length, explanation.length)];
-    let row = |of: &Stage| Row { cells: cells(of.explanation.length), text: stage(of), below: Vec::new() };
+    let row =
+        |of: &Stage| TableLine { cells: cells(of.explanation.length), text: stage(of), below: Vec::new() };
     let rows: Vec<_> = explanation.stages.iter().map(row).collect();
     if !rows.is_empty() {
         page.table(INDENT.len(), [("time", 7), ("share", 6)], "stage", &rows);
     }
 }
 
-fn table(explanation: &Explanation, page: &mut Page) {
+fn table(explanation: &Explanation, page: &mut StyledText) {
     let (longest, hidden) = explanation.parts.split_at(shown(explanation.parts.len(), PARTS_MAX));
     let mut rows: Vec<_> = longest.iter().map(|part| row(part, explanation.length)).collect();
     if !hidden.is_empty() {
         let time: Nanos = hidden.iter().map(|part| part.time).sum();
         let cells = [span(time), share(time, explanation.length), String::new(), String::new()];
-        rows.push(Row { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
+        rows.push(TableLine { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
     }
     page.table(INDENT.len(), [("time", 7), ("share", 6), ("count", 5), ("longest", 7)], "what", &rows);
 }
 
-fn row(part: &Part, length: Nanos) -> Row<4> {
+fn row(part: &Part, length: Nanos) -> TableLine<4> {
     let longest = if part.count > 1 { span(part.longest) } else { String::new() };
     let functions = || part.inside.iter().filter(|inside| inside.time != Nanos::ZERO);
     let inside = functions().map(|inside| format!("{} in {}", span(inside.time), name(&inside.function)));
@@ -120,7 +121,7 @@ fn row(part: &Part, length: Nanos) -> Row<4> {
         .chain(woken.take(shown(wakers, DETAILS_MAX)).flatten())
         .chain(more(wakers, "wakers"))
         .collect();
-    Row {
+    TableLine {
         cells: [span(part.time), share(part.time, length), part.count.to_string(), longest],
         text: cause(&part.cause) + &usual(part) + &entry(part),
         below,

@@ -2,8 +2,8 @@
 
 use super::groups::groups;
 use super::words::{fiber, file, sent, state, thread, waker};
-use crate::page::name;
 use crate::span::span;
+use crate::styled_text::name;
 use sordino_analyze::{Cause, Main, Part, Quota, Word};
 use sordino_event::text::count;
 

@@ -2,8 +2,8 @@
 
 use super::phrase::cause;
 use crate::TimeFormat;
-use crate::page::{Page, Row, Style, TIE, shown};
 use crate::span::{share, span};
+use crate::styled_text::{Style, StyledText, TIE, TableLine, shown};
 use sordino_analyze::{Findings, Ranked};
 use sordino_event::Nanos;
 
@@ -11,7 +11,7 @@ use sordino_event::Nanos;
 const RANKED_MAX: usize = 20;
 
 /// Writes the ranking of causes, if there is one.
-pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
+pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut StyledText) {
     if findings.ranking.is_empty() {
         return;
     }
@@ -34,14 +34,20 @@ pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut Page) {
         let rest: Nanos = hidden.iter().map(amount).sum();
         let [count, intervals, longest, at] = std::array::from_fn(|_| String::new());
         let cells = [span(rest), share(rest, total), count, intervals, longest, at];
-        rows.push(Row { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
+        rows.push(TableLine { cells, text: format!("{} more causes", hidden.len()), below: Vec::new() });
     }
     let first = if is_by_excess { "excess" } else { "total" };
     let head = [first, "share", "count", "intervals", "longest", "in"].map(|name| (name, 0));
     page.table(0, head, "what", &rows);
 }
 
-fn row(ranked: &Ranked, is_by_excess: bool, all: Nanos, findings: &Findings, time: TimeFormat) -> Row<6> {
+fn row(
+    ranked: &Ranked,
+    is_by_excess: bool,
+    all: Nanos,
+    findings: &Findings,
+    time: TimeFormat,
+) -> TableLine<6> {
     // The longest occurrence usually lies in one of the intervals that are shown.
     let number = findings.intervals.iter().position(|explanation| {
         let has_it = explanation.parts.iter().any(|part| part.longest == ranked.longest);
@@ -62,5 +68,5 @@ fn row(ranked: &Ranked, is_by_excess: bool, all: Nanos, findings: &Findings, tim
         span(ranked.longest),
         number.map_or(String::new(), |index| format!("#{}", index + 1)),
     ];
-    Row { cells, text: cause(&ranked.cause) + &place, below: Vec::new() }
+    TableLine { cells, text: cause(&ranked.cause) + &place, below: Vec::new() }
 }

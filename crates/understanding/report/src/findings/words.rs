@@ -3,8 +3,8 @@
 use super::chain::awaited;
 use super::phrase::{cause, sentence};
 use crate::TimeFormat;
-use crate::page::{TIE, name};
 use crate::span::span;
+use crate::styled_text::{TIE, name};
 use sordino_analyze::{
     Explanation, FiberName, Inversion, Inverted, LossSum, ReadFile, Sender, Stage, Thread, Waker,
 };

@@ -6,17 +6,17 @@ use sordino_query::NameAddress;
 use sordino_timeline::Moment;
 use std::fmt;
 
-/// The names of the addresses in events about functions, if the listing has them.
+/// Writer of functions' names beside their addresses, if the listing has names.
 #[derive(Default)]
-pub(super) struct FunctionNames(Option<NameAddress>);
+pub(super) struct FunctionNamer(Option<NameAddress>);
 
-impl fmt::Debug for FunctionNames {
+impl fmt::Debug for FunctionNamer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FunctionNames").field(&self.0.is_some()).finish()
+        f.debug_tuple("FunctionNamer").field(&self.0.is_some()).finish()
     }
 }
 
-impl FunctionNames {
+impl FunctionNamer {
     pub(super) fn new(names: NameAddress) -> Self {
         Self(Some(names))
     }

@@ -1,7 +1,7 @@
 //! The lines of a listing as JSON.
 
 use super::context;
-use super::functions::FunctionNames;
+use super::functions::FunctionNamer;
 use super::origin::Origins;
 use crate::value::{json_fields, json_names, json_text, member};
 use sordino_event::functions::function_field;
@@ -13,7 +13,7 @@ pub(super) struct JsonLines {
     classes: Vec<JsonClass>,
     /// True if events have members for their fibers.
     has_fibers: bool,
-    pub(super) functions: FunctionNames,
+    pub(super) functions: FunctionNamer,
     pub(super) origins: Origins,
 }
 
@@ -42,7 +42,7 @@ impl JsonLines {
         Self {
             classes: classes.iter().map(|(_, known)| class(known)).collect(),
             has_fibers: Vocabulary::new(classes).has_fibers(),
-            functions: FunctionNames::default(),
+            functions: FunctionNamer::default(),
             origins: Origins::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! The lines of a listing for people.
 
 use super::context;
-use super::functions::FunctionNames;
+use super::functions::FunctionNamer;
 use super::origin::Origins;
 use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
@@ -26,10 +26,10 @@ pub(super) struct TextLines {
     classes: Vec<TextClass>,
     time: TimeWriter,
     colors: Colors,
-    place: Place,
+    place: CpuThreadText,
     /// True if lines have a column for fibers.
     has_fibers: bool,
-    pub(super) functions: FunctionNames,
+    pub(super) functions: FunctionNamer,
     pub(super) origins: Origins,
 }
 
@@ -46,7 +46,7 @@ struct TextClass {
 
 /// The CPU and the thread of the last line and their text, which seldom change.
 #[derive(Debug, Default)]
-struct Place {
+struct CpuThreadText {
     cpu: Option<u32>,
     tid: Option<i32>,
     comm: Option<Arc<str>>,
@@ -78,9 +78,9 @@ impl TextLines {
             classes: classes.iter().map(|(_, known)| class(known)).collect(),
             time: TimeWriter::new(time),
             colors,
-            place: Place::default(),
+            place: CpuThreadText::default(),
             has_fibers: Vocabulary::new(classes).has_fibers(),
-            functions: FunctionNames::default(),
+            functions: FunctionNamer::default(),
             origins: Origins::default(),
         }
     }
@@ -200,7 +200,7 @@ fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
     out.push(b' ');
 }
 
-impl Place {
+impl CpuThreadText {
     /// Returns ` cpu1 npt/10 `, with the thread padded to 16 characters.
     fn text(&mut self, moment: &Moment<'_>) -> &[u8] {
         let (cpu, tid) = (moment.cpu.map(|cpu| cpu.0), moment.tid.map(|tid| tid.0));

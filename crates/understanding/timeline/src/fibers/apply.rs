@@ -1,20 +1,20 @@
 //! The effect of each record on the fibers.
 
-use super::{Contradiction, Fibers, Inconsistency, Record};
+use super::{Contradiction, Fibers, Inconsistency, KnownFiber};
 use crate::fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince};
 use sordino_event::{Pid, Tid, Time};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// The place and the time of a record.
+/// The origin of a record: its thread and its time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At {
+pub(crate) struct RecordOrigin {
     pub(crate) pid: Pid,
     pub(crate) tid: Tid,
     pub(crate) time: Time,
 }
 
-impl At {
+impl RecordOrigin {
     fn fiber(self, number: u64) -> FiberId {
         FiberId { pid: self.pid, number }
     }
@@ -26,7 +26,7 @@ impl At {
 
 impl Fibers {
     /// Applies a record. Returns the code that recorded it, which a switch leaves.
-    pub(crate) fn apply(&mut self, at: At, event: &FiberEvent<'_>) -> Mounted {
+    pub(crate) fn apply(&mut self, at: RecordOrigin, event: &FiberEvent<'_>) -> Mounted {
         self.programs.insert(at.pid);
         let mounted = self.mounted(at.pid, at.tid);
         let mut found = Vec::new();
@@ -85,7 +85,7 @@ impl Fibers {
     }
 
     /// Applies the end of a thread.
-    pub(crate) fn end_thread(&mut self, at: At) {
+    pub(crate) fn end_thread(&mut self, at: RecordOrigin) {
         let mounted = self.mounted(at.pid, at.tid);
         if let Mounted::Fiber(fiber) = mounted {
             self.doubt(fiber, at);
@@ -101,7 +101,7 @@ impl Fibers {
         self.contradictions.entry(contradiction.what.kind()).or_insert((0, contradiction)).0 += 1;
     }
 
-    fn make(&mut self, at: At, fiber: FiberId, name: &[u8], found: &mut Vec<Inconsistency>) {
+    fn make(&mut self, at: RecordOrigin, fiber: FiberId, name: &[u8], found: &mut Vec<Inconsistency>) {
         if let Some(record) = self.fibers.get(&fiber)
             && self.holds(fiber.pid, record.seen)
         {
@@ -110,7 +110,7 @@ impl Fibers {
         }
         let seen = self.evidence(at.pid, at.time);
         let state = FiberState::Ready { since: ReadySince::Made };
-        let record = Record {
+        let record = KnownFiber {
             name: text(name),
             named: seen,
             state,
@@ -126,7 +126,7 @@ impl Fibers {
     /// Takes the fiber from the thread that leaves by a switch.
     fn leave(
         &mut self,
-        at: At,
+        at: RecordOrigin,
         mounted: Mounted,
         from: Option<u64>,
         (why, on): (FiberSwitchReason, &[u8]),
@@ -169,7 +169,7 @@ impl Fibers {
     }
 
     /// Puts the fiber on the thread that comes by a switch.
-    fn come(&mut self, at: At, to: Option<u64>, found: &mut Vec<Inconsistency>) {
+    fn come(&mut self, at: RecordOrigin, to: Option<u64>, found: &mut Vec<Inconsistency>) {
         let Some(number) = to else {
             self.mount(at, Mounted::Scheduler);
             return;
@@ -184,11 +184,11 @@ impl Fibers {
     }
 
     /// Makes another thread's fiber unknown, if it is this one.
-    fn leave_others(&mut self, at: At, fiber: FiberId, found: &mut Vec<Inconsistency>) {
+    fn leave_others(&mut self, at: RecordOrigin, fiber: FiberId, found: &mut Vec<Inconsistency>) {
         let FiberState::Mounted { tid: other } = *self.state(fiber) else { return };
         if other != at.tid {
             found.push(Inconsistency::OnTwoThreads { fiber: fiber.number, other });
-            self.mount(At { tid: other, ..at }, Mounted::Unknown);
+            self.mount(RecordOrigin { tid: other, ..at }, Mounted::Unknown);
         }
     }
 
@@ -202,7 +202,7 @@ impl Fibers {
         }
     }
 
-    fn wake(&mut self, at: At, fiber: FiberId, by: Option<u64>, found: &mut Vec<Inconsistency>) {
+    fn wake(&mut self, at: RecordOrigin, fiber: FiberId, by: Option<u64>, found: &mut Vec<Inconsistency>) {
         let seen = self.evidence(at.pid, at.time);
         self.known(at, fiber, found);
         let ready = FiberState::Ready { since: ReadySince::Woken { by } };
@@ -221,7 +221,7 @@ impl Fibers {
     }
 
     /// Returns the record of a fiber, which is made if there is none.
-    fn known(&mut self, at: At, fiber: FiberId, found: &mut Vec<Inconsistency>) -> &mut Record {
+    fn known(&mut self, at: RecordOrigin, fiber: FiberId, found: &mut Vec<Inconsistency>) -> &mut KnownFiber {
         if !self.fibers.contains_key(&fiber) {
             if self.is_whole(at.pid) {
                 found.push(Inconsistency::Unmade { fiber: fiber.number });
@@ -231,7 +231,7 @@ impl Fibers {
         let seen = self.evidence(at.pid, at.time);
         match self.fibers.entry(fiber) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unmade) => unmade.insert(Record {
+            Entry::Vacant(unmade) => unmade.insert(KnownFiber {
                 name: None,
                 named: seen,
                 state: FiberState::Unknown,
@@ -244,16 +244,16 @@ impl Fibers {
     }
 
     /// Makes the state of a fiber unknown, and the thread that it was on.
-    fn doubt(&mut self, fiber: FiberId, at: At) {
+    fn doubt(&mut self, fiber: FiberId, at: RecordOrigin) {
         if let FiberState::Mounted { tid } = *self.state(fiber) {
-            self.mount(At { tid, ..at }, Mounted::Unknown);
+            self.mount(RecordOrigin { tid, ..at }, Mounted::Unknown);
         }
         if let Some(record) = self.fibers.get_mut(&fiber) {
             (record.state, record.woken) = (FiberState::Unknown, None);
         }
     }
 
-    fn mount(&mut self, at: At, mounted: Mounted) {
+    fn mount(&mut self, at: RecordOrigin, mounted: Mounted) {
         let seen = self.evidence(at.pid, at.time);
         self.threads.insert((at.pid, at.tid), (mounted, seen));
     }

@@ -1,6 +1,6 @@
 //! The decoder of programs' events about fibers.
 
-use super::reader::bits;
+use super::field_reader::bits;
 use crate::fiber::{FiberEvent, FiberSwitchReason};
 use sordino_event::{Class, Domain, Event};
 
@@ -10,13 +10,13 @@ const PROVIDER: &str = "sordino_fiber:";
 /// The meaning of a class of events about fibers, with the indexes of its fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FiberMeaning {
-    kind: Kind,
+    kind: FiberKind,
     /// The indexes of the fields that `EVENTS` lists for the kind.
     fields: [Option<usize>; 4],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FiberKind {
     Enter,
     Leave,
     New,
@@ -26,14 +26,14 @@ enum Kind {
     Rename,
 }
 
-const EVENTS: &[(&str, Kind, &[&str])] = &[
-    ("thread_enter", Kind::Enter, &[]),
-    ("thread_leave", Kind::Leave, &[]),
-    ("new", Kind::New, &["fiber", "name"]),
-    ("switch", Kind::Switch, &["from", "to", "why", "on"]),
-    ("end", Kind::End, &["fiber"]),
-    ("wake", Kind::Wake, &["fiber", "by"]),
-    ("rename", Kind::Rename, &["fiber", "name"]),
+const EVENTS: &[(&str, FiberKind, &[&str])] = &[
+    ("thread_enter", FiberKind::Enter, &[]),
+    ("thread_leave", FiberKind::Leave, &[]),
+    ("new", FiberKind::New, &["fiber", "name"]),
+    ("switch", FiberKind::Switch, &["from", "to", "why", "on"]),
+    ("end", FiberKind::End, &["fiber"]),
+    ("wake", FiberKind::Wake, &["fiber", "by"]),
+    ("rename", FiberKind::Rename, &["fiber", "name"]),
 ];
 
 impl FiberMeaning {
@@ -59,18 +59,18 @@ impl FiberMeaning {
         let other = |place| Some(number(place)?).map(|fiber| (fiber != 0).then_some(fiber));
         let text = |place: usize| self.fields[place].and_then(|field| event.text(field)).unwrap_or_default();
         Some(match self.kind {
-            Kind::Enter => FiberEvent::Enter,
-            Kind::Leave => FiberEvent::Leave,
-            Kind::New => FiberEvent::New { fiber: fiber()?, name: text(1) },
-            Kind::Switch => FiberEvent::Switch {
+            FiberKind::Enter => FiberEvent::Enter,
+            FiberKind::Leave => FiberEvent::Leave,
+            FiberKind::New => FiberEvent::New { fiber: fiber()?, name: text(1) },
+            FiberKind::Switch => FiberEvent::Switch {
                 from: other(0)?,
                 to: other(1)?,
                 why: FiberSwitchReason::of(number(2).unwrap_or(0)),
                 on: text(3),
             },
-            Kind::End => FiberEvent::End { fiber: fiber()? },
-            Kind::Wake => FiberEvent::Wake { fiber: fiber()?, by: other(1)? },
-            Kind::Rename => FiberEvent::Rename { fiber: fiber()?, name: text(1) },
+            FiberKind::End => FiberEvent::End { fiber: fiber()? },
+            FiberKind::Wake => FiberEvent::Wake { fiber: fiber()?, by: other(1)? },
+            FiberKind::Rename => FiberEvent::Rename { fiber: fiber()?, name: text(1) },
         })
     }
 }

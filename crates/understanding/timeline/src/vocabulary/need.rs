@@ -1,6 +1,6 @@
 //! The classes on whose events, or on whose fields, the threads and CPUs of a super-trace depend.
 
-use super::{Kind, Vocabulary};
+use super::{KernelKind, Vocabulary};
 use sordino_event::{ClassId, Domain};
 
 impl Vocabulary {
@@ -8,15 +8,15 @@ impl Vocabulary {
     /// not count.
     pub fn reads_fields(&self, class: ClassId) -> bool {
         let index = class.index();
-        let has_no_fields = |kind: Kind| {
+        let has_no_fields = |kind: KernelKind| {
             matches!(
                 kind,
-                Kind::NamedSyscall
-                    | Kind::SyscallExit
-                    | Kind::VectorEntry
-                    | Kind::VectorExit
-                    | Kind::TimerExit
-                    | Kind::WorkExit
+                KernelKind::NamedSyscall
+                    | KernelKind::SyscallExit
+                    | KernelKind::VectorEntry
+                    | KernelKind::VectorExit
+                    | KernelKind::TimerExit
+                    | KernelKind::WorkExit
             )
         };
         self.kind(class).is_some_and(|kind| !has_no_fields(kind))
@@ -34,61 +34,61 @@ impl Vocabulary {
         match self.kind(class) {
             None => false,
             Some(
-                Kind::Switch
-                | Kind::Waking
-                | Kind::Woken
-                | Kind::Migrate
-                | Kind::Boost
-                | Kind::Fork
-                | Kind::NewTask
-                | Kind::Dump
-                | Kind::Symbol
-                | Kind::Recorder
-                | Kind::Rename
-                | Kind::Exec
-                | Kind::Gone
-                | Kind::Ids
-                | Kind::Comm
-                | Kind::Scheduling
-                | Kind::Cgroup
-                | Kind::Value
-                | Kind::End,
+                KernelKind::Switch
+                | KernelKind::Waking
+                | KernelKind::Woken
+                | KernelKind::Migrate
+                | KernelKind::Boost
+                | KernelKind::Fork
+                | KernelKind::NewTask
+                | KernelKind::Dump
+                | KernelKind::Symbol
+                | KernelKind::Recorder
+                | KernelKind::Rename
+                | KernelKind::Exec
+                | KernelKind::Gone
+                | KernelKind::Ids
+                | KernelKind::Comm
+                | KernelKind::Scheduling
+                | KernelKind::Cgroup
+                | KernelKind::Value
+                | KernelKind::End,
             ) => true,
             Some(
-                Kind::IrqEntry
-                | Kind::IrqExit
-                | Kind::SoftirqRaise
-                | Kind::SoftirqEntry
-                | Kind::SoftirqExit
-                | Kind::VectorEntry
-                | Kind::VectorExit
-                | Kind::IpiEntry
-                | Kind::IpiExit
-                | Kind::Reschedule
-                | Kind::Call
-                | Kind::Nmi
-                | Kind::UserFault
-                | Kind::KernelFault
-                | Kind::Allocation
-                | Kind::FileFault
-                | Kind::FileRead
-                | Kind::RawSyscall
-                | Kind::NamedSyscall
-                | Kind::SyscallExit
-                | Kind::SignalSent
-                | Kind::SignalDelivered
-                | Kind::TimerStart
-                | Kind::TimerEntry
-                | Kind::TimerExit
-                | Kind::WorkEntry
-                | Kind::WorkExit
-                | Kind::Stolen
-                | Kind::Interrupted,
+                KernelKind::IrqEntry
+                | KernelKind::IrqExit
+                | KernelKind::SoftirqRaise
+                | KernelKind::SoftirqEntry
+                | KernelKind::SoftirqExit
+                | KernelKind::VectorEntry
+                | KernelKind::VectorExit
+                | KernelKind::IpiEntry
+                | KernelKind::IpiExit
+                | KernelKind::Reschedule
+                | KernelKind::Call
+                | KernelKind::Nmi
+                | KernelKind::UserFault
+                | KernelKind::KernelFault
+                | KernelKind::Allocation
+                | KernelKind::FileFault
+                | KernelKind::FileRead
+                | KernelKind::RawSyscall
+                | KernelKind::NamedSyscall
+                | KernelKind::SyscallExit
+                | KernelKind::SignalSent
+                | KernelKind::SignalDelivered
+                | KernelKind::TimerStart
+                | KernelKind::TimerEntry
+                | KernelKind::TimerExit
+                | KernelKind::WorkEntry
+                | KernelKind::WorkExit
+                | KernelKind::Stolen
+                | KernelKind::Interrupted,
             ) => false,
         }
     }
 
-    fn kind(&self, class: ClassId) -> Option<Kind> {
+    fn kind(&self, class: ClassId) -> Option<KernelKind> {
         Some(self.meanings.get(class.index())?.1.as_ref()?.kind)
     }
 }

@@ -14,9 +14,9 @@ pub(super) struct Canvas<'a> {
     pub(super) support: TerminalSupport,
 }
 
-/// The side of its columns at which a text stands.
+/// The alignment of a text within its columns.
 #[derive(Clone, Copy)]
-pub(super) enum Side {
+pub(super) enum TextAlignment {
     Left,
     Right,
 }
@@ -31,19 +31,19 @@ impl<'a> Canvas<'a> {
         if row < area.height {
             let place = Rect { y: area.y + row, height: 1, ..area };
             self.buffer.set_style(place, style);
-            self.text(place, text, Side::Left, style);
+            self.text(place, text, TextAlignment::Left, style);
         }
     }
 
     /// Draws a text into the first row of the area.
-    pub(super) fn text(&mut self, area: Rect, text: &str, side: Side, style: Style) {
+    pub(super) fn text(&mut self, area: Rect, text: &str, side: TextAlignment, style: Style) {
         if area.is_empty() {
             return;
         }
         let (text, width) = fit(&harmless(text, self.support.is_utf8), usize::from(area.width), self.support);
         let blank = match side {
-            Side::Left => 0,
-            Side::Right => area.width - width as u16,
+            TextAlignment::Left => 0,
+            TextAlignment::Right => area.width - width as u16,
         };
         self.buffer.set_stringn(area.x + blank, area.y, text, usize::from(area.width), style);
     }

@@ -1,6 +1,6 @@
 //! The four panels below the threads: latencies, events, interrupts, CPUs.
 
-use super::cells::{Canvas, Side, per_second, share};
+use super::cells::{Canvas, TextAlignment, per_second, share};
 use crate::figures::Figures;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -26,10 +26,10 @@ fn row(area: Rect, place: u16, name: &str, figures: &[String], style: Style, can
     let taken = (WIDTH + 1) * figures.len() as u16;
     let y = area.y + place;
     let name_width = area.width.saturating_sub(taken);
-    canvas.text(Rect { x: area.x, y, width: name_width, height: 1 }, name, Side::Left, style);
+    canvas.text(Rect { x: area.x, y, width: name_width, height: 1 }, name, TextAlignment::Left, style);
     for (x, figure) in (0..).map(|index| area.x + name_width + 1 + index * (WIDTH + 1)).zip(figures) {
         let width = WIDTH.min((area.x + area.width).saturating_sub(x));
-        canvas.text(Rect { x, y, width, height: 1 }, figure, Side::Right, style);
+        canvas.text(Rect { x, y, width, height: 1 }, figure, TextAlignment::Right, style);
     }
 }
 
@@ -49,7 +49,7 @@ fn histogram(figures: &Figures, area: Rect, canvas: &mut Canvas<'_>) {
         let length = (u64::from(room) * count).div_ceil(most) as usize;
         let bar = if canvas.support.is_utf8 { "\u{2588}" } else { "#" }.repeat(length);
         let rect = Rect { x: area.x + 10, y: area.y + place, width: room, height: 1 };
-        canvas.text(rect, &bar, Side::Left, Style::new());
+        canvas.text(rect, &bar, TextAlignment::Left, Style::new());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The threads with their wake-up latencies.
 
-use super::cells::{Canvas, Side, per_second};
+use super::cells::{Canvas, TextAlignment, per_second};
 use crate::figures::{Figures, ThreadFigures};
 use crate::threads::SortKey;
 use crate::view::WatchView;
@@ -8,26 +8,26 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use sordino_event::Nanos;
 
-/// A column: its title, its width, the side of its texts; the last one takes the rest of the line.
-type Column = (&'static str, u16, Side);
+/// A column: its title, its width, the alignment of its texts; the last one takes the rest of the line.
+type ThreadColumn = (&'static str, u16, TextAlignment);
 
-const NARROW: [Column; 6] = [
-    ("THREAD", 18, Side::Left),
-    ("WAKE/S", 7, Side::Right),
-    ("P99", 10, Side::Right),
-    ("WORST", 10, Side::Right),
-    ("AGO", 6, Side::Right),
-    ("CAUSE", 0, Side::Left),
+const NARROW: [ThreadColumn; 6] = [
+    ("THREAD", 18, TextAlignment::Left),
+    ("WAKE/S", 7, TextAlignment::Right),
+    ("P99", 10, TextAlignment::Right),
+    ("WORST", 10, TextAlignment::Right),
+    ("AGO", 6, TextAlignment::Right),
+    ("CAUSE", 0, TextAlignment::Left),
 ];
-const WIDE: [Column; 8] = [
-    ("THREAD", 24, Side::Left),
-    ("PRIORITY", 9, Side::Left),
-    ("WAKE/S", 8, Side::Right),
-    ("MEDIAN", 10, Side::Right),
-    ("P99", 10, Side::Right),
-    ("WORST", 10, Side::Right),
-    ("AGO", 7, Side::Right),
-    ("CAUSE", 0, Side::Left),
+const WIDE: [ThreadColumn; 8] = [
+    ("THREAD", 24, TextAlignment::Left),
+    ("PRIORITY", 9, TextAlignment::Left),
+    ("WAKE/S", 8, TextAlignment::Right),
+    ("MEDIAN", 10, TextAlignment::Right),
+    ("P99", 10, TextAlignment::Right),
+    ("WORST", 10, TextAlignment::Right),
+    ("AGO", 7, TextAlignment::Right),
+    ("CAUSE", 0, TextAlignment::Left),
 ];
 /// Columns from which on the wide table is drawn.
 const WIDE_FROM: u16 = 110;
@@ -36,7 +36,7 @@ const LONG: i64 = 1_000_000;
 
 pub(super) fn draw(figures: &Figures, view: &WatchView, area: Rect, canvas: &mut Canvas<'_>) {
     let is_wide = area.width >= WIDE_FROM;
-    let columns: &[Column] = if is_wide { &WIDE } else { &NARROW };
+    let columns: &[ThreadColumn] = if is_wide { &WIDE } else { &NARROW };
     let titles = columns.iter().map(|(title, ..)| match *title == title_of(view.sort) {
         true => format!("*{title}"),
         false => (*title).to_owned(),
@@ -100,7 +100,14 @@ fn seconds(time_ns: i64) -> String {
     }
 }
 
-fn row(area: Rect, place: u16, columns: &[Column], cells: &[String], style: Style, canvas: &mut Canvas<'_>) {
+fn row(
+    area: Rect,
+    place: u16,
+    columns: &[ThreadColumn],
+    cells: &[String],
+    style: Style,
+    canvas: &mut Canvas<'_>,
+) {
     canvas.line(area, place, "", style);
     let mut x = 0;
     for ((_, width, side), cell) in columns.iter().zip(cells) {

@@ -1,7 +1,7 @@
 //! Every phrase of the table is reached, and has what its placeholders stand for.
 
 use super::*;
-use crate::page::TIE;
+use crate::styled_text::TIE;
 use sordino_analyze::{
     After, Behind, Certainty, Device, FiberName, File, Limit, Lock, Missing, Phrase, Phrases, ReadFile,
     Sender, TABLE, Thread, Unrecorded, Waker, Woken,

@@ -29,7 +29,7 @@ pub trait CheckObserver {
 }
 
 /// The progress of the measurement that is being made.
-pub(crate) struct Watch<'a> {
+pub(crate) struct MeasurementProgress<'a> {
     observer: &'a mut dyn CheckObserver,
     what: String,
     since: Instant,
@@ -37,7 +37,7 @@ pub(crate) struct Watch<'a> {
     maximum_ns: Option<f64>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> MeasurementProgress<'a> {
     pub(crate) fn new(observer: &'a mut dyn CheckObserver) -> Self {
         Self {
             observer,

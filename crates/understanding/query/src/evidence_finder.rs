@@ -1,7 +1,7 @@
 //! Finders that do not believe what a switch contradicts that was not recorded.
 
 use crate::finder::SpanFinder;
-use crate::span::Found;
+use crate::span::FoundSpan;
 use sordino_event::{Loss, Tid, Time};
 use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, UnrecordedSwitch};
 use std::fmt::Debug;
@@ -9,17 +9,17 @@ use std::fmt::Debug;
 /// A finder that follows threads by their recorded switches.
 pub(crate) trait Follows: Debug {
     /// Processes an event, and adds the spans that end with it.
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>);
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>);
 
     /// Processes the start of a thread on an idle CPU, which was not recorded. It ran since `since` at the earliest:
     /// nothing else happened there.
-    fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<Found>);
+    fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<FoundSpan>);
 
     /// Gives up what is not known any more of a thread that got or left a CPU at an unknown time.
-    fn doubts(&mut self, tid: Tid, found: &mut Vec<Found>);
+    fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>);
 
     /// Processes a loss, and adds the spans that it breaks.
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>);
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>);
 
     /// Ends the trace, and returns the number of spans that its end cuts.
     fn cut(&mut self, end: Time) -> u64;
@@ -27,19 +27,19 @@ pub(crate) trait Follows: Debug {
 
 /// A finder, and the threads that have the CPUs by all evidence.
 #[derive(Debug, Default)]
-pub(crate) struct Followed<F> {
+pub(crate) struct EvidenceFinder<F> {
     running: RunningThreads,
     finder: F,
 }
 
-impl<F> Followed<F> {
+impl<F> EvidenceFinder<F> {
     pub(crate) fn new(finder: F) -> Self {
         Self { running: RunningThreads::default(), finder }
     }
 }
 
-impl<F: Follows> SpanFinder for Followed<F> {
-    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<Found>) {
+impl<F: Follows> SpanFinder for EvidenceFinder<F> {
+    fn take(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let now = moment.event.time;
         let switch = Evidence::of(moment).and_then(|evidence| self.running.observe(evidence, now));
         if let Some(UnrecordedSwitch { tid, believed, since, left, .. }) = switch {
@@ -56,12 +56,12 @@ impl<F: Follows> SpanFinder for Followed<F> {
         self.finder.take(moment, found);
     }
 
-    fn lose(&mut self, loss: &Loss, found: &mut Vec<Found>) {
+    fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>) {
         self.running.lose(loss);
         self.finder.lose(loss, found);
     }
 
-    fn finish(&mut self, end: Time, _found: &mut Vec<Found>) -> u64 {
+    fn finish(&mut self, end: Time, _found: &mut Vec<FoundSpan>) -> u64 {
         self.finder.cut(end)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Style {
 
 /// A text that grows line by line.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct StyledText {
     text: String,
     width: usize,
     color: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Page {
 
 /// A line of a table.
 #[derive(Debug)]
-pub(crate) struct Row<const N: usize> {
+pub(crate) struct TableLine<const N: usize> {
     /// The numbers of the row.
     pub(crate) cells: [String; N],
     /// The text that the numbers belong to.
@@ -55,7 +55,7 @@ impl Style {
     }
 }
 
-impl Page {
+impl StyledText {
     pub(crate) fn new(width: usize, color: bool) -> Self {
         Self { text: String::new(), width, color }
     }
@@ -85,7 +85,7 @@ impl Page {
         indent: usize,
         head: [(&str, usize); N],
         last: &str,
-        rows: &[Row<N>],
+        rows: &[TableLine<N>],
     ) {
         let mut widths = head.map(|(name, least)| least.max(name.len()));
         let shown: Vec<[String; N]> =
@@ -206,8 +206,8 @@ mod tests {
     }
 
     fn table(width: usize) -> String {
-        let mut page = Page::new(width, false);
-        let row = |cell: &str, text: &str, below: &[&str]| Row {
+        let mut page = StyledText::new(width, false);
+        let row = |cell: &str, text: &str, below: &[&str]| TableLine {
             cells: [cell.into()],
             text: text.into(),
             below: below.iter().map(|text| (*text).to_owned()).collect(),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn colours_do_not_change_the_text() {
-        let mut page = Page::new(80, true);
+        let mut page = StyledText::new(80, true);
         page.prose(Style::Alarm, "  ", "inversion");
         page.prose(Style::Plain, "", "calm");
         assert_eq!(page.finish(), "\x1b[31m  inversion\x1b[0m\ncalm\n");

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// The names that occurred so far.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct KernelNames {
     irqs: HashMap<i64, Arc<str>>,
     softirqs: HashMap<i64, Arc<str>>,
     calls: HashMap<i64, Arc<str>>,
     texts: HashMap<Box<str>, Arc<str>>,
 }
 
-impl Names {
+impl KernelNames {
     /// Returns `36 eth0`, `local_timer` or `NET_RX`.
     pub(crate) fn interrupt(&mut self, interrupt: &Interrupt<'_>) -> Arc<str> {
         match *interrupt {

@@ -4,19 +4,19 @@ use sordino_event::{Nanos, Tid, Time};
 
 /// The use of a CPU's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum CpuUse {
     Interrupts = 0,
     Threads = 1,
     Idle = 2,
     Unknown = 3,
 }
 
-/// The time of each [`Use`].
+/// The time of each [`CpuUse`].
 pub(crate) type Uses = [Nanos; 4];
 
 /// The present use of a CPU, and the sums of the earlier ones.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct CpuUseSums {
     /// The thread that runs; `None` if it is not known.
     pub(crate) running: Option<Tid>,
     /// The time of the first record of this CPU, unless one was lost since.
@@ -26,18 +26,18 @@ pub(crate) struct Turn {
     uses: Uses,
 }
 
-impl Turn {
+impl CpuUseSums {
     /// Creates the state of a CPU whose first record is now; its use since `begin` is unknown.
     pub(crate) fn new(begin: Time, now: Time) -> Self {
         Self { running: None, first: Some(now), depth: 0, since: begin, uses: [Nanos::ZERO; 4] }
     }
 
-    fn present(&self) -> Use {
+    fn present(&self) -> CpuUse {
         match (self.depth, self.running) {
-            (_, None) => Use::Unknown,
-            (1.., _) => Use::Interrupts,
-            (0, Some(Tid(0))) => Use::Idle,
-            (0, Some(_)) => Use::Threads,
+            (_, None) => CpuUse::Unknown,
+            (1.., _) => CpuUse::Interrupts,
+            (0, Some(Tid(0))) => CpuUse::Idle,
+            (0, Some(_)) => CpuUse::Threads,
         }
     }
 

@@ -4,9 +4,9 @@ use sordino_event::{Loss, Time};
 
 /// The end of the last loss so far. The records of other CPUs come on while those of one are missing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gap(Option<Time>);
+pub(crate) struct RecordGap(Option<Time>);
 
-impl Gap {
+impl RecordGap {
     pub(crate) fn add(&mut self, loss: &Loss) {
         self.0 = self.0.max(Some(loss.to));
     }

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// The settings that are held; dropping it restores them.
-pub(crate) struct Hold {
+pub(crate) struct HeldSettings {
     pub(crate) held: Vec<Held>,
     /// The settings that could not be held, and the consequences.
     pub(crate) not_held: Vec<String>,
@@ -18,7 +18,7 @@ pub(crate) struct Hold {
     _latency: Option<File>,
 }
 
-impl Hold {
+impl HeldSettings {
     /// Holds nothing, and measures the machine as it is.
     pub(crate) fn nothing() -> Self {
         Self { held: Vec::new(), not_held: Vec::new(), _guardian: None, _latency: None }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The sum of explanations by cause.
 #[derive(Debug, Default)]
-pub(crate) struct Ranking {
+pub(crate) struct CauseRanking {
     /// The intervals that were added, each by its thread or fiber; in a constant loop, without its interruption.
     intervals: Vec<(IntervalOwner, Interruption)>,
     /// The sum of each cause, and its times in the intervals.
@@ -26,7 +26,7 @@ struct Spent {
     entry: Nanos,
 }
 
-impl Ranking {
+impl CauseRanking {
     /// Adds an interval. The own code of a constant loop is left out, as it takes its usual time.
     pub(crate) fn add(&mut self, explanation: &Explanation, is_constant: bool) {
         let interval = self.intervals.len();

@@ -2,7 +2,7 @@
 
 use crate::durations::Durations;
 use crate::fiber_names::FiberNames;
-use crate::key::Value;
+use crate::key::KeyValue;
 use crate::span::Span;
 use crate::table::{RowCount, StatisticsRow, WaitPart};
 use sordino_event::Nanos;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The sums of a row, and its labels.
 #[derive(Debug)]
-pub(crate) struct Sums {
+pub(crate) struct RowSums {
     labels: Vec<Arc<str>>,
     distribution: Durations,
     parts: Vec<Nanos>,
@@ -18,7 +18,7 @@ pub(crate) struct Sums {
     regularity: Option<[u64; 2]>,
 }
 
-impl Sums {
+impl RowSums {
     pub(crate) fn new(labels: Vec<Arc<str>>) -> Self {
         Self { labels, distribution: Durations::default(), parts: Vec::new(), regularity: None }
     }
@@ -34,14 +34,14 @@ impl Sums {
     }
 
     /// Replaces the labels of fibers that were named, or whose number was used again, behind their first span.
-    pub(crate) fn rename(&mut self, values: &[Value], names: &[FiberNames]) {
+    pub(crate) fn rename(&mut self, values: &[KeyValue], names: &[FiberNames]) {
         let host = values.iter().find_map(|value| match value {
-            Value::Host(host) => Some(usize::from(host.0)),
+            KeyValue::Host(host) => Some(usize::from(host.0)),
             _ => None,
         });
         let Some(names) = names.get(host.unwrap_or(0)) else { return };
         for (label, value) in self.labels.iter_mut().zip(values) {
-            if let Value::Fiber(fiber) = value
+            if let KeyValue::Fiber(fiber) = value
                 && let Some(name) = names.label(*fiber)
             {
                 *label = name;

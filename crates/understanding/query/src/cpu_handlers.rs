@@ -1,6 +1,6 @@
 //! The interrupts that CPUs are in, with the events that they go back to.
 
-use crate::names::Names;
+use crate::kernel_names::KernelNames;
 use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Time};
 use sordino_timeline::kernel::Interrupt;
@@ -12,30 +12,30 @@ const DEPTH_MAX: usize = 32;
 
 /// The event of the kernel that something goes back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct OriginEvent {
     pub(crate) name: Arc<str>,
     pub(crate) at: Time,
 }
 
 /// A handler that a CPU is in.
 #[derive(Clone, Debug)]
-pub(crate) struct Context {
+pub(crate) struct EnteredHandler {
     name: Arc<str>,
     pub(crate) is_softirq: bool,
     pub(crate) entered: Time,
     /// The interrupt that raised the softirq, or the handler itself.
-    pub(crate) origin: Origin,
+    pub(crate) origin: OriginEvent,
 }
 
 /// The handlers of all CPUs, and the softirqs that wait for theirs.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts {
-    cpus: HashMap<Cpu, Vec<Context>>,
-    raised: HashMap<(Cpu, i64), Origin>,
-    names: Names,
+pub(crate) struct CpuHandlers {
+    cpus: HashMap<Cpu, Vec<EnteredHandler>>,
+    raised: HashMap<(Cpu, i64), OriginEvent>,
+    names: KernelNames,
 }
 
-impl Contexts {
+impl CpuHandlers {
     pub(crate) fn take(&mut self, moment: &Moment<'_>) {
         let (Some(cpu), Some(kernel)) = (moment.cpu, moment.kernel) else { return };
         let now = moment.event.time;
@@ -46,12 +46,12 @@ impl Contexts {
                     Interrupt::Softirq(number) => self.raised.remove(&(cpu, number)),
                     _ => None,
                 };
-                let own = || Origin { name: Arc::clone(&name), at: now };
+                let own = || OriginEvent { name: Arc::clone(&name), at: now };
                 let is_softirq = matches!(interrupt, Interrupt::Softirq(_));
                 let origin = raised.unwrap_or_else(own);
                 let stack = self.cpus.entry(cpu).or_default();
                 if stack.len() < DEPTH_MAX {
-                    stack.push(Context { name, is_softirq, entered: now, origin });
+                    stack.push(EnteredHandler { name, is_softirq, entered: now, origin });
                 }
             }
             Kernel::Exit(interrupt) => {
@@ -74,7 +74,7 @@ impl Contexts {
     }
 
     /// Returns the innermost handler of a CPU.
-    pub(crate) fn on(&self, cpu: Cpu) -> Option<&Context> {
+    pub(crate) fn on(&self, cpu: Cpu) -> Option<&EnteredHandler> {
         self.cpus.get(&cpu)?.last()
     }
 

@@ -1,121 +1,136 @@
 //! The decoder of the kernel's events.
 
-use super::{Kind, Meaning};
+use super::{KernelKind, Meaning};
 use crate::kernel::{Born, FaultReason, Function, Interrupt, Kernel, Observed, Process, Sent, Syscall, Task};
 use crate::scheduling::Scheduling;
 use crate::task::TaskState;
 use sordino_event::{Cpu, Event, Nanos, Pid, Tid, View};
 
 /// Reads an event's fields by their index in `EVENTS`.
-pub(super) struct Reader<'a> {
+pub(super) struct FieldReader<'a> {
     pub(super) event: &'a Event,
     pub(super) meaning: &'a Meaning,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     pub(super) fn read(&self) -> Option<Kernel<'a>> {
         Some(match self.meaning.kind {
-            Kind::Switch => {
+            KernelKind::Switch => {
                 Kernel::Switch { prev: self.task(0)?, state: self.state(6)?, next: self.task(3)? }
             }
-            Kind::Waking => Kernel::Waking { tid: self.tid(0)?, cpu: self.cpu(1), priority: self.int32(2) },
-            Kind::Woken => Kernel::Woken { tid: self.tid(0)?, cpu: self.cpu(1), priority: self.int32(2) },
-            Kind::Migrate => Kernel::Migrate {
+            KernelKind::Waking => {
+                Kernel::Waking { tid: self.tid(0)?, cpu: self.cpu(1), priority: self.int32(2) }
+            }
+            KernelKind::Woken => {
+                Kernel::Woken { tid: self.tid(0)?, cpu: self.cpu(1), priority: self.int32(2) }
+            }
+            KernelKind::Migrate => Kernel::Migrate {
                 tid: self.tid(0)?,
                 from: self.cpu(1),
                 to: self.cpu(2)?,
                 priority: self.int32(3),
             },
-            Kind::Boost => Kernel::Boost { tid: self.tid(0)?, priority: self.int32(1)? },
-            Kind::IrqEntry => {
+            KernelKind::Boost => Kernel::Boost { tid: self.tid(0)?, priority: self.int32(1)? },
+            KernelKind::IrqEntry => {
                 Kernel::Enter(Interrupt::Irq(self.integer(0)?, self.text(1).unwrap_or_default()))
             }
-            Kind::IrqExit => Kernel::Exit(Interrupt::Irq(self.integer(0)?, b"")),
-            Kind::SoftirqRaise => Kernel::Raise { softirq: self.integer(0)? },
-            Kind::SoftirqEntry => Kernel::Enter(Interrupt::Softirq(self.integer(0)?)),
-            Kind::SoftirqExit => Kernel::Exit(Interrupt::Softirq(self.integer(0)?)),
-            Kind::VectorEntry => Kernel::Enter(Interrupt::Vector(&self.meaning.name)),
-            Kind::VectorExit => Kernel::Exit(Interrupt::Vector(&self.meaning.name)),
-            Kind::IpiEntry => Kernel::Enter(Interrupt::Ipi(self.text(0)?)),
-            Kind::IpiExit => Kernel::Exit(Interrupt::Ipi(self.text(0)?)),
+            KernelKind::IrqExit => Kernel::Exit(Interrupt::Irq(self.integer(0)?, b"")),
+            KernelKind::SoftirqRaise => Kernel::Raise { softirq: self.integer(0)? },
+            KernelKind::SoftirqEntry => Kernel::Enter(Interrupt::Softirq(self.integer(0)?)),
+            KernelKind::SoftirqExit => Kernel::Exit(Interrupt::Softirq(self.integer(0)?)),
+            KernelKind::VectorEntry => Kernel::Enter(Interrupt::Vector(&self.meaning.name)),
+            KernelKind::VectorExit => Kernel::Exit(Interrupt::Vector(&self.meaning.name)),
+            KernelKind::IpiEntry => Kernel::Enter(Interrupt::Ipi(self.text(0)?)),
+            KernelKind::IpiExit => Kernel::Exit(Interrupt::Ipi(self.text(0)?)),
             // Messages with a callback belong to calls, which have events of their own.
-            Kind::Reschedule if self.bits(1)? != 0 => return None,
-            Kind::Reschedule => Kernel::Message { to: self.cpu(0)?, function: None },
-            Kind::Call => Kernel::Message { to: self.cpu(0)?, function: Some(self.function(1)?) },
-            Kind::Nmi => Kernel::Nmi { handler: self.function(0)?, duration: Nanos(self.integer(1)?.max(0)) },
-            Kind::UserFault => Kernel::Fault { user: true, reason: self.bits(0).and_then(fault_reason) },
-            Kind::KernelFault => Kernel::Fault { user: false, reason: self.bits(0).and_then(fault_reason) },
-            Kind::Allocation => Kernel::Allocation { order: self.integer(0)?.try_into().ok()? },
-            Kind::RawSyscall => Kernel::SyscallEntry {
+            KernelKind::Reschedule if self.bits(1)? != 0 => return None,
+            KernelKind::Reschedule => Kernel::Message { to: self.cpu(0)?, function: None },
+            KernelKind::Call => Kernel::Message { to: self.cpu(0)?, function: Some(self.function(1)?) },
+            KernelKind::Nmi => {
+                Kernel::Nmi { handler: self.function(0)?, duration: Nanos(self.integer(1)?.max(0)) }
+            }
+            KernelKind::UserFault => {
+                Kernel::Fault { user: true, reason: self.bits(0).and_then(fault_reason) }
+            }
+            KernelKind::KernelFault => {
+                Kernel::Fault { user: false, reason: self.bits(0).and_then(fault_reason) }
+            }
+            KernelKind::Allocation => Kernel::Allocation { order: self.integer(0)?.try_into().ok()? },
+            KernelKind::RawSyscall => Kernel::SyscallEntry {
                 call: Syscall::Number(self.integer(0)?),
                 arguments: self.listed_arguments(1),
             },
-            Kind::NamedSyscall => Kernel::SyscallEntry {
+            KernelKind::NamedSyscall => Kernel::SyscallEntry {
                 call: Syscall::Name(&self.meaning.name),
                 arguments: [self.bits(0), self.bits(1), self.bits(2)],
             },
-            Kind::SyscallExit => Kernel::SyscallExit,
-            Kind::SignalSent => Kernel::SignalSent {
+            KernelKind::SyscallExit => Kernel::SyscallExit,
+            KernelKind::SignalSent => Kernel::SignalSent {
                 signal: self.integer(0)?,
                 tid: self.tid(1)?,
                 is_for_process: self.integer(2).map(|group| group != 0),
                 result: self.integer(3).map(sent),
             },
-            Kind::SignalDelivered => {
+            KernelKind::SignalDelivered => {
                 // The addresses 0 and 1 are SIG_DFL and SIG_IGN.
                 Kernel::SignalDelivered { signal: self.integer(0)?, is_handled: self.bits(1)? > 1 }
             }
-            Kind::TimerStart => {
+            KernelKind::TimerStart => {
                 Kernel::TimerStart { timer: self.bits(0)?, due: [self.integer(1)?, self.integer(2)?] }
             }
-            Kind::TimerEntry => {
+            KernelKind::TimerEntry => {
                 Kernel::TimerEntry { function: self.function(0)?, timer: self.bits(1).zip(self.integer(2)) }
             }
-            Kind::TimerExit => Kernel::TimerExit,
-            Kind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
-            Kind::WorkExit => Kernel::WorkExit,
-            Kind::Fork | Kind::NewTask | Kind::Dump => Kernel::Thread(self.born()?),
-            Kind::Stolen => Kernel::Stolen {
+            KernelKind::TimerExit => Kernel::TimerExit,
+            KernelKind::WorkEntry => Kernel::WorkEntry(self.function(0)?),
+            KernelKind::WorkExit => Kernel::WorkExit,
+            KernelKind::Fork | KernelKind::NewTask | KernelKind::Dump => Kernel::Thread(self.born()?),
+            KernelKind::Stolen => Kernel::Stolen {
                 cpu: self.cpu(0)?,
                 time: Nanos(self.integer(1)?),
                 window: Nanos(self.integer(2)?),
             },
-            Kind::FileFault | Kind::FileRead => {
+            KernelKind::FileFault | KernelKind::FileRead => {
                 // The kernel's own number of a device: 12 bits of major, 20 of minor.
                 let device = self.bits(0)?;
                 Kernel::File {
                     device: ((device >> 20) as u32, (device & 0xf_ffff) as u32),
                     inode: self.bits(1)?,
                     index: self.bits(2)?,
-                    read: (self.meaning.kind == Kind::FileRead)
+                    read: (self.meaning.kind == KernelKind::FileRead)
                         .then(|| self.int32(3).map_or(0, i32::cast_unsigned)),
                 }
             }
-            Kind::Interrupted => Kernel::Interrupted { cpu: self.cpu(0)?, time: Nanos(self.integer(1)?) },
-            Kind::Symbol => match self.function(0)? {
+            KernelKind::Interrupted => {
+                Kernel::Interrupted { cpu: self.cpu(0)?, time: Nanos(self.integer(1)?) }
+            }
+            KernelKind::Symbol => match self.function(0)? {
                 Function::Address(address) => Kernel::Symbol { address, name: self.text(1)? },
                 Function::Name(_) => return None,
             },
-            Kind::Recorder => Kernel::Recorder { tid: self.tid(0)? },
-            Kind::Rename => Kernel::Rename { tid: self.tid(0)?, comm: self.text(1)? },
-            Kind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
-            Kind::Gone => Kernel::Gone { tid: self.tid(0)? },
-            Kind::Ids | Kind::Comm | Kind::Scheduling | Kind::Cgroup | Kind::Value | Kind::End => {
-                Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? }
-            }
+            KernelKind::Recorder => Kernel::Recorder { tid: self.tid(0)? },
+            KernelKind::Rename => Kernel::Rename { tid: self.tid(0)?, comm: self.text(1)? },
+            KernelKind::Exec => Kernel::Exec { tid: self.tid(0)?, old: self.tid(1) },
+            KernelKind::Gone => Kernel::Gone { tid: self.tid(0)? },
+            KernelKind::Ids
+            | KernelKind::Comm
+            | KernelKind::Scheduling
+            | KernelKind::Cgroup
+            | KernelKind::Value
+            | KernelKind::End => Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? },
         })
     }
 
     fn seen(&self) -> Option<Observed<'a>> {
         Some(match self.meaning.kind {
-            Kind::Ids => Observed::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
-            Kind::Comm => Observed::Comm(self.text(2)?),
-            Kind::Scheduling => {
+            KernelKind::Ids => Observed::Ids { tid: self.tid(2)?, vpid: self.pid(3)? },
+            KernelKind::Comm => Observed::Comm(self.text(2)?),
+            KernelKind::Scheduling => {
                 let [policy, priority, nice] = [self.integer(2)?, self.integer(3)?, self.integer(4)?];
                 Observed::Scheduling(Scheduling { policy, priority, nice })
             }
-            Kind::Cgroup => Observed::Cgroup(self.text(2)?),
-            Kind::Value => Observed::Value { name: self.text(2)?, text: self.text(3)? },
+            KernelKind::Cgroup => Observed::Cgroup(self.text(2)?),
+            KernelKind::Value => Observed::Value { name: self.text(2)?, text: self.text(3)? },
             _ => Observed::End,
         })
     }
@@ -124,12 +139,12 @@ impl<'a> Reader<'a> {
         const CLONE_THREAD: i64 = 0x10000;
         let known = |pid: Option<i32>| pid.map_or(Process::Unknown, |pid| Process::Known(Pid(pid)));
         let (tid, process, priority) = match self.meaning.kind {
-            Kind::Fork => match self.tid(0) {
+            KernelKind::Fork => match self.tid(0) {
                 Some(tid) => (tid, known(self.int32(2)), None),
                 // In this event, `child_pid` is the thread's id.
                 None => (self.tid(2)?, Process::Unknown, None),
             },
-            Kind::NewTask => {
+            KernelKind::NewTask => {
                 let tid = self.tid(0)?;
                 let own = || Process::Known(Pid(tid.0));
                 let of_flags = |flags| if flags & CLONE_THREAD == 0 { own() } else { Process::OfMaker };
@@ -138,7 +153,13 @@ impl<'a> Reader<'a> {
             // A dump has the number of /proc/PID/stat, which is the kernel's less MAX_RT_PRIO.
             _ => (self.tid(0)?, known(self.int32(3)), self.int32(2).map(|prio| prio.saturating_add(100))),
         };
-        Some(Born { tid, process, comm: self.text(1), priority, dumped: self.meaning.kind == Kind::Dump })
+        Some(Born {
+            tid,
+            process,
+            comm: self.text(1),
+            priority,
+            dumped: self.meaning.kind == KernelKind::Dump,
+        })
     }
 
     /// Returns the thread whose fields begin at `place`: tid, comm, prio.
