@@ -38,6 +38,8 @@ const ALL: &[&str] = &[
     "manager",
     "stream",
     "grant",
+    "live",
+    "watch",
     "dirfd",
     "event",
     "proc",
