@@ -38,6 +38,7 @@ const ALL: &[&str] = &[
     "manager",
     "stream",
     "grant",
+    "query",
     "live",
     "watch",
     "dirfd",
