@@ -18,7 +18,7 @@ use sordino_event::text::printable;
 use sordino_intervals::{Finder, FoundInterval, IntervalRule, Survey};
 use sordino_quantity::duration;
 use sordino_query::{
-    IsSpanWanted, MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition,
+    MEASURES, Measure, MeasureEvents, Per, PeriodSample, Periods, Query, SpanCondition, SpanSelector,
     StatisticsTable,
 };
 use sordino_report::{
@@ -340,7 +340,7 @@ fn query(
     Ok(match (condition, only) {
         (None, None) => query,
         (condition, only) => {
-            let is_wanted: IsSpanWanted = Box::new(move |moment, tid| {
+            let is_wanted: SpanSelector = Box::new(move |moment, tid| {
                 condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
                     && only.is_none_or(|only| only(moment, tid))
             });

@@ -9,7 +9,7 @@ use sordino_event::{Nanos, Time};
 use sordino_filter::condition::Expression;
 use sordino_reading::OpenRecording;
 use sordino_session::LIVE_PATIENCE;
-use sordino_watch::{Extent, Tally};
+use sordino_watch::{StretchTime, Tally};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -177,7 +177,7 @@ impl GrowingRecording {
             session_reader.remove(piece);
         }
         if let Some((begin, end)) = begin.zip(self.end).filter(|_| !pieces.is_empty()) {
-            tally.end_stretch(end, Extent { elapsed: end - begin, covered });
+            tally.end_stretch(end, StretchTime { elapsed: end - begin, covered });
         }
         Ok(())
     }
@@ -204,18 +204,21 @@ impl GrowingRecording {
             return Ok(ReadingProgress::Interrupted);
         }
         let from = self.end.replace(span.1).unwrap_or(span.0);
-        let extent = match is_growing {
+        let time = match is_growing {
             true => {
                 let elapsed = Nanos::from(self.last.elapsed());
-                Extent { elapsed, covered: share_of(elapsed, (from, read.stopped.unwrap_or(span.1), span.1)) }
+                StretchTime {
+                    elapsed,
+                    covered: share_of(elapsed, (from, read.stopped.unwrap_or(span.1), span.1)),
+                }
             }
             false => {
                 let whole = tally.span().map_or(Nanos::ZERO, |(first, last)| last - first);
-                Extent { elapsed: whole, covered: whole }
+                StretchTime { elapsed: whole, covered: whole }
             }
         };
         self.last = Instant::now();
-        tally.end_stretch(tally.span().map_or(span.1, |(_, last)| last), extent);
+        tally.end_stretch(tally.span().map_or(span.1, |(_, last)| last), time);
         Ok(if is_growing { ReadingProgress::Growing } else { ReadingProgress::Complete })
     }
 }

@@ -15,7 +15,7 @@ use crate::locks::Locks;
 use crate::measure::{Measure, PathOf};
 use crate::path::{Paths, PathsOf};
 use crate::reactivity::Reactions;
-use crate::schedule::{ScheduleTracker, Wanted};
+use crate::schedule::{ScheduleTracker, SpanKind};
 use sordino_event::{Classes, functions};
 use sordino_intervals::{Finder, IntervalRule};
 use sordino_timeline::is_added;
@@ -34,10 +34,10 @@ pub(crate) fn finder(
             Box::new(Points { is_added: classes.iter().map(|(_, class)| is_added(class)).collect() })
         }
         Measure::Active | Measure::Slices if pers.contains(&Per::Fiber) => Box::new(FiberRuns::new()),
-        Measure::Active | Measure::Slices => Box::new(ScheduleTracker::new(Wanted::Runs)),
-        Measure::Latency => Box::new(ScheduleTracker::new(Wanted::Latencies)),
-        Measure::Preemption => Box::new(ScheduleTracker::new(Wanted::Preemptions)),
-        Measure::Sleep => Box::new(ScheduleTracker::new(Wanted::Sleeps)),
+        Measure::Active | Measure::Slices => Box::new(ScheduleTracker::new(SpanKind::Runs)),
+        Measure::Latency => Box::new(ScheduleTracker::new(SpanKind::Latencies)),
+        Measure::Preemption => Box::new(ScheduleTracker::new(SpanKind::Preemptions)),
+        Measure::Sleep => Box::new(ScheduleTracker::new(SpanKind::Sleeps)),
         Measure::Syscalls => Box::new(Calls::default()),
         Measure::Calls => {
             let missing = || sordino_intervals::Error::Event { event: functions::ENTRY.to_owned() };

@@ -2,7 +2,7 @@
 
 use crate::finder::SpanFinder;
 use crate::record_gap::RecordGap;
-use crate::schedule::{ScheduleTracker, Wanted};
+use crate::schedule::{ScheduleTracker, SpanKind};
 use crate::span::{FoundSpan, Span};
 use sordino_event::{Loss, Pid, Time};
 use sordino_timeline::{FiberEvent, Moment};
@@ -17,7 +17,7 @@ pub(crate) struct FiberRuns {
 
 impl FiberRuns {
     pub(crate) fn new() -> Self {
-        Self { schedule: ScheduleTracker::new(Wanted::Runs), gaps: HashMap::new() }
+        Self { schedule: ScheduleTracker::new(SpanKind::Runs), gaps: HashMap::new() }
     }
 
     /// Ends the stretch of the fiber that leaves. If records are missing in it, others may have had the thread.

@@ -107,7 +107,7 @@ pub use key::{Per, PerError};
 pub use mappings::{FileMapping, Mappings};
 pub use measure::{Measure, MissingEvents, PathOf};
 pub use named::{MEASURES, MeasureError, MeasureEvents};
-pub use query::{IsSpanWanted, NameAddress, Query};
+pub use query::{NameAddress, Query, SpanSelector};
 pub use rank::RankTest;
 pub use span::{Regularity, Span, SpanState};
 pub use spans::Spans;

@@ -41,7 +41,7 @@ struct Wait {
 }
 
 impl Wait {
-    fn turn(&mut self, phase: Phase, now: Time) {
+    fn enter(&mut self, phase: Phase, now: Time) {
         self.parts[self.phase as usize] += now - self.since;
         (self.phase, self.since) = (phase, now);
         self.slept |= phase == Phase::Asleep;
@@ -88,7 +88,7 @@ impl Follows for Locks {
                 let Some(tid) = moment.tid else { return };
                 self.wakers.remove(&tid);
                 let Some(mut wait) = self.waits.remove(&tid) else { return };
-                wait.turn(Phase::InCall, now);
+                wait.enter(Phase::InCall, now);
                 if self.gap.touches(wait.from) {
                     found.push(FoundSpan::Broken);
                 } else if wait.slept {
@@ -104,14 +104,14 @@ impl Follows for Locks {
             }
             Kernel::Switch { prev, state, next } => {
                 let left = if state == TaskState::Runnable { Phase::Runnable } else { Phase::Asleep };
-                self.waits.get_mut(&prev.tid).into_iter().for_each(|wait| wait.turn(left, now));
-                self.waits.get_mut(&next.tid).into_iter().for_each(|wait| wait.turn(Phase::InCall, now));
+                self.waits.get_mut(&prev.tid).into_iter().for_each(|wait| wait.enter(left, now));
+                self.waits.get_mut(&next.tid).into_iter().for_each(|wait| wait.enter(Phase::InCall, now));
             }
             Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } => {
                 let waker = self.waker(tid, moment);
                 let asleep = self.waits.get_mut(&tid).filter(|wait| wait.phase == Phase::Asleep);
                 if let Some(wait) = asleep {
-                    wait.turn(Phase::Runnable, now);
+                    wait.enter(Phase::Runnable, now);
                     wait.waker = waker;
                 }
             }
@@ -134,7 +134,7 @@ impl Follows for Locks {
     fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         match self.waits.get_mut(&tid) {
             // It was woken after the last record of its CPU.
-            Some(wait) if wait.phase == Phase::Runnable => wait.turn(Phase::InCall, since.max(wait.since)),
+            Some(wait) if wait.phase == Phase::Runnable => wait.enter(Phase::InCall, since.max(wait.since)),
             Some(_) => self.doubts(tid, found),
             None => {}
         }

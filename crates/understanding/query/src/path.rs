@@ -45,7 +45,7 @@ impl Paths {
     }
 
     /// Returns true if the stretches of these are found one by one.
-    fn is_wanted(&self, subject: ThreadOrFiber) -> bool {
+    fn is_selected(&self, subject: ThreadOrFiber) -> bool {
         match subject {
             ThreadOrFiber::Thread(_) => matches!(self.of, PathsOf::Threads),
             ThreadOrFiber::Fiber(_) => matches!(self.of, PathsOf::Fibers),
@@ -53,7 +53,7 @@ impl Paths {
     }
 
     /// Ends the present stretch of a thread or a fiber at this time, and begins another.
-    fn turn(
+    fn enter(
         &mut self,
         subject: ThreadOrFiber,
         does: Option<Does>,
@@ -64,7 +64,8 @@ impl Paths {
         if subject == ThreadOrFiber::Thread(Tid(0)) {
             return;
         }
-        let Some(links) = self.stretches.turn(subject, does, now).filter(|_| self.is_wanted(subject)) else {
+        let Some(links) = self.stretches.enter(subject, does, now).filter(|_| self.is_selected(subject))
+        else {
             return;
         };
         if links.is_empty() {
@@ -138,7 +139,7 @@ impl Paths {
         let present = self.stretches.present(subject).filter(|_| is_woken);
         if let Some((does @ Does::Sleeps(_), _)) = present {
             *does = Does::Sleeps(by);
-            self.turn(subject, Some(Does::WaitsForCpu), moment.event.time, moment, found);
+            self.enter(subject, Some(Does::WaitsForCpu), moment.event.time, moment, found);
         }
     }
 
@@ -151,8 +152,8 @@ impl Paths {
                     TaskState::Runnable => Some(Does::WaitsForCpu),
                     _ => Some(Does::Sleeps(WakeSource::Unknown)),
                 };
-                self.turn(ThreadOrFiber::Thread(prev.tid), does, now, moment, found);
-                self.turn(ThreadOrFiber::Thread(next.tid), Some(Does::Runs), now, moment, found);
+                self.enter(ThreadOrFiber::Thread(prev.tid), does, now, moment, found);
+                self.enter(ThreadOrFiber::Thread(next.tid), Some(Does::Runs), now, moment, found);
             }
             Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } => self.wake(tid, moment, found),
             Kernel::Gone { tid } => _ = self.stretches.forget(ThreadOrFiber::Thread(tid)),
@@ -173,7 +174,7 @@ impl Paths {
             _ => None,
         };
         let is_gone = does.is_none();
-        self.turn(subject, does, moment.event.time, moment, found);
+        self.enter(subject, does, moment.event.time, moment, found);
         if is_gone {
             self.stretches.forget(subject);
         }
@@ -185,14 +186,14 @@ impl Paths {
         match *about {
             FiberEvent::New { fiber, .. } => {
                 self.stretches.forget(ThreadOrFiber::Fiber(id(fiber)));
-                self.turn(ThreadOrFiber::Fiber(id(fiber)), Some(Does::WaitsForThread), now, moment, found);
+                self.enter(ThreadOrFiber::Fiber(id(fiber)), Some(Does::WaitsForThread), now, moment, found);
             }
             FiberEvent::Switch { from, to, .. } => {
                 if let Some(from) = from {
                     self.leave(id(from), moment, found);
                 }
                 if let Some(to) = to {
-                    self.turn(ThreadOrFiber::Fiber(id(to)), Some(Does::Mounted(tid)), now, moment, found);
+                    self.enter(ThreadOrFiber::Fiber(id(to)), Some(Does::Mounted(tid)), now, moment, found);
                 }
             }
             FiberEvent::Wake { fiber, by } => {
@@ -208,7 +209,7 @@ impl Paths {
                 let present = self.stretches.present(ThreadOrFiber::Fiber(fiber)).filter(|_| is_ready);
                 if let Some((does @ Does::Sleeps(_), _)) = present {
                     *does = Does::Sleeps(by);
-                    self.turn(ThreadOrFiber::Fiber(fiber), Some(Does::WaitsForThread), now, moment, found);
+                    self.enter(ThreadOrFiber::Fiber(fiber), Some(Does::WaitsForThread), now, moment, found);
                 }
             }
             _ => {}
@@ -254,7 +255,7 @@ impl Follows for Paths {
         if let PathsOf::Intervals(rule) = &mut self.of {
             rule.lose(loss, found);
         }
-        let lost = self.stretches.lose(loss).into_iter().filter(|subject| self.is_wanted(*subject));
+        let lost = self.stretches.lose(loss).into_iter().filter(|subject| self.is_selected(*subject));
         found.extend(lost.map(|_| FoundSpan::Broken));
     }
 
@@ -264,22 +265,22 @@ impl Follows for Paths {
             // It was woken after the last record of its CPU.
             Some((Does::WaitsForCpu, from)) => {
                 let since = since.max(from);
-                self.turn(subject, Some(Does::Runs), since, moment, found);
+                self.enter(subject, Some(Does::Runs), since, moment, found);
             }
             Some(_) => self.doubts(tid, found),
-            None => self.turn(subject, Some(Does::Runs), since, moment, found),
+            None => self.enter(subject, Some(Does::Runs), since, moment, found),
         }
     }
 
     fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>) {
         let is_known = self.stretches.doubt(ThreadOrFiber::Thread(tid));
-        found.extend((is_known && self.is_wanted(ThreadOrFiber::Thread(tid))).then_some(FoundSpan::Broken));
+        found.extend((is_known && self.is_selected(ThreadOrFiber::Thread(tid))).then_some(FoundSpan::Broken));
     }
 
     fn cut(&mut self, end: Time) -> u64 {
         match &mut self.of {
             PathsOf::Intervals(rule) => rule.finish(end, &mut Vec::new()),
-            _ => self.stretches.known().filter(|subject| self.is_wanted(*subject)).count() as u64,
+            _ => self.stretches.known().filter(|subject| self.is_selected(*subject)).count() as u64,
         }
     }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// The maximum number of rows. Each takes some kilobytes.
 const ROWS_MAX: usize = 10_000;
 
-/// Returns true for events of a thread whose spans are wanted.
-pub type IsSpanWanted = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
+/// Returns true for events of a thread whose spans are selected.
+pub type SpanSelector = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
 
 /// Returns the name of the symbol at an address of a process, if it has one.
 pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
@@ -33,7 +33,7 @@ pub struct Query {
     pers: Vec<Per>,
     keys: Vec<PreparedKey>,
     class_names: Vec<Arc<str>>,
-    only: Option<IsSpanWanted>,
+    only: Option<SpanSelector>,
     names: Option<NameAddress>,
     /// The finders of the hosts, by their numbers; one for all hosts if spans may lie between hosts.
     finders: Vec<Box<dyn SpanFinder>>,
@@ -115,10 +115,10 @@ impl Query {
         })
     }
 
-    /// Limits the query to the spans of which `wanted` accepts the event that ends each, and its thread.
+    /// Limits the query to the spans of which `selector` accepts the event that ends each, and its thread.
     #[must_use]
-    pub fn only(self, wanted: IsSpanWanted) -> Self {
-        Self { only: Some(wanted), ..self }
+    pub fn only(self, selector: SpanSelector) -> Self {
+        Self { only: Some(selector), ..self }
     }
 
     /// Sets the names of the hosts, by their numbers. Each of several is measured by itself, unless spans may lie
@@ -219,7 +219,7 @@ impl Query {
         let fiber = system.pid(tid).and_then(|pid| system.fibers().mounted(pid, tid).fiber());
         let at = moment.event.time;
         let span = Span { tid: Some(tid), cpu: moment.cpu, fiber, ..Span::between(at, at) };
-        if self.wants(&span, moment) {
+        if self.selects(&span, moment) {
             let mut values: Vec<_> = self.values(&span, moment).collect();
             if fiber.is_none() {
                 // The event's fiber is the one that leaves.
@@ -238,7 +238,7 @@ impl Query {
         Span { from: span.from.max(self.begin), ..span.clone() }
     }
 
-    fn wants(&self, span: &Span, moment: &Moment<'_>) -> bool {
+    fn selects(&self, span: &Span, moment: &Moment<'_>) -> bool {
         self.only.as_ref().is_none_or(|only| only(moment, span.tid))
     }
 
@@ -271,7 +271,7 @@ impl Query {
     }
 
     fn add(&mut self, span: &Span, moment: &Moment<'_>) {
-        if !self.wants(span, moment) {
+        if !self.selects(span, moment) {
             return;
         }
         // A span without a row is explained nevertheless.

@@ -32,7 +32,7 @@ struct Reaction {
 }
 
 impl Reaction {
-    fn turn(&mut self, part: usize, now: Time) {
+    fn enter(&mut self, part: usize, now: Time) {
         self.parts[self.part] += now - self.since;
         (self.part, self.since) = (part, now);
     }
@@ -57,9 +57,9 @@ impl Reactions {
                 parts: [Nanos::ZERO; 5],
             };
             if context.is_softirq {
-                reaction.turn(1, context.entered);
+                reaction.enter(1, context.entered);
             }
-            reaction.turn(2, now);
+            reaction.enter(2, now);
             reaction
         });
         self.open.insert(tid, reaction);
@@ -75,11 +75,11 @@ impl Reactions {
         let mounted = moment.system.pid(tid).map(|pid| moment.system.fibers().mounted(pid, tid));
         let leaves = matches!(moment.kernel, Some(Kernel::Switch { .. }));
         if mounted == Some(Mounted::Scheduler) && !leaves {
-            reaction.turn(4, now);
+            reaction.enter(4, now);
             return;
         }
         let Some(Some(mut reaction)) = self.open.remove(&tid) else { return };
-        reaction.turn(reaction.part, now);
+        reaction.enter(reaction.part, now);
         if self.gap.touches(reaction.origin.at) {
             found.push(FoundSpan::Broken);
             return;
@@ -110,7 +110,7 @@ impl Follows for Reactions {
         }
         if let Some(Kernel::Switch { next, .. }) = moment.kernel {
             match self.open.get_mut(&next.tid) {
-                Some(Some(reaction)) if reaction.part == 2 => reaction.turn(3, now),
+                Some(Some(reaction)) if reaction.part == 2 => reaction.enter(3, now),
                 Some(None) => _ = self.open.remove(&next.tid),
                 _ => {}
             }
@@ -129,7 +129,7 @@ impl Follows for Reactions {
     fn starts(&mut self, tid: Tid, since: Time, _: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         match self.open.get_mut(&tid) {
             // It was woken after the last record of its CPU.
-            Some(Some(reaction)) if reaction.part == 2 => reaction.turn(3, since.max(reaction.since)),
+            Some(Some(reaction)) if reaction.part == 2 => reaction.enter(3, since.max(reaction.since)),
             Some(_) => self.doubts(tid, found),
             None => {}
         }

@@ -13,7 +13,7 @@ use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, Unre
 
 /// The kind of spans that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum SpanKind {
     /// The stretches for which a thread has a CPU. Those that the recording's begin or end cuts are found as cut.
     Runs,
     /// The waits from a wake-up until the thread has a CPU, in four parts.
@@ -26,7 +26,7 @@ pub(crate) enum Wanted {
     States,
 }
 
-impl Wanted {
+impl SpanKind {
     fn includes(self, kind: Self) -> bool {
         self == kind || self == Self::States
     }
@@ -35,7 +35,7 @@ impl Wanted {
 /// Tracker of the threads and CPUs of a trace.
 #[derive(Debug)]
 pub(crate) struct ScheduleTracker {
-    wanted: Wanted,
+    kind: SpanKind,
     running: RunningThreads,
     threads: HashMap<Tid, RunState>,
     cpu_uses: HashMap<Cpu, CpuUseSums>,
@@ -64,9 +64,9 @@ struct Wait {
 }
 
 impl ScheduleTracker {
-    pub(crate) fn new(wanted: Wanted) -> Self {
+    pub(crate) fn new(kind: SpanKind) -> Self {
         Self {
-            wanted,
+            kind,
             running: RunningThreads::default(),
             threads: HashMap::default(),
             cpu_uses: HashMap::default(),
@@ -85,20 +85,20 @@ impl ScheduleTracker {
             self.cpu_uses.get_mut(&cpu).into_iter().for_each(|cpu_use| cpu_use.lose(seen));
             if let Some(state @ RunState::Running { .. }) = self.threads.get_mut(&tid) {
                 *state = RunState::Unknown;
-                found.extend(self.wanted.includes(Wanted::Runs).then_some(FoundSpan::Broken));
+                found.extend(self.kind.includes(SpanKind::Runs).then_some(FoundSpan::Broken));
             }
         }
         if let (Some(_), Some(cpu_use)) = (believed, self.cpu_uses.get_mut(&cpu)) {
             cpu_use.switch(now, tid);
         }
         if let Some(state) = self.threads.get_mut(&tid) {
-            let is_wanted = match state {
-                RunState::Waiting(wait) => wait.is_its(self.wanted),
-                RunState::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
+            let is_found = match state {
+                RunState::Waiting(wait) => wait.is_its(self.kind),
+                RunState::Asleep { .. } => self.kind.includes(SpanKind::Sleeps),
                 RunState::Running { .. } | RunState::Unknown => false,
             };
             *state = RunState::Unknown;
-            found.extend(is_wanted.then_some(FoundSpan::Broken));
+            found.extend(is_found.then_some(FoundSpan::Broken));
         }
     }
 
@@ -125,11 +125,11 @@ impl ScheduleTracker {
         );
         // The kernel's tracer misses a switch now and then.
         if let Some(RunState::Waiting(wait)) = before
-            && wait.is_its(self.wanted)
+            && wait.is_its(self.kind)
         {
             found.push(FoundSpan::Broken);
         }
-        if self.wanted.includes(Wanted::Runs) {
+        if self.kind.includes(SpanKind::Runs) {
             found.push(match (before, cut) {
                 (Some(RunState::Running { since }), _) => {
                     FoundSpan::Whole(span(SpanState::Running, tid, Some(cpu), since, now))
@@ -169,18 +169,18 @@ impl ScheduleTracker {
             return;
         }
         match self.threads.insert(tid, RunState::Running { since: now }) {
-            Some(RunState::Waiting(wait)) if wait.is_its(self.wanted) => {
+            Some(RunState::Waiting(wait)) if wait.is_its(self.kind) => {
                 let parts = self.parts(&wait, cpu, now).to_vec();
                 let state = if wait.is_wake_up { SpanState::Woken } else { SpanState::Preempted };
                 found.push(FoundSpan::Whole(Span { parts, ..span(state, tid, Some(cpu), wait.since, now) }));
             }
             // The wake-up was not recorded.
             Some(RunState::Asleep { .. } | RunState::Unknown) | None
-                if self.wanted.includes(Wanted::Latencies) =>
+                if self.kind.includes(SpanKind::Latencies) =>
             {
                 found.push(FoundSpan::Broken);
             }
-            Some(RunState::Asleep { .. }) if self.wanted.includes(Wanted::Sleeps) => {
+            Some(RunState::Asleep { .. }) if self.kind.includes(SpanKind::Sleeps) => {
                 found.push(FoundSpan::Broken)
             }
             _ => {}
@@ -190,14 +190,14 @@ impl ScheduleTracker {
     fn wake(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time, found: &mut Vec<FoundSpan>) {
         match self.threads.get(&tid) {
             Some(RunState::Asleep { since }) if self.lost_until.is_none_or(|until| until <= *since) => {
-                if self.wanted.includes(Wanted::Sleeps) {
+                if self.kind.includes(SpanKind::Sleeps) {
                     found.push(FoundSpan::Whole(span(SpanState::Sleeping, tid, cpu, *since, now)));
                 }
                 let wait = self.wait(true, cpu, now);
                 self.threads.insert(tid, RunState::Waiting(wait));
             }
             Some(RunState::Asleep { .. }) => {
-                found.extend(self.wanted.includes(Wanted::Sleeps).then_some(FoundSpan::Broken));
+                found.extend(self.kind.includes(SpanKind::Sleeps).then_some(FoundSpan::Broken));
                 self.threads.insert(tid, RunState::Unknown);
             }
             // The first record may have the CPU on which it ran last, and the second that which was chosen.
@@ -297,15 +297,15 @@ impl SpanFinder for ScheduleTracker {
                 let state = running.and_then(|tid| self.threads.get_mut(&tid));
                 if let Some(state @ RunState::Running { .. }) = state {
                     *state = RunState::Unknown;
-                    found.extend(self.wanted.includes(Wanted::Runs).then_some(FoundSpan::Broken));
+                    found.extend(self.kind.includes(SpanKind::Runs).then_some(FoundSpan::Broken));
                 }
             }
         }
         for state in self.threads.values_mut() {
             if let RunState::Waiting(wait) = state {
-                let is_wanted = wait.is_its(self.wanted);
+                let is_found = wait.is_its(self.kind);
                 *state = RunState::Unknown;
-                found.extend(is_wanted.then_some(FoundSpan::Broken));
+                found.extend(is_found.then_some(FoundSpan::Broken));
             }
         }
     }
@@ -314,15 +314,15 @@ impl SpanFinder for ScheduleTracker {
     fn finish(&mut self, end: Time, found: &mut Vec<FoundSpan>) -> u64 {
         for (cpu, cpu_use) in &self.cpu_uses {
             if let (Some(tid), true) =
-                (cpu_use.running.filter(|tid| *tid != Tid(0)), self.wanted.includes(Wanted::Runs))
+                (cpu_use.running.filter(|tid| *tid != Tid(0)), self.kind.includes(SpanKind::Runs))
                 && let Some(RunState::Running { since }) = self.threads.get(&tid)
             {
                 found.push(FoundSpan::Cut(span(SpanState::Running, tid, Some(*cpu), *since, end)));
             }
         }
         let waits = self.threads.values().filter(|state| match state {
-            RunState::Waiting(wait) => wait.is_its(self.wanted),
-            RunState::Asleep { .. } => self.wanted.includes(Wanted::Sleeps),
+            RunState::Waiting(wait) => wait.is_its(self.kind),
+            RunState::Asleep { .. } => self.kind.includes(SpanKind::Sleeps),
             _ => false,
         });
         waits.count() as u64
@@ -330,12 +330,12 @@ impl SpanFinder for ScheduleTracker {
 }
 
 impl Wait {
-    fn is_its(&self, wanted: Wanted) -> bool {
-        match wanted {
-            Wanted::Latencies => self.is_wake_up,
-            Wanted::Preemptions => !self.is_wake_up,
-            Wanted::Runs | Wanted::Sleeps => false,
-            Wanted::States => true,
+    fn is_its(&self, kind: SpanKind) -> bool {
+        match kind {
+            SpanKind::Latencies => self.is_wake_up,
+            SpanKind::Preemptions => !self.is_wake_up,
+            SpanKind::Runs | SpanKind::Sleeps => false,
+            SpanKind::States => true,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::finder::SpanFinder;
 use crate::function_calls::FunctionCalls;
 use crate::interrupts::Interrupts;
-use crate::schedule::{ScheduleTracker, Wanted};
+use crate::schedule::{ScheduleTracker, SpanKind};
 use crate::span::{FoundSpan, Span};
 use sordino_event::Classes;
 use sordino_timeline::Item;
@@ -19,12 +19,12 @@ impl Spans {
     /// Finds the waits of threads from a wake-up until they have a CPU, as
     /// [`Measure::Latency`](crate::Measure::Latency) does.
     pub fn latencies() -> Self {
-        Self::new(ScheduleTracker::new(Wanted::Latencies))
+        Self::new(ScheduleTracker::new(SpanKind::Latencies))
     }
 
     /// Finds the spans in which threads were in one state, as [`Span::state`] says: runs, waits and sleeps.
     pub fn states() -> Self {
-        Self::new(ScheduleTracker::new(Wanted::States))
+        Self::new(ScheduleTracker::new(SpanKind::States))
     }
 
     /// Finds handlers of interrupts, nested ones included.

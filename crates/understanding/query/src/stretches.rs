@@ -97,7 +97,7 @@ impl Stretches {
 
     /// Ends the present stretch at this time, and begins another. Returns the links of the one that ends: an empty list
     /// if records of it may be missing, `None` if there is none.
-    pub(crate) fn turn(
+    pub(crate) fn enter(
         &mut self,
         subject: ThreadOrFiber,
         does: Option<Does>,

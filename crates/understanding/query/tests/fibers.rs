@@ -122,7 +122,7 @@ impl Program {
     }
 
     /// Ends what a fiber did since its last change.
-    fn turn(&mut self, fiber: usize, state: Fiber) {
+    fn enter(&mut self, fiber: usize, state: Fiber) {
         let now = self.past.len();
         if self.fibers[fiber] != Fiber::Gone {
             for step in self.changed[fiber]..now {
@@ -154,7 +154,7 @@ impl Program {
         let here = self.fibers.iter().position(is_here);
         match (action % 4, self.fibers[fiber]) {
             (0, Fiber::Gone) => {
-                self.turn(fiber, Fiber::Ready { since: now });
+                self.enter(fiber, Fiber::Ready { since: now });
                 self.shown[fiber] = now;
                 self.record(thread, |script, by| _ = script.fiber_new(by, number(fiber), ""));
             }
@@ -163,7 +163,7 @@ impl Program {
                     Fiber::Blocked => {
                         let by = here.map_or(Waker::Thread(thread), Waker::Fiber);
                         self.sleeps.push(Sleep { fiber, from: self.changed[fiber], to: self.past.len(), by });
-                        self.turn(fiber, Fiber::Ready { since: now });
+                        self.enter(fiber, Fiber::Ready { since: now });
                     }
                     Fiber::On { thread, .. } => self.fibers[fiber] = Fiber::On { thread, is_woken: true },
                     Fiber::Ready { .. } | Fiber::Gone => {}
@@ -192,13 +192,13 @@ impl Program {
                 (YIELDED, _) | (_, true) => Fiber::Ready { since: now },
                 _ => Fiber::Blocked,
             };
-            self.turn(leaves, state);
+            self.enter(leaves, state);
         }
         if let Some(comes) = comes {
             let Fiber::Ready { since } = self.fibers[comes] else { panic!("{comes} is not ready") };
             let wait = Wait { fiber: comes as u64 + 1, from: since, to: now, shown: self.shown[comes] };
             self.waits.push(wait);
-            self.turn(comes, Fiber::On { thread, is_woken: false });
+            self.enter(comes, Fiber::On { thread, is_woken: false });
             self.shown[comes] = now;
         }
         let [from, to] = [leaves, comes].map(|fiber| fiber.map_or(0, |fiber| fiber as u64 + 1));

@@ -33,8 +33,8 @@ proptest! {
     fn each_measure_of_the_schedule_equals_what_the_machine_did(actions in actions()) {
         let history = simulate(&actions);
         let stretches = stretches(&history);
-        let of = |wanted: fn(&Stretch) -> bool| {
-            let its = stretches.iter().filter(|stretch| wanted(stretch));
+        let of = |is_selected: fn(&Stretch) -> bool| {
+            let its = stretches.iter().filter(|stretch| is_selected(stretch));
             statistics(its.map(|stretch| (stretch.thread, stretch.from, stretch.to)))
         };
         let runs = of(|stretch| matches!(stretch.does, Does::Runs(_)));

@@ -65,7 +65,7 @@ fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, Locks) {
         let who = usize::from(who) % 3;
         let (thread, word) = (THREADS[who], u64::from(word) % 2 + 0x1000);
         script.at(at).cpu(who as u32).by(thread);
-        let mut turn = |who: usize, part: usize| {
+        let mut enter = |who: usize, part: usize| {
             if let Some(wait) = &mut waits[who] {
                 wait.parts[part] += at - wait.since;
                 wait.since = at;
@@ -100,19 +100,19 @@ fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, Locks) {
                 (waits[who], does[who]) = (None, Does::Runs);
             }
             Does::Calls => {
-                turn(who, 2);
+                enter(who, 2);
                 waits[who].iter_mut().for_each(|wait| wait.slept = true);
                 script.switch(thread, SLEEPING, IDLE);
                 does[who] = Does::Sleeps;
             }
             Does::Sleeps => {}
             Does::Waits => {
-                turn(who, 1);
+                enter(who, 1);
                 script.by(IDLE).switch(IDLE, RUNNABLE, thread);
                 does[who] = Does::Returns;
             }
             Does::Returns => {
-                turn(who, 2);
+                enter(who, 2);
                 script.syscall_exit(FUTEX);
                 does[who] = Does::Runs;
                 if let Some(wait) = waits[who].take().filter(|wait| wait.slept) {

@@ -165,7 +165,7 @@ impl Figures {
     pub fn of(tally: &mut Tally, sort: SortKey) -> Self {
         let mut window = StretchSums::default();
         tally.past.iter().for_each(|stretch| window.add(stretch));
-        let seconds = seconds(window.extent.covered);
+        let seconds = seconds(window.time.covered);
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let share = |part: Nanos, whole: Nanos| part.0 as f64 / whole.0.max(1) as f64;
         let events = events(tally, &window, rate);
@@ -177,7 +177,7 @@ impl Figures {
         let interrupts = window.handlers.iter().map(|(name, sums)| HandlerFigures {
             name: name.to_string(),
             per_s: rate(sums.count),
-            share: share(sums.total, window.extent.covered),
+            share: share(sums.total, window.time.covered),
             max_ns: sums.max.0,
         });
         let mut interrupts: Vec<_> = interrupts.collect();
@@ -191,10 +191,10 @@ impl Figures {
             condition: None,
             duration_ns: tally.span.map_or(0, |(first, last)| (last - first).0),
             last_ns: tally.span.map(|(_, last)| last.0),
-            window_ns: window.extent.elapsed.0,
-            read_share: match window.extent.elapsed {
+            window_ns: window.time.elapsed.0,
+            read_share: match window.time.elapsed {
                 Nanos(0) => 1.0,
-                elapsed => share(window.extent.covered, elapsed).min(1.0),
+                elapsed => share(window.time.covered, elapsed).min(1.0),
             },
             events_per_s: rate(window.events.values().sum()),
             events_total: tally.totals.values().sum(),

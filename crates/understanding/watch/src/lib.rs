@@ -29,7 +29,7 @@ pub use figures::{
     Cost, CpuFigures, EventFigures, Figures, HandlerFigures, LossFigures, PeakFigures, SCHEMA_VERSION,
     ThreadCost, ThreadFigures,
 };
-pub use stretch::Extent;
+pub use stretch::StretchTime;
 pub use tally::Tally;
 pub use threads::SortKey;
 pub use view::{Action, PressedKey, WatchView};

@@ -10,7 +10,7 @@ pub(crate) const BARS: usize = 64;
 
 /// The time of a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct StretchTime {
     /// The time since the last stretch ended.
     pub elapsed: Nanos,
     /// The part of it whose events were read; the rest was left out.
@@ -20,7 +20,7 @@ pub struct Extent {
 /// The sums over one stretch, or over several.
 #[derive(Clone, Debug)]
 pub(crate) struct StretchSums {
-    pub(crate) extent: Extent,
+    pub(crate) time: StretchTime,
     /// The number of events by name.
     pub(crate) events: HashMap<Arc<str>, u64>,
     /// The number of waits by the number of bits of their length.
@@ -47,7 +47,7 @@ pub(crate) struct HandlerSums {
 impl Default for StretchSums {
     fn default() -> Self {
         Self {
-            extent: Extent::default(),
+            time: StretchTime::default(),
             events: HashMap::new(),
             bars: [0; BARS],
             cpus: BTreeMap::new(),
@@ -63,8 +63,8 @@ impl StretchSums {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.extent.elapsed += other.extent.elapsed;
-        self.extent.covered += other.extent.covered;
+        self.time.elapsed += other.time.elapsed;
+        self.time.covered += other.time.covered;
         for (name, count) in &other.events {
             *self.events.entry(Arc::clone(name)).or_default() += count;
         }

@@ -1,7 +1,7 @@
 //! The sums over a trace that grows.
 
 use crate::busy::Busy;
-use crate::stretch::{Extent, StretchSums};
+use crate::stretch::{StretchSums, StretchTime};
 use crate::threads::Threads;
 use sordino_event::{Classes, Loss, LossCause, Tid, Time};
 use sordino_query::{Span, SpanCondition, Spans};
@@ -146,12 +146,12 @@ impl Tally {
     }
 
     /// Ends a stretch at `end`.
-    pub fn end_stretch(&mut self, end: Time, extent: Extent) {
+    pub fn end_stretch(&mut self, end: Time, time: StretchTime) {
         self.count_classes();
         for (cpu, time) in self.busy.drain(end) {
             self.present.cpus.entry(cpu).or_default().time.add(time);
         }
-        self.present.extent = extent;
+        self.present.time = time;
         self.past.push_back(std::mem::take(&mut self.present));
         while self.past.len() > WINDOW {
             self.past.pop_front();

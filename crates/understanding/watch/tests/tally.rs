@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sordino_event::{Nanos, Time};
 use sordino_query::{Measure, Query, SpanCondition};
 use sordino_timeline::{Consumer, Item, Vocabulary};
-use sordino_watch::{Extent, Figures, SortKey, Tally};
+use sordino_watch::{Figures, SortKey, StretchTime, Tally};
 use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script};
 
 const SECOND: i64 = 1_000_000_000;
@@ -20,17 +20,17 @@ fn tallied(script: &Script, condition: Option<&str>, every: i64) -> (Tally, Figu
     let mut tally = Tally::default();
     let recorded = Vocabulary::new(&script.classes).recorded();
     tally.begin_part(&script.classes, recorded);
-    let extent = Extent { elapsed: Nanos(every), covered: Nanos(every) };
+    let time = StretchTime { elapsed: Nanos(every), covered: Nanos(every) };
     let mut end = every;
     script.play(|item| {
         while matches!(item, Item::Event(moment) if moment.event.time.0 >= end) {
-            tally.end_stretch(Time(end), extent);
+            tally.end_stretch(Time(end), time);
             tally.begin_part(&script.classes, recorded);
             end += every;
         }
         tally.take(item, condition.as_ref());
     });
-    tally.end_stretch(Time(end), extent);
+    tally.end_stretch(Time(end), time);
     let figures = Figures::of(&mut tally, SortKey::Worst);
     (tally, figures)
 }
@@ -111,7 +111,7 @@ fn a_part_that_is_left_out_is_no_loss_and_no_wait_reaches_over_it() {
     tally.begin_part(&script.classes, Vocabulary::new(&script.classes).recorded());
     script.play(|item| tally.take(item, None));
     tally.skip(Time(SECOND), Time(2 * SECOND));
-    tally.end_stretch(Time(2 * SECOND), Extent { elapsed: Nanos(2 * SECOND), covered: Nanos(SECOND) });
+    tally.end_stretch(Time(2 * SECOND), StretchTime { elapsed: Nanos(2 * SECOND), covered: Nanos(SECOND) });
     let mut rest = Script::new();
     rest.at(2 * SECOND).cpu(1).switch(IDLE, 0, NPT);
     rest.play(|item| tally.take(item, None));
