@@ -7,7 +7,7 @@ use crate::privilege::{Target, target};
 use crate::words::pid;
 use clap::Args;
 use sordino_collect::options::geometry;
-use sordino_collect::{CommandLine, Contexts, Options, Polling, Programs, UserEvents};
+use sordino_collect::{CommandLine, Contexts, Polling, Programs, RecordingOptions, UserEvents};
 use sordino_quantity::{duration, size, typed};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
@@ -139,7 +139,7 @@ impl RecordOptions {
         output: PathBuf,
         name: &str,
         owner: Option<&Target>,
-    ) -> Result<Options, Failure> {
+    ) -> Result<RecordingOptions, Failure> {
         let bad = |text: String| Failure::new(UNUSABLE, text);
         let kernel = selections(&self.kernel)?;
         let geometry = geometry(self.subbuf_size, self.num_subbuf, self.overwrite).map_err(bad)?;
@@ -152,7 +152,7 @@ impl RecordOptions {
         let own = own.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.to_owned());
         // The recording is given to the user who called sudo, whichever user the command runs as.
         let reader = target(None)?.or_else(|| owner.cloned());
-        Ok(Options {
+        Ok(RecordingOptions {
             output,
             confine: true,
             reader: reader.map(|reader| reader.ids()),

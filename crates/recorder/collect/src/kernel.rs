@@ -3,7 +3,7 @@
 use crate::directory::{Directory, RAW};
 use crate::error::Error;
 use crate::history::PageFiles;
-use crate::options::Options;
+use crate::options::RecordingOptions;
 use crate::place::CollectorPlace;
 use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
@@ -109,7 +109,7 @@ impl KernelRecorder {
     /// Obtains an instance and selects its events. The guardian removes or resets the instance even if this process is
     /// killed.
     pub fn prepare(
-        options: &Options,
+        options: &RecordingOptions,
         clock: &TraceClock,
         guardian: &mut Guardian,
         mut file: impl FnMut(Cpu) -> std::io::Result<OwnedFd>,

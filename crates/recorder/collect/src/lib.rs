@@ -60,8 +60,8 @@ pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use missing::UnwrittenData;
 pub use options::{
-    CommandLine, End, Keep, Options, Polling, Programs, Rotation, SessionOptions, Snapshots, UserEvents,
-    Worst,
+    CommandLine, End, Keep, Polling, Programs, RecordingOptions, Rotation, SessionOptions, Snapshots,
+    UserEvents, Worst,
 };
 pub use placement::RecorderCpus;
 pub use rank::Rank;

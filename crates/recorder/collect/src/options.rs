@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The options of a recording: sources, buffers, output.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RecordingOptions {
     /// The directory to record into: created if it does not exist, an error if it is not empty.
     pub output: PathBuf,
     /// True if the calling thread gives up rights once it records; the recorder's own threads always do. See

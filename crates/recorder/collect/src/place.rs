@@ -1,6 +1,6 @@
 //! The CPU and priority of the collector's threads.
 
-use crate::options::Options;
+use crate::options::RecordingOptions;
 use sordino_inspect::threads;
 use sordino_sched::{CpuList, Policy, allow_prompt_sleep, set_affinity, set_policy};
 
@@ -14,7 +14,7 @@ pub struct CollectorPlace {
 
 impl CollectorPlace {
     /// Returns the settings for the collector that the user chose.
-    pub fn of(options: &Options) -> Self {
+    pub fn of(options: &RecordingOptions) -> Self {
         Self { cpu: options.collector_cpu, priority: options.collector_priority }
     }
 

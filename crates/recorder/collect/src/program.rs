@@ -15,7 +15,7 @@ use crate::context::kinds::Contexts;
 use crate::directory::Directory;
 use crate::drain::{Order, RingStream, StreamState, Streams};
 use crate::error::Error;
-use crate::options::{Options, Polling, UserEvents};
+use crate::options::{Polling, RecordingOptions, UserEvents};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
 use sordino_clock::Sample;
@@ -71,7 +71,7 @@ impl Traced {
     pub fn begin(
         taken: Taken,
         number: usize,
-        options: &Options,
+        options: &RecordingOptions,
         directory: Option<&Directory>,
         clock: &TraceClock,
         user: &UserEvents,

@@ -4,7 +4,7 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::kernel::{Emptied, KernelRecorder};
 use crate::missing::UnwrittenData;
-use crate::options::Options;
+use crate::options::RecordingOptions;
 use crate::placement::RecorderCpus;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
@@ -233,7 +233,7 @@ impl StreamSummary {
 
 impl Summary {
     /// Creates the summary of a recording that begins.
-    pub fn of(options: &Options, clock: &TraceClock, kernel: Option<&KernelRecorder>) -> Self {
+    pub fn of(options: &RecordingOptions, clock: &TraceClock, kernel: Option<&KernelRecorder>) -> Self {
         let reason = clock.not_cycles.as_ref();
         let not_cycles = reason.map(|reason| {
             format!("stamped with CLOCK_MONOTONIC: the cycle counter is no clock here ({reason})")

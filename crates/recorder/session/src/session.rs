@@ -65,7 +65,7 @@ use finish::SessionOutcome;
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
-use sordino_collect::options::Options;
+use sordino_collect::options::RecordingOptions;
 use sordino_collect::series::Ground;
 use sordino_collect::shortfall::Shortfall;
 use sordino_collect::summary::Summary;
@@ -93,7 +93,7 @@ pub struct FinishedRecording {
 /// # Errors
 /// If recording could not start, or could not be completed. No change to the machine is left then.
 pub fn record(
-    options: &Options,
+    options: &RecordingOptions,
     guardian: Option<&mut Guardian>,
     stop: BorrowedFd<'_>,
     watch: &mut dyn Watch,
@@ -132,7 +132,7 @@ pub struct SessionResult {
 /// # Errors
 /// If recording could not start, in which case nothing is left behind; or the reason that it ended.
 pub fn keep_session<'a>(
-    options: &'a Options,
+    options: &'a RecordingOptions,
     guardian: Option<&'a mut Guardian>,
     stop: BorrowedFd<'_>,
     write_now: Option<BorrowedFd<'a>>,

@@ -30,7 +30,7 @@
 //! | `cause`, `table`, `words` | the causes, the events that show each, and the words for each |
 //! | `entry_cost` | the time that a CPU takes to enter and leave an interrupt |
 //! | `usual` | usual times, from a sample of all intervals |
-//! | `findings`, `ranking` | the result: of each interval, and of all |
+//! | `findings`, `cause_ranking` | the result: of each interval, and of all |
 //!
 //! ```
 //! use sordino_analyze::{Explainer, ExplainOptions};

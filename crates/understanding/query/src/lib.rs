@@ -19,16 +19,16 @@
 //! | `span`, `key` | a stretch of time that a measure finds, and the row that it is put into |
 //! | `when`, `condition`, `facts` | the part of a trace that a query is about: a time, and a condition on events |
 //! | `choice`, `finder` | the finder of a measure's spans: its choice, its interface |
-//! | `schedule`, `contexts`, `gap` | states that finders share: of threads, of interrupted CPUs, of lost records |
-//! | `followed` | finders that ignore what an unrecorded switch contradicts |
-//! | `turn` | the parts of a thread's wait in its CPU's queue |
+//! | `schedule`, `cpu_handlers`, `record_gap` | states that finders share: of threads, of interrupted CPUs, of lost records |
+//! | `evidence_finder` | finders that ignore what an unrecorded switch contradicts |
+//! | `cpu_use` | the parts of a thread's wait in its CPU's queue |
 //! | `calls`, `function_calls` | finders of calls: of the system, of functions |
 //! | `interrupts`, `reactivity` | finders of interrupts, and of reactions to them |
 //! | `jobs`, `jitter`, `locks` | finders of threads' jobs, of irregular periods, of waits for futexes |
 //! | `path`, `stretches` | critical paths, and the pasts of threads and fibers that they consist of |
 //! | `fiber_runs`, `fiber_waits`, `fiber_names` | finders of fibers' runs and waits, and the fibers' names |
-//! | `names`, `mappings` | names of interrupts, system calls and locks |
-//! | `durations`, `sums`, `table` | the distribution of many spans, the sums of a row, and the result of a query |
+//! | `kernel_names`, `mappings` | names of interrupts, system calls and locks |
+//! | `durations`, `row_sums`, `table` | the distribution of many spans, the sums of a row, and the result of a query |
 //! | `compare`, `rank` | two recordings side by side, and the test that separates differences from noise |
 //! | `error` | errors of queries |
 //!

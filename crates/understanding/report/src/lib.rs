@@ -13,7 +13,7 @@
 //! | `findings`, `all_threads` | the findings of an analysis, and those of all threads side by side |
 //! | `statistics`, `comparison` | the tables of queries and of comparisons |
 //! | `time`, `span`, `value` | the text of times, of spans of time, and of fields |
-//! | `layout`, `page`, `color` | lines, columns and tables that fit a terminal, and its colours |
+//! | `layout`, `styled_text`, `color` | lines, columns and tables that fit a terminal, and its colours |
 //!
 //! ```
 //! use sordino_analyze::{Explainer, ExplainOptions};

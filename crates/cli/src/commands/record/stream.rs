@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 use sordino_collect::text::missing;
-use sordino_collect::{Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots};
+use sordino_collect::{Keep, Programs, RecordingOptions, Rotation, SessionOptions, Snapshots};
 use sordino_dirfd::Dir;
 use sordino_event::text::count;
 use sordino_session::keep_session;
@@ -63,7 +63,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the options of a private session in a temporary directory.
-fn recording(options: &Options, place: &Path) -> Result<Recording, Failure> {
+fn recording(options: &Options, place: &Path) -> Result<RecordingOptions, Failure> {
     let what = &options.what;
     if what.overwrite {
         return Err(Failure::new(

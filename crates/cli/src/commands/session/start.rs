@@ -7,7 +7,7 @@ use crate::terminal::show;
 use crate::words::without_color;
 use clap::Args;
 use sordino_collect::{
-    End, Keep, Options as Recording, Programs, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
+    End, Keep, Programs, RecordingOptions, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
 };
 use sordino_manager::{Definition, SessionPlace, become_recorder, begin};
 use sordino_quantity::{duration, size};
@@ -137,7 +137,7 @@ impl Options {
         &self,
         place: &SessionPlace,
         owner: Option<&crate::privilege::Target>,
-    ) -> Result<Recording, Failure> {
+    ) -> Result<RecordingOptions, Failure> {
         let output = self.output.clone().unwrap_or_else(|| format!("sordino-{}", self.name).into());
         let session = SessionOptions {
             runtime: place.path().to_owned(),
@@ -158,7 +158,7 @@ impl Options {
             let user = recording.user.with_triggers(triggers);
             recording.user = user.map_err(|error| Failure::new(UNUSABLE, format!("--trigger {error}")))?;
         }
-        Ok(Recording { session: Some(session), ..recording })
+        Ok(RecordingOptions { session: Some(session), ..recording })
     }
 }
 

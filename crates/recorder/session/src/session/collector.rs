@@ -6,7 +6,7 @@ use sordino_collect::Error;
 use sordino_collect::drain::{
     self, Addressees, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Work,
 };
-use sordino_collect::options::Options;
+use sordino_collect::options::RecordingOptions;
 use sordino_collect::output::Output;
 use sordino_collect::place::CollectorPlace;
 use sordino_event::{Cpu, Ticks};
@@ -27,7 +27,7 @@ pub(super) struct Collector {
 
 impl Collector {
     pub(super) fn start(
-        options: &Options,
+        options: &RecordingOptions,
         work: Work,
         clock: &TraceClock,
         bell: Bell,

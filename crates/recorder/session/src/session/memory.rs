@@ -2,7 +2,7 @@
 
 use sordino_collect::drain::ProgramCopy;
 use sordino_collect::history::{History, Pages};
-use sordino_collect::options::Options;
+use sordino_collect::options::RecordingOptions;
 use sordino_collect::program::{ProgramTrace, Traced};
 use sordino_event::{Cpu, Ticks};
 use sordino_tracefs::PageLayout;
@@ -59,7 +59,7 @@ impl ProgramSnapshot {
 }
 
 impl SnapshotMemory {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &RecordingOptions) -> Self {
         let kernel = History::new(options.kernel_buffer_kib << 10);
         Self { kernel, ended: VecDeque::new(), forgotten: 0 }
     }

@@ -7,7 +7,7 @@ use super::writer::{CompletedWrite, WriterThread};
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
-use sordino_collect::options::{Options, Worst};
+use sordino_collect::options::{RecordingOptions, Worst};
 use sordino_collect::recover::recover;
 use sordino_collect::series::{Ground, Kind, Series};
 use sordino_collect::shortfall::Shortfall;
@@ -53,7 +53,11 @@ pub(super) struct Outlet {
 
 impl Outlet {
     /// Creates a session's output. Recordings that a killed recorder left are completed.
-    pub(super) fn of(options: &Options, ground: Option<&Ground>, bell: &Bell) -> Result<Option<Self>, Error> {
+    pub(super) fn of(
+        options: &RecordingOptions,
+        ground: Option<&Ground>,
+        bell: &Bell,
+    ) -> Result<Option<Self>, Error> {
         let (Some(session), Some(ground)) = (&options.session, ground) else { return Ok(None) };
         let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
         let series = Series::open(ground, kind);
@@ -91,7 +95,7 @@ impl Outlet {
     }
 
     /// Processes the writer's results.
-    pub(super) fn take(&mut self, done: Vec<CompletedWrite>, options: &Options) {
+    pub(super) fn take(&mut self, done: Vec<CompletedWrite>, options: &RecordingOptions) {
         let Some(session) = &options.session else { return };
         for CompletedWrite { result, whom } in done {
             let reply = match result {
@@ -131,7 +135,7 @@ impl Outlet {
 
     /// Removes ranked snapshots beyond the number to be kept, the least bad ones. Ranks come from the summaries, which
     /// outlive recorders. Snapshots of other sessions, with another ranking or without a rank, are kept.
-    fn keep_worst(&mut self, options: &Options) {
+    fn keep_worst(&mut self, options: &RecordingOptions) {
         let worst = options.session.as_ref().and_then(|session| session.snapshots.worst.as_ref());
         let Some(Worst { count, ranking }) = worst else { return };
         let read = |directory: &Directory| {
@@ -158,7 +162,7 @@ impl Outlet {
         mut self,
         last: Option<&Result<(Directory, Summary), Error>>,
         shortfall: &Shortfall,
-        options: &Options,
+        options: &RecordingOptions,
     ) -> (Vec<String>, UnwrittenData) {
         self.notes.clear();
         let done = self.writer.finish();

@@ -22,7 +22,7 @@ use sordino_collect::context::Watcher;
 use sordino_collect::directory::{Directory, RAW, page_file};
 use sordino_collect::drain::{TriggerSettings, Work};
 use sordino_collect::kernel::KernelRecorder;
-use sordino_collect::options::{Options, Polling, Programs};
+use sordino_collect::options::{Polling, Programs, RecordingOptions};
 use sordino_collect::placement::CpuPlacement;
 use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
@@ -41,7 +41,7 @@ impl<'a> RecordingSession<'a> {
     /// Creates everything that recording needs: for a single `directory`, or for a session with a series of recordings
     /// on a `ground`.
     pub(super) fn prepare(
-        options: &'a Options,
+        options: &'a RecordingOptions,
         mut guardian: Option<&'a mut Guardian>,
         directory: Option<Directory>,
         ground: Option<&Ground>,
@@ -153,7 +153,7 @@ impl<'a> RecordingSession<'a> {
 
 /// Returns true if programs may start that would use [an area of this recorder's](uses_prepared_area): its command, if
 /// that has its user, and any program, if it is root's session.
-pub(super) fn awaits_programs(options: &Options) -> bool {
+pub(super) fn awaits_programs(options: &RecordingOptions) -> bool {
     let user = geteuid().as_raw();
     let may_start = match &options.programs {
         Programs::Command(line) => line.prefix.is_empty(),
@@ -164,7 +164,7 @@ pub(super) fn awaits_programs(options: &Options) -> bool {
 }
 
 /// Returns the task of the collector's thread beside its orders.
-fn work(options: &Options, clock: &TraceClock) -> Work {
+fn work(options: &RecordingOptions, clock: &TraceClock) -> Work {
     match (&options.session, options.geometry.overwrite) {
         (_, false) => Work::Empty(options.polling),
         (None, true) => Work::Wait,
@@ -180,7 +180,7 @@ fn work(options: &Options, clock: &TraceClock) -> Work {
 }
 
 /// Returns the options that apply to every program.
-fn wishes(options: &Options, clock: TimestampClock) -> Wishes {
+fn wishes(options: &RecordingOptions, clock: TimestampClock) -> Wishes {
     Wishes {
         name: options.name.clone(),
         geometry: options.geometry,

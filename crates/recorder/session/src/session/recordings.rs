@@ -13,7 +13,7 @@ use sordino_collect::convert::{Purpose, raw_bytes};
 use sordino_collect::directory::{Directory, USER};
 use sordino_collect::drain::ProgramCopy;
 use sordino_collect::kernel::KernelRecorder;
-use sordino_collect::options::Options;
+use sordino_collect::options::RecordingOptions;
 use sordino_collect::program::Traced;
 use sordino_collect::summary::Summary;
 use sordino_collect::unanswered::Unanswered;
@@ -74,7 +74,7 @@ impl Recordings {
     }
 
     /// Processes the writer's results since the last call.
-    pub(super) fn finish_written(&mut self, options: &Options) {
+    pub(super) fn finish_written(&mut self, options: &RecordingOptions) {
         if let Some(outlet) = &mut self.outlet {
             let done = outlet.writer.done();
             outlet.take(done, options);

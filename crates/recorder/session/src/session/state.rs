@@ -12,7 +12,7 @@ use super::sightings::Sightings;
 use super::skipped::Skipped;
 use crate::coverage::Coverage;
 use rustix::process::Rlimit;
-use sordino_collect::options::{Options, UserEvents};
+use sordino_collect::options::{RecordingOptions, UserEvents};
 use sordino_collect::program::Traced;
 use sordino_event::Ticks;
 use sordino_inspect::clock::TraceClock;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// A recording session, which attaches to programs and leads the threads that empty rings and write traces.
 pub(super) struct RecordingSession<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a RecordingOptions,
     pub(super) clock: TraceClock,
     /// The tracepoints that are enabled at present.
     pub(super) user: UserEvents,
