@@ -1,4 +1,4 @@
-//! Public types: one name has one meaning in the whole workspace.
+//! Types of any visibility: one name has one meaning in the whole workspace.
 
 use super::code::{Line, Source, without_tests};
 use super::ratchet::{Group, Measure};
@@ -9,15 +9,18 @@ const OF_EACH_CRATE: &[(&str, &str)] =
     &[("Error", "one enum of errors a crate, always named with its crate")];
 /// Keywords in front of a type's name.
 const KINDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
+/// Folders of the crates whose types are counted.
+const ROOTS: &[&str] = &["crates/", "adapters/", "tables/"];
 
-/// Counts the crates that have a public type of a name, where there is more than one.
+/// Counts the crates that declare a type of a name, where there is more than one.
 pub(super) fn check(sources: &[Source]) -> Measure {
     let mut found: BTreeMap<String, (BTreeSet<&str>, Vec<String>)> = BTreeMap::new();
-    for source in sources.iter().filter(|source| source.is_crate_code()) {
-        for (line, name) in public_types(&source.lines) {
+    for source in sources {
+        let Some(folder) = folder(source.file) else { continue };
+        for (line, name) in types(&source.lines) {
             let (crates, places) = found.entry(name.clone()).or_default();
-            crates.insert(source.room());
-            places.push(format!("{}:{line}: pub {name}", source.file));
+            crates.insert(folder);
+            places.push(format!("{}:{line}: {name}", source.file));
         }
     }
     let is_shared = |(name, (crates, _)): &(String, (BTreeSet<&str>, Vec<String>))| {
@@ -28,7 +31,7 @@ pub(super) fn check(sources: &[Source]) -> Measure {
     };
     Measure {
         name: "same-type",
-        faults: "crates with a public type of this name",
+        faults: "crates with a type of this name",
         remedy: "give each the name of what it is there",
         free: 1,
         bar: None,
@@ -36,22 +39,35 @@ pub(super) fn check(sources: &[Source]) -> Measure {
     }
 }
 
-/// The public types that a file declares, with their lines.
-fn public_types(lines: &[Line]) -> Vec<(usize, String)> {
+/// The folder of the crate that a source file belongs to; `None` for tests and other files.
+fn folder(file: &str) -> Option<&str> {
+    let (folder, below) = file.split_once("/src/")?;
+    let is_code = below.ends_with(".rs") && below.rsplit('/').next() != Some("tests.rs");
+    (is_code && ROOTS.iter().any(|root| file.starts_with(root))).then_some(folder)
+}
+
+/// The types that a file declares outside of tests, with their lines.
+fn types(lines: &[Line]) -> Vec<(usize, String)> {
     let declared = without_tests(lines).into_iter().filter_map(|(number, line)| {
-        let mut words = line
-            .code
-            .trim_start()
-            .strip_prefix("pub ")?
+        let mut words = without_visibility(line.code.trim_start())
             .split_whitespace()
             .skip_while(|word| *word == "unsafe");
-        let is_type = words.next().is_some_and(|kind| KINDS.contains(&kind));
-        let name = words.next().filter(|_| is_type)?;
-        let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        let kind = words.next().filter(|kind| KINDS.contains(kind))?;
+        let name = words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
         // An associated type is named together with its owner: `T::Item`.
-        (!line.code.starts_with(' ')).then(|| (number, name.to_owned()))
+        let is_associated = kind == "type" && line.code.starts_with(' ');
+        (!name.is_empty() && !is_associated).then(|| (number, name.to_owned()))
     });
     declared.collect()
+}
+
+/// The code behind `pub`, `pub(crate)` and the like.
+fn without_visibility(code: &str) -> &str {
+    let Some(rest) = code.strip_prefix("pub") else { return code };
+    match rest.strip_prefix('(').and_then(|scope| scope.split_once(')')) {
+        Some((_, declaration)) => declaration,
+        None => rest,
+    }
 }
 
 #[cfg(test)]
@@ -60,10 +76,29 @@ mod tests {
     use crate::tidy::code::lines;
 
     #[test]
-    fn public_types_are_found_and_others_are_not() {
+    fn types_of_any_visibility_are_found_and_those_of_tests_are_not() {
         let text = "pub struct Ring<'a> {\n    pub head: u64,\n}\npub(crate) struct Own;\npub unsafe trait Plain {}\n\
-            pub fn make() {}\nstruct Hidden;\npub enum Step { A }\n// pub struct Old;\n#[cfg(test)]\npub struct Test;\n";
-        let found = public_types(&lines(text));
-        assert_eq!(found, [(1, "Ring".to_owned()), (5, "Plain".to_owned()), (8, "Step".to_owned())]);
+            pub fn make() {\n    struct Local(u8);\n}\nstruct Hidden;\npub(in crate::a) enum Step { A }\ntype Pair = (u8, u8);\n\
+            // pub struct Old;\nimpl Iterator for Own {\n    type Item = u8;\n}\nstruct $name;\npublic struct;\n\
+            #[cfg(test)]\npub struct Test;\n";
+        let found = types(&lines(text));
+        let found: Vec<(usize, &str)> = found.iter().map(|(line, name)| (*line, name.as_str())).collect();
+        let expected =
+            [(1, "Ring"), (4, "Own"), (5, "Plain"), (7, "Local"), (9, "Hidden"), (10, "Step"), (11, "Pair")];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn types_belong_to_the_folder_of_their_crate() {
+        assert_eq!(folder("crates/recording/ring/src/read/copy.rs"), Some("crates/recording/ring"));
+        assert_eq!(folder("adapters/may/src/lib.rs"), Some("adapters/may"));
+        assert_eq!(folder("tables/src/export.rs"), Some("tables"));
+        let others = [
+            "crates/recording/ring/src/a.h",
+            "crates/recorder/dirfd/src/tests.rs",
+            "crates/formats/ctf/tests/losses.rs",
+            "tests/src/running.rs",
+        ];
+        assert_eq!(others.map(folder), [None; 4]);
     }
 }
