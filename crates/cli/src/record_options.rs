@@ -149,7 +149,7 @@ impl RecordOptions {
         let contexts = self.context.unwrap_or_default();
         // Annotations and counters are recorded as events.
         let own = [(contexts.values, "sordino:context"), (contexts.counters, "sordino:counters")];
-        let own = own.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.to_owned());
+        let own = own.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name.to_owned());
         // The recording is given to the user who called sudo, whichever user the command runs as.
         let reader = target(None)?.or_else(|| owner.cloned());
         Ok(RecordingOptions {
@@ -215,10 +215,10 @@ fn selections(texts: &[String]) -> Result<Vec<Selection>, Failure> {
 }
 
 /// Refuses ids of threads that do not exist: the kernel accepts them, and nothing would be recorded.
-fn threads(wanted: &[i32]) -> Result<Vec<i32>, String> {
-    match wanted.iter().find(|tid| !PathBuf::from(format!("/proc/{tid}/comm")).exists()) {
+fn threads(tids: &[i32]) -> Result<Vec<i32>, String> {
+    match tids.iter().find(|tid| !PathBuf::from(format!("/proc/{tid}/comm")).exists()) {
         Some(tid) => Err(format!("--kernel-tid {tid}: there is no such thread")),
-        None => Ok(wanted.to_vec()),
+        None => Ok(tids.to_vec()),
     }
 }
 
@@ -231,10 +231,10 @@ fn kernel_buffer(bytes: u64) -> Result<u64, String> {
 }
 
 /// Refuses less than 1 MiB, which is too little for one program's rings.
-fn max_memory(wanted: Option<u64>) -> Result<Option<u64>, String> {
-    match wanted {
+fn max_memory(bytes: Option<u64>) -> Result<Option<u64>, String> {
+    match bytes {
         Some(bytes) if bytes < 1 << 20 => Err(format!("--max-memory is {bytes} bytes: must be at least 1M")),
-        wanted => Ok(wanted),
+        bytes => Ok(bytes),
     }
 }
 
@@ -253,14 +253,14 @@ fn polling(what: &RecordOptions, geometry: Geometry) -> Result<Polling, String> 
     })
 }
 
-fn cpus(wanted: Option<&CpuList>) -> Result<CpuList, Failure> {
+fn cpus(cpus: Option<&CpuList>) -> Result<CpuList, Failure> {
     let online = CpuList::online()?;
-    let Some(wanted) = wanted else { return Ok(online) };
-    let missing = wanted.without(&online);
+    let Some(cpus) = cpus else { return Ok(online) };
+    let missing = cpus.without(&online);
     if missing.is_empty() {
-        return Ok(wanted.clone());
+        return Ok(cpus.clone());
     }
-    Err(Failure::new(UNUSABLE, format!("--cpus {wanted}: CPU {missing} is not online; online are {online}")))
+    Err(Failure::new(UNUSABLE, format!("--cpus {cpus}: CPU {missing} is not online; online are {online}")))
 }
 
 fn programs(what: &RecordOptions, owner: Option<&Target>) -> Result<Programs, Failure> {

@@ -45,7 +45,15 @@ const ALL: &[&str] = &[
     "event",
     "proc",
     "quantity",
+    "cli",
     "command",
+    "intervals",
+    "otf2",
+    "contest",
+    "disturb",
+    "guard",
+    "lanes",
+    "lengths",
 ];
 const RINGS: &[&str] = &["ring", "percpu", "probe", "probe-c"];
 

@@ -98,20 +98,20 @@ fn local_offset(at: Time) -> i32 {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let wanted = options.selection.rules()?;
+    let rules = options.selection.rules()?;
     if let Some(name) = &options.follow {
-        return follow(name, options, &wanted);
+        return follow(name, options, &rules);
     }
     let mut recording = Recording::open_all(&options.directories, &options.align)?;
-    wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
+    rules.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     let format = if options.json {
         ListingFormat::Json
     } else {
         ListingFormat::Text { time: options.time.format(recording.span().0), color: has_colors() }
     };
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
-    wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
-    let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone());
+    rules.condition().into_iter().for_each(|condition| recording.limit_to(condition));
+    let mut sieve = rules.filter_of(&recording.classes, recording.facts.clone());
     if list(&mut recording, format, &mut sieve, options)? {
         sieve.report();
     }
@@ -158,7 +158,7 @@ fn list(
     Ok(read_on && is_read(out.flush())?)
 }
 
-fn follow(name: &str, options: &Options, wanted: &EventRules) -> Result<ExitCode, Failure> {
+fn follow(name: &str, options: &Options, rules: &EventRules) -> Result<ExitCode, Failure> {
     let color = has_colors();
     let mut begin = None;
     // The format is chosen once for each piece, while that is there to be handed on.
@@ -169,7 +169,7 @@ fn follow(name: &str, options: &Options, wanted: &EventRules) -> Result<ExitCode
             false => ListingFormat::Text { time: options.time.format(*begin.get_or_insert(first)), color },
         }
     };
-    session::follow(name, format, wanted, &mut output(options))?;
+    session::follow(name, format, rules, &mut output(options))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,7 +14,7 @@ use sordino_collect::names::list;
 use sordino_collect::similar;
 use sordino_event::{Class, Classes, Domain, Tid};
 use sordino_intervals::{
-    Census, Choice, Finder, IntervalRule, IsWanted, Key, LengthDistribution, Other, Point, Survey,
+    Census, Choice, Finder, IntervalRule, IntervalSelector, Key, LengthDistribution, Other, Point, Survey,
     SurveyBuilder, Why,
 };
 use sordino_lanes::{Lanes, Painter, Window};
@@ -176,12 +176,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         show(&String::from_utf8_lossy(&text))?;
     }
     recording.close()?;
-    let exceeded = over.is_some() && findings.ranked > 0;
-    Ok(if exceeded { ExitCode::from(NO) } else { ExitCode::SUCCESS })
+    Ok(if over.is_some() && findings.ranked > 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
+/// The intervals that are found; all of them if there is none.
+type Only = Option<IntervalSelector>;
+
 /// Returns the predicate for intervals that end as the condition says.
-fn wanted_by(condition: Rc<SpanCondition>) -> IsWanted {
+fn selected_by(condition: Rc<SpanCondition>) -> IntervalSelector {
     Box::new(move |moment, tid| condition.is_met(moment, Some(tid)))
 }
 
@@ -228,7 +230,7 @@ impl Intervals {
         let fibers = self.fiber.as_deref().map(|name| lives(recording, name)).transpose()?;
         recording.limit(&self.within)?;
         let condition = self.condition(recording)?;
-        let only = condition.clone().map(wanted_by);
+        let only = condition.clone().map(selected_by);
         let explained = match (self.measure(), self.rule()) {
             (Some(measure), _) => {
                 self.explain_measured(recording, (measure, fibers), scope, condition.as_ref())
@@ -283,7 +285,7 @@ impl Intervals {
         let (thread, condition) = (self.thread.clone(), condition.cloned());
         let all_threads = matches!(thread, Some(None)).then(|| Rc::new(AllThreads::default()));
         let all = all_threads.clone();
-        let is_wanted = move |moment: &Moment<'_>, tid: Option<Tid>| {
+        let selector = move |moment: &Moment<'_>, tid: Option<Tid>| {
             let is_thread = |name: &String| tid.is_some_and(|tid| is_named(name, tid, moment));
             thread.iter().flatten().all(is_thread)
                 && fibers.as_ref().is_none_or(|fibers| fibers.have_thread(moment))
@@ -293,7 +295,7 @@ impl Intervals {
         let recorded = recording.recorded();
         let query = Query::new(&recording.classes, recorded, measure, &[]);
         let query = query.map_err(|error| refused(&error, recording))?;
-        let mut query = query.since(recording.begin()).only(Box::new(is_wanted)).surveying();
+        let mut query = query.since(recording.begin()).only(Box::new(selector)).surveying();
         recording.feed("looking for intervals", &mut [&mut query]);
         let explained = explain_survey(recording, query.finish_with_survey().1, scope)?;
         let count = explained.findings.statistics.count;
@@ -337,7 +339,7 @@ fn explain_chosen(
     scope: ExplainScope,
     condition: Option<&Rc<SpanCondition>>,
 ) -> Result<ExplainedRecording, Failure> {
-    let only = || condition.cloned().map(wanted_by);
+    let only = || condition.cloned().map(selected_by);
     if recording.classes.iter().any(|(_, class)| class.name == NPT) {
         let survey = survey(recording, IntervalRule::between(NPT), only())?;
         // A program can declare the tracepoint and never hit it.
@@ -366,7 +368,7 @@ pub(crate) fn explain(
     recording: &mut Recording,
     rule: IntervalRule,
     chosen: ExplainOptions,
-    only: Option<IsWanted>,
+    only: Only,
 ) -> Result<Findings, Failure> {
     Ok(pass_twice(recording, rule, chosen.into(), only)?.findings)
 }
@@ -377,14 +379,14 @@ pub(crate) fn pass_twice(
     recording: &mut Recording,
     rule: IntervalRule,
     scope: ExplainScope,
-    only: Option<IsWanted>,
+    only: Only,
 ) -> Result<ExplainedRecording, Failure> {
     let survey = survey(recording, rule, only)?;
     explain_survey(recording, Some(survey), scope)
 }
 
 /// Makes the first pass: finds the intervals, of `only` these threads if given.
-fn survey(recording: &mut Recording, rule: IntervalRule, only: Option<IsWanted>) -> Result<Survey, Failure> {
+fn survey(recording: &mut Recording, rule: IntervalRule, only: Only) -> Result<Survey, Failure> {
     let finder =
         Finder::new(&recording.classes, rule).map_err(|error| unknown(&error, &recording.classes))?;
     let mut finder = only.into_iter().fold(finder, Finder::only);

@@ -121,15 +121,15 @@ impl ExportFormat {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let wanted = options.selection.rules()?;
+    let rules = options.selection.rules()?;
     let mut recording = Recording::open_all(&options.directories, &options.align)?;
     if options.format != ExportFormat::Json {
         recording.require_one_host("this format")?;
     }
-    wanted.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
+    rules.check(&recording.classes).map_err(|failure| recording.failing(failure))?;
     recording.limit(&options.within).map_err(|failure| recording.failing(failure))?;
-    wanted.condition().into_iter().for_each(|condition| recording.limit_to(condition));
-    let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone());
+    rules.condition().into_iter().for_each(|condition| recording.limit_to(condition));
+    let mut sieve = rules.filter_of(&recording.classes, recording.facts.clone());
     let mut exported = ExportedItems::default();
     let parts = |is_file| ExportParts::create(options.output.as_deref(), options.force, is_file);
     let written = match options.format.writer(&recording) {
@@ -163,14 +163,14 @@ fn to_file(
     let is_text = options.format != ExportFormat::Perfetto;
     let mut out = ExportStream::open(options.output.as_deref(), options.force, is_text)?;
     let mut bytes = 0;
-    let wanted = |item: &Item<'_>| {
+    let is_selected = |item: &Item<'_>| {
         let passes = sieve.passes(item);
         if passes {
             exported.add(item);
         }
         passes
     };
-    let is_read = convert(recording, &mut *exporter, wanted, |portion| {
+    let is_read = convert(recording, &mut *exporter, is_selected, |portion| {
         bytes += portion.len() as u64;
         Ok(out.write(portion)?)
     })?;
@@ -186,7 +186,7 @@ fn to_file(
 fn convert(
     recording: &mut Recording,
     exporter: &mut dyn Exporter,
-    mut is_wanted: impl FnMut(&Item<'_>) -> bool,
+    mut is_selected: impl FnMut(&Item<'_>) -> bool,
     mut write: impl FnMut(Vec<u8>) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let (mut buffer, mut is_read) = (Vec::new(), true);
@@ -195,7 +195,7 @@ fn convert(
     exporter.begin(&mut buffer);
     recording.pass(Some("exporting"), |item| {
         names.take(item);
-        if is_wanted(item) {
+        if is_selected(item) {
             exporter.take(item, &mut buffer);
             if buffer.len() >= PORTION {
                 is_read = write(std::mem::replace(&mut buffer, Vec::with_capacity(2 * PORTION)))?;

@@ -185,8 +185,8 @@ fn explained(
 ) -> Result<Option<Findings>, Failure> {
     let Some((survey, longest)) = survey.zip(options.explain) else { return Ok(None) };
     recording.require_one_host("--explain")?;
-    let wanted = ExplainOptions { longest: longest as usize, ..ExplainOptions::default() };
-    Ok(Some(explain_survey(recording, Some(survey), wanted.into())?.findings))
+    let chosen = ExplainOptions { longest: longest as usize, ..ExplainOptions::default() };
+    Ok(Some(explain_survey(recording, Some(survey), chosen.into())?.findings))
 }
 
 /// Returns the directories and the measure: the last word, unless it is a directory.
@@ -340,11 +340,11 @@ fn query(
     Ok(match (condition, only) {
         (None, None) => query,
         (condition, only) => {
-            let is_wanted: SpanSelector = Box::new(move |moment, tid| {
+            let selector: SpanSelector = Box::new(move |moment, tid| {
                 condition.as_ref().is_none_or(|condition| condition.is_met(moment, tid))
                     && only.is_none_or(|only| only(moment, tid))
             });
-            query.only(is_wanted)
+            query.only(selector)
         }
     })
 }

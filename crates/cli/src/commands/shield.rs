@@ -85,7 +85,7 @@ struct ShieldOptions {
 #[derive(Args, Debug)]
 struct UpOptions {
     #[command(flatten)]
-    wanted: ShieldOptions,
+    shield: ShieldOptions,
     /// Duration of the measurements on each CPU before and after, at most 60s; 0s for none
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = at_most_a_minute)]
     measure: Duration,
@@ -124,7 +124,7 @@ impl ShieldOptions {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.command {
-        ShieldCommand::Plan(wanted) => show_plan(wanted),
+        ShieldCommand::Plan(options) => show_plan(options),
         ShieldCommand::Up(options) => up(options),
         ShieldCommand::Status(format) => status(*format),
         ShieldCommand::Run(options) => run::run(options),
@@ -137,25 +137,25 @@ pub(crate) fn shielded() -> CpuList {
     sordino_shield::current().map_or_else(CpuList::default, |shield| shield.request.cpus)
 }
 
-fn show_plan(wanted: &ShieldOptions) -> Result<ExitCode, Failure> {
-    let (request, machine) = (wanted.request(), Machine::read()?);
+fn show_plan(options: &ShieldOptions) -> Result<ExitCode, Failure> {
+    let (request, machine) = (options.request(), Machine::read()?);
     if let Some(shield) = Store::default().shield()? {
         return Err(sordino_shield::Error::Up { cpus: shield.request.cpus }.into());
     }
     let planned = plan(&machine, &request)?;
     let parameters = boot::parameters(&boot::KernelConfig::read(&machine), &machine, &request);
     let advice = Advice::of(&machine, &request);
-    let text = if wanted.format.json {
+    let text = if options.format.json {
         json::plan(&machine, &request, &planned, &parameters, &advice).to_string() + "\n"
     } else {
-        text::plan(&machine, &request, &planned, &parameters, &advice, wanted.format.verbose)
+        text::plan(&machine, &request, &planned, &parameters, &advice, options.format.verbose)
     };
-    answer(&text, wanted.format.json)?;
+    answer(&text, options.format.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn up(options: &UpOptions) -> Result<ExitCode, Failure> {
-    let (request, format) = (options.wanted.request(), options.wanted.format);
+    let (request, format) = (options.shield.request(), options.shield.format);
     let mut store = Store::default();
     if let Some(lowered) = store.recover()? {
         show_as_message(&text::undone(&lowered));

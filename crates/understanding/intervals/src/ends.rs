@@ -29,11 +29,11 @@ pub enum FieldValue {
 pub(crate) struct FieldNames(HashMap<ClassId, Vec<Arc<str>>>);
 
 impl FieldNames {
-    /// Returns the field names of the classes that `wanted` selects.
-    pub(crate) fn of(classes: &Classes, wanted: impl Fn(&Class) -> bool) -> Self {
+    /// Returns the field names of the classes that `is_selected` accepts.
+    pub(crate) fn of(classes: &Classes, is_selected: impl Fn(&Class) -> bool) -> Self {
         let names = |class: &Class| class.fields.iter().map(|name| name.as_str().into()).collect();
-        let wanted = classes.iter().filter(|(_, class)| wanted(class));
-        Self(wanted.map(|(id, class)| (id, names(class))).collect())
+        let selected = classes.iter().filter(|(_, class)| is_selected(class));
+        Self(selected.map(|(id, class)| (id, names(class))).collect())
     }
 
     fn fields(&self, event: &Event) -> Option<EventFields> {

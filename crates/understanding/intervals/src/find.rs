@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
 const OPEN_MAX: usize = 1 << 20;
 
-/// Returns true for wanted intervals, given the event that ends one, and its thread.
-pub type IsWanted = Box<dyn Fn(&Moment<'_>, Tid) -> bool>;
+/// Returns true for selected intervals, given the event that ends one, and its thread.
+pub type IntervalSelector = Box<dyn Fn(&Moment<'_>, Tid) -> bool>;
 
 /// An interval that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum FoundInterval {
 pub struct Finder {
     rule: IntervalRule,
     /// The predicate for the intervals that are found; all if there is none.
-    only: Option<IsWanted>,
+    only: Option<IntervalSelector>,
     /// The access to the key of an event that ends an interval, and of one that begins an interval; indexed by class.
     roles: Vec<(Option<Access>, Option<Access>)>,
     /// The names of events that are steps of an interval, and the access to their keys; indexed by class.
@@ -113,10 +113,10 @@ impl Finder {
         })
     }
 
-    /// Limits the intervals to those that `wanted` accepts at the end of each.
+    /// Limits the intervals to those that `selector` accepts at the end of each.
     #[must_use]
-    pub fn only(self, wanted: IsWanted) -> Self {
-        Self { only: Some(wanted), ..self }
+    pub fn only(self, selector: IntervalSelector) -> Self {
+        Self { only: Some(selector), ..self }
     }
 
     /// Processes the next item of the trace. Returns the interval that ends there, if one does.
@@ -199,7 +199,7 @@ impl Finder {
             self.unpaired.without_thread += 1;
             return None;
         };
-        if self.only.as_ref().is_some_and(|wanted| !wanted(moment, tid)) {
+        if self.only.as_ref().is_some_and(|selector| !selector(moment, tid)) {
             return None;
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));

@@ -6,7 +6,7 @@ use crate::recording::Recording;
 use sordino_analyze::{ExplainOptions, Thread};
 use sordino_check::Explained;
 use sordino_event::Nanos;
-use sordino_intervals::{IntervalRule, IsWanted, Key, Point};
+use sordino_intervals::{IntervalRule, IntervalSelector, Key, Point};
 use sordino_report::{FindingsFormat, headline, write_findings};
 use std::path::Path;
 
@@ -23,9 +23,9 @@ pub(super) fn longest(trace: &Path) -> Result<Option<(Nanos, Explained)>, Failur
         |event: &str, field: &str| Point { event: event.to_owned(), key: Key::Field(field.to_owned()) };
     let rule = IntervalRule { begin: point("sched_waking", "tid"), end: point("sched_switch", "next_tid") };
     let mut recording = Recording::open(Some(trace))?;
-    let wanted = ExplainOptions { longest: 1, ..ExplainOptions::default() };
-    let is_wanted: IsWanted = Box::new(|moment, tid| is_measuring(&Thread::of(moment.system, tid)));
-    let findings = explain(&mut recording, rule, wanted, Some(is_wanted))?;
+    let selected = ExplainOptions { longest: 1, ..ExplainOptions::default() };
+    let selector: IntervalSelector = Box::new(|moment, tid| is_measuring(&Thread::of(moment.system, tid)));
+    let findings = explain(&mut recording, rule, selected, Some(selector))?;
     let Some(longest) = findings.intervals.first() else { return Ok(None) };
     let format = FindingsFormat { color: false, width: 100, ..format(&recording) };
     let mut details = Vec::new();

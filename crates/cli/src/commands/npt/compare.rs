@@ -99,11 +99,11 @@ fn count_ours(directory: &Path) -> Result<u64, Failure> {
     use sordino_timeline::Item;
     let mut recording = crate::recording::Recording::open(Some(directory))?;
     let loops = recording.classes.iter().filter(|(_, class)| class.name == "npt:loop");
-    let wanted: Vec<_> = loops.map(|(id, _)| id).collect();
+    let classes: Vec<_> = loops.map(|(id, _)| id).collect();
     let mut count = 0;
     recording.pass(None, |item| {
         if let Item::Event(moment) = item {
-            count += u64::from(wanted.contains(&moment.event.class));
+            count += u64::from(classes.contains(&moment.event.class));
         }
         Ok(true)
     })?;

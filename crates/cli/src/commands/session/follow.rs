@@ -34,7 +34,7 @@ type ReadPosition = Rc<Cell<(Time, usize)>>;
 pub(crate) fn follow(
     name: &str,
     mut format: impl FnMut(Time) -> ListingFormat,
-    wanted: &EventRules,
+    rules: &EventRules,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let place = SessionPlace::of(name)?;
@@ -44,9 +44,9 @@ pub(crate) fn follow(
             format!("another process follows session '{name}': end that one first"),
         ));
     };
-    let (mut follower, mut before) = (Follower::default(), None);
+    let (mut reader, mut before) = (LiveReader::default(), None);
     while let Some(piece) = NewEvents::next(&place)? {
-        let taken = piece.end().and_then(|end| follower.take(&piece.0, &mut format, wanted).map(|()| end));
+        let taken = piece.end().and_then(|end| reader.take(&piece.0, &mut format, rules).map(|()| end));
         drop(piece);
         let end = match taken {
             Ok(end) => end,
@@ -57,13 +57,13 @@ pub(crate) fn follow(
         if let Some(gap) = before.replace(end).map(|before| end - before).filter(|gap| is_gap(*gap)) {
             message!("sordino: events of {gap} may be missing here: this reader or the recorder was stopped");
         }
-        if !is_read(follower.print(Time(end.0 - SETTLED), out))? {
+        if !is_read(reader.print(Time(end.0 - SETTLED), out))? {
             return Ok(());
         }
         std::thread::sleep(EACH);
     }
-    if is_read(follower.print(Time(i64::MAX), out))? {
-        follower.sieve.iter().for_each(EventFilter::report);
+    if is_read(reader.print(Time(i64::MAX), out))? {
+        reader.sieve.iter().for_each(EventFilter::report);
     }
     Ok(())
 }
@@ -116,7 +116,7 @@ impl Drop for NewEvents {
 
 /// The state of the live reader: the events that were read, and those to be printed.
 #[derive(Default)]
-struct Follower {
+struct LiveReader {
     /// The position up to which each stream was read, by its file in the recording.
     shown: HashMap<PathBuf, ReadPosition>,
     /// Lines that are held until no older one can come.
@@ -128,21 +128,21 @@ struct Follower {
     symbols: Symbols,
 }
 
-impl Follower {
+impl LiveReader {
     /// Reads the new events of a directory, and holds their lines.
     fn take(
         &mut self,
         path: &Path,
         format: &mut impl FnMut(Time) -> ListingFormat,
-        wanted: &EventRules,
+        rules: &EventRules,
     ) -> Result<(), Failure> {
         let mut recording = Recording::open(Some(path))?;
         recording.read_symbols_by(self.symbols.clone());
         // Programs with such events may still start.
-        if let (None, Err(failure)) = (&self.sieve, wanted.check(&recording.classes)) {
+        if let (None, Err(failure)) = (&self.sieve, rules.check(&recording.classes)) {
             message!("sordino: nothing to list so far: {failure}");
         }
-        let mut sieve = wanted.filter_of(&recording.classes, recording.facts.clone().without_begin());
+        let mut sieve = rules.filter_of(&recording.classes, recording.facts.clone().without_begin());
         self.sieve.iter().for_each(|before| sieve.continues(before));
         let names = AddressNames::new(&recording);
         let listing = Listing::new(&recording.classes, format(recording.span().0)).naming(names.namer());
