@@ -10,15 +10,17 @@
 //! registers. [`init`] finds it. If there is none, [`cpu`] returns [`NO_CPU`] and the caller uses another algorithm (in
 //! sordino: the shared ring's, which needs no help from the kernel).
 //!
-//! All assembly of the project lies in `rseq/`, a file and a folder of its name per architecture. `std::sync::atomic`
-//! is named in [`primitive`] alone.
+//! All assembly of the project lies in `rseq/` and `arch/`, a file for each architecture. `std::sync::atomic` is named
+//! in [`primitive`] alone.
 //!
 //! | module | content |
 //! |---|---|
-//! | `rseq` | restartable sequences, in assembly |
+//! | `rseq` | restartable sequences that publish, in assembly |
+//! | `arch` | the architecture's other primitives, in assembly |
 //! | `thread`, `process` | words of each thread, and one of the process, that are read without a call |
 //! | `primitive`, `model` | atomics and plain accesses to shared memory, and the checker's versions of them |
 
+mod arch;
 #[cfg(loom)]
 pub mod model;
 pub mod primitive;
@@ -28,9 +30,9 @@ mod rseq;
 #[cfg(not(loom))]
 pub mod thread;
 
-pub use rseq::{
-    Bytes, Commit, NO_CPU, Outcome, Payload, SwitchWords, Words, cpu, current_cpu, expect_write, init,
-    publish, publish_switching, sleep, sum, wake,
-};
+pub use arch::{current_cpu, expect_write, sleep, sum, wake};
 #[cfg(not(loom))]
-pub use rseq::{arch::vfork, read_performance_counter};
+pub use arch::{read_performance_counter, vfork};
+pub use rseq::{
+    Bytes, Commit, NO_CPU, Outcome, Payload, SwitchWords, Words, cpu, init, publish, publish_switching,
+};

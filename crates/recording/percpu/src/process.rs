@@ -2,7 +2,7 @@
 //!
 //! Each module that this crate is linked into has its own word.
 
-use crate::rseq::arch;
+use crate::arch;
 
 /// The value that [`set_word`] stored last; 0 before.
 #[inline(always)]

@@ -4,15 +4,15 @@
 mod abi;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[path = "rseq/x86_64.rs"]
-pub(crate) mod arch;
+mod section;
 #[cfg(loom)]
 #[path = "rseq/model.rs"]
-pub(crate) mod arch;
-#[cfg(not(any(target_arch = "x86_64", loom)))]
-compile_error!(
-    "sordino records on x86-64 only so far: another architecture needs a file beside rseq/x86_64.rs"
-);
+mod section;
 
+#[cfg(not(loom))]
+pub(crate) use abi::CPU_ID;
+
+use crate::arch;
 use crate::primitive::AtomicU64;
 
 /// The result of [`cpu`] in a thread without a registered area. Larger than any CPU's number.
@@ -78,24 +78,24 @@ pub unsafe trait Payload: Copy {
     unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome;
 }
 
-// SAFETY: `arch::publish` is the section that copies a payload from memory, and keeps both functions' guarantees.
+// SAFETY: `section::publish` is the section that copies a payload from memory, and keeps both functions' guarantees.
 unsafe impl Payload for Bytes {
     #[inline(always)]
     unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome {
         // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's #
         // Safety).
-        unsafe { arch::publish(arch::area(), commit, switch) }
+        unsafe { section::publish(arch::area(), commit, switch) }
     }
 }
 
-// SAFETY: `arch::publish_words` is the section that stores a payload from registers, and keeps both functions'
+// SAFETY: `section::publish_words` is the section that stores a payload from registers, and keeps both functions'
 // guarantees.
 unsafe impl Payload for Words {
     #[inline(always)]
     unsafe fn publish(commit: &Commit<'_, Self>, switch: Option<SwitchWords>) -> Outcome {
         // SAFETY: the caller guarantees the requirements of `publish` and `publish_switching` (this function's #
         // Safety).
-        unsafe { arch::publish_words(arch::area(), commit, switch) }
+        unsafe { section::publish_words(arch::area(), commit, switch) }
     }
 }
 
@@ -128,42 +128,6 @@ pub fn init(forbid: bool) -> bool {
 #[inline(always)]
 pub fn cpu() -> u32 {
     arch::cpu(arch::area())
-}
-
-/// Adds `a` and `b` once, wrapping. A plain `+` lets the compiler keep both and add them in each address that depends
-/// on the sum, which costs the fast path a register and two instructions.
-#[inline(always)]
-pub fn sum(a: usize, b: usize) -> usize {
-    arch::sum(a, b)
-}
-
-/// Announces to the processor that the memory `AHEAD` bytes behind `address` will be written to soon. The memory need
-/// not be mapped, and another CPU may have read it last.
-///
-/// Real-time: one instruction, which waits for nothing.
-#[inline(always)]
-pub fn expect_write<const AHEAD: usize>(address: *const u8) {
-    arch::expect_write::<AHEAD>(address);
-}
-
-/// The CPU that this thread runs on, read from the processor: for threads in which [`cpu`] returns [`NO_CPU`].
-///
-/// Real-time: one instruction.
-pub fn current_cpu() -> u32 {
-    arch::current_cpu()
-}
-
-/// Reads the processor's performance counter `number`, which has as many valid low bits as the counter is wide.
-///
-/// Real-time: one instruction.
-///
-/// # Safety
-/// The kernel has allowed this process to read the counters: the mapped page of a perf event has `cap_user_rdpmc` set.
-#[cfg(not(loom))]
-#[inline(always)]
-pub unsafe fn read_performance_counter(number: u32) -> u64 {
-    // SAFETY: the caller guarantees that the kernel lets this process read the counters (this function's # Safety).
-    unsafe { arch::read_performance_counter(number) }
 }
 
 /// Writes the record and makes it visible by storing `new` to `head`, if the thread is still on `commit.cpu` and `head`
@@ -201,18 +165,4 @@ pub unsafe fn publish_switching<P: Payload>(commit: &Commit<'_, P>, switch: Swit
     // SAFETY: the caller guarantees all that `publish` requires, and that only sections of this CPU write to
     // `switch.destination` while `head` is `expected` (this function's # Safety).
     unsafe { P::publish(commit, Some(switch)) }
-}
-
-/// Sleeps for `nanoseconds`, less than a second; a signal ends the sleep earlier.
-///
-/// One system call. Leaves `errno` as it was, and is no cancellation point.
-pub fn sleep(nanoseconds: u32) {
-    arch::sleep(nanoseconds);
-}
-
-/// Wakes all sleepers on `word`, a futex in memory that is shared between processes.
-///
-/// Real-time: one system call that never blocks. Leaves `errno` as it was.
-pub fn wake(word: &crate::primitive::AtomicU32) {
-    arch::futex_wake(word.as_ptr());
 }

@@ -3,7 +3,7 @@
 //! They lie in static thread-local storage (the initial-exec model). So even the first access in a thread, also in one
 //! that already runs when a library is loaded, allocates nothing and calls nothing.
 
-use crate::rseq::arch;
+use crate::arch;
 
 /// The tag that every record of this thread carries, 0 until [set](set_tag); and the word that [`set_base`] stored
 /// last, 0 before, by which the fast path finds the ring.

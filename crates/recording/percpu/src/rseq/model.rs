@@ -1,47 +1,12 @@
-//! The architecture that the checker loom sees: a CPU is a thread, and a section is a sequence of steps.
+//! The section that the checker loom sees: a sequence of steps, and a CPU is a thread.
 //!
 //! A CPU's one thread is never preempted for another of the same CPU, so no section restarts half-way. Threads of other
 //! CPUs run between any two steps, as they do on hardware.
 
 use super::{Bytes, Commit, Outcome, SwitchWords, Words};
+use crate::arch::{area, cpu};
 use crate::model;
 use crate::primitive::{Relaxed, Release, fence, plain};
-
-pub(super) fn area() -> isize {
-    0
-}
-
-pub(super) fn set_area(_area: isize) {}
-
-pub(crate) fn substitute_area() -> isize {
-    0
-}
-
-pub(super) fn libc_symbols() -> Option<(isize, u32)> {
-    None
-}
-
-pub(super) fn cpu(_area: isize) -> u32 {
-    model::cpu()
-}
-
-pub(super) fn current_cpu() -> u32 {
-    model::cpu()
-}
-
-pub(super) fn sum(a: usize, b: usize) -> usize {
-    a.wrapping_add(b)
-}
-
-pub(super) fn expect_write<const AHEAD: usize>(_address: *const u8) {}
-
-pub(super) fn futex_wake(word: *mut u32) {
-    model::futex::wake(word);
-}
-
-pub(super) fn sleep(_nanoseconds: u32) {
-    loom::thread::yield_now();
-}
 
 /// The section: writes the words of `switch`, then the record, whose payload `copy` writes, then the head.
 ///
