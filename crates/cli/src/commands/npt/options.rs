@@ -64,9 +64,8 @@ pub(crate) struct Options {
     /// crates/machine/npt/module in sordino's sources
     #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     pub(super) interrupts_off: bool,
-    /// Work of each loop besides reading the clock: 'empty', or a comma-separated list of 'tracepoint' (executes
-    /// npt:loop) and one of 'memory[=SIZE]' (writes to each cache line of SIZE, 128K unless given) and 'syscall'
-    /// (getppid)
+    /// Work of each loop besides reading the clock: 'empty', or, separated by commas, 'tracepoint' (executes npt:loop)
+    /// and one of 'memory[=SIZE]' (writes each cache line of SIZE, 128K unless given) and 'syscall' (getppid)
     #[arg(long, value_name = "PARTS", value_delimiter = ',', default_value = "tracepoint")]
     pub(super) body: Vec<LoopPart>,
     /// Leave the tracepoint out of the loop, as --body empty does
@@ -91,8 +90,7 @@ pub(crate) struct Options {
     /// events per second; 0s loops as fast as possible
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pub(super) pace: Duration,
-    /// Cause 256 page faults at each of these times after the first loop, such as 1s,2s, as a known disturbance for a
-    /// tracer to find
+    /// Cause 256 page faults at each of these times after the first loop, such as 1s,2s: a known disturbance to find
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = duration)]
     pub(super) faults_at: Vec<Duration>,
     /// Exit with status 1 if a gap, the time between two readings of the clock, was longer than this, such as 50us

@@ -118,8 +118,7 @@ pub(crate) fn sum(a: usize, b: usize) -> usize {
     sum
 }
 
-/// Requests the cache line `AHEAD` bytes behind `address` for writing. Never faults; does nothing on processors without
-/// the instruction.
+/// Requests the cache line `AHEAD` bytes behind `address` for writing. Never faults; some processors ignore it.
 #[inline(always)]
 pub(crate) fn expect_write<const AHEAD: usize>(address: *const u8) {
     // SAFETY: prefetchw is a hint, which faults at no address.
@@ -145,8 +144,7 @@ const FUTEX_WAKE: usize = 1;
 
 pub(crate) fn futex_wake(word: *mut u32) {
     // SAFETY: the kernel uses `word` only to identify the futex. The instruction clobbers rcx and r11. The result does
-    // not matter: it is the number of woken sleepers, or an error if `word` is not mapped, and then nobody sleeps
-    // there.
+    // not matter: it is the number of woken sleepers, or an error if `word` is not mapped, where nobody sleeps.
     unsafe {
         asm!("syscall", inout("rax") SYS_FUTEX => _, in("rdi") word, in("rsi") FUTEX_WAKE, in("rdx") i32::MAX,
             out("rcx") _, out("r11") _, options(nostack));
@@ -159,8 +157,7 @@ const SYS_NANOSLEEP: usize = 35;
 pub(crate) fn sleep(nanoseconds: u32) {
     // The fields of `struct timespec`.
     let time = [0i64, nanoseconds.into()];
-    // SAFETY: the kernel reads `time`. The instruction clobbers rcx and r11. The result does not matter: it only
-    // reports a signal.
+    // SAFETY: the kernel reads `time`. The instruction clobbers rcx and r11. The result only reports a signal.
     unsafe {
         asm!("syscall", inout("rax") SYS_NANOSLEEP => _, in("rdi") &time, in("rsi") 0,
             out("rcx") _, out("r11") _, options(nostack));
@@ -181,8 +178,8 @@ const SYS_GETTID: usize = 186;
 /// other than rax, rcx and r11 survive the system call in both. A failure sets `errno` as the C library's does.
 ///
 /// # Safety
-/// The C library's requirements hold: the child only calls `_exit` or `exec`, and functions that are safe in a signal
-/// handler.
+/// The C library's requirements hold: the child only calls `_exit`, `exec`, and functions that signal handlers may
+/// call.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> i32 {
