@@ -178,7 +178,10 @@ fn a_snapshot_that_does_not_fit_says_what_it_lacks() {
     assert!(number(&reply["missing"], "sub_buffers") > 1, "{reply}");
     let path = reply["directory"].as_str().unwrap();
     let summary = summary(Path::new(path));
-    assert_eq!(list(&summary["programs"]).len(), 1, "{summary}");
+    // A command of another test, which the recorder finds without a registration, may be there for a moment.
+    let has_events =
+        |program: &&Value| list(&program["streams"]).iter().any(|stream| number(stream, "events") > 0);
+    assert_eq!(list(&summary["programs"]).iter().filter(has_events).count(), 1, "{summary}");
     gaps_are_in_the_trace(Path::new(path));
     let status = session.ask(&["status", "box"]).succeeded().to_owned();
     assert!(
