@@ -40,7 +40,8 @@ pub fn expect_write<const AHEAD: usize>(address: *const u8) {
     this::expect_write::<AHEAD>(address);
 }
 
-/// The CPU that this thread runs on, read from the processor: for threads in which [`cpu`] returns [`NO_CPU`].
+/// The CPU that this thread runs on, read from the processor: for threads in which [`cpu`](crate::cpu) returns
+/// [`NO_CPU`](crate::NO_CPU).
 ///
 /// Real-time: one instruction.
 pub fn current_cpu() -> u32 {
