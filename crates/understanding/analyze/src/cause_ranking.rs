@@ -5,7 +5,7 @@ use crate::entry_cost::{Charged, share};
 use crate::findings::{Explanation, Ranked};
 use crate::usual::{Interruption, Usual};
 use sordino_event::Nanos;
-use sordino_intervals::IntervalOwner;
+use sordino_timeline::ThreadOrFiber;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct CauseRanking {
     /// The intervals that were added, each by its thread or fiber; in a constant loop, without its interruption.
-    intervals: Vec<(IntervalOwner, Interruption)>,
+    intervals: Vec<(ThreadOrFiber, Interruption)>,
     /// The sum of each cause, and its times in the intervals.
     by_cause: BTreeMap<Cause, (Ranked, Vec<Spent>)>,
 }
@@ -77,7 +77,7 @@ impl CauseRanking {
     /// Returns the causes, the one with the largest excess over its usual time first, or the one with the longest time
     /// where usual times are not known.
     pub(crate) fn finish(self, usual: &Usual) -> Vec<Ranked> {
-        let with_error = |(owner, interruption): &(IntervalOwner, Interruption)| {
+        let with_error = |(owner, interruption): &(ThreadOrFiber, Interruption)| {
             let charged = usual.charged(*owner, *interruption);
             (*owner, charged.map_or(Nanos::ZERO, Charged::error), interruption.entry)
         };

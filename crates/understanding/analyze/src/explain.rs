@@ -17,8 +17,10 @@ use crate::track::Tracker;
 use crate::usual::UsualSample;
 use foldhash::HashMap;
 use sordino_event::{ClassId, Cpu, Loss, Nanos, Tid, Time};
-use sordino_intervals::{EndFields, Interval, IntervalOwner, IntervalRule, Survey};
-use sordino_timeline::{Arch, Consumer, Contradiction, Item, Kernel, Moment, Recorded, System};
+use sordino_intervals::{EndFields, Interval, IntervalRule, Survey};
+use sordino_timeline::{
+    Arch, Consumer, Contradiction, Item, Kernel, Moment, Recorded, System, ThreadOrFiber,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,8 +98,8 @@ impl Explainer {
         // In their order, threads come before fibers.
         for (index, owner) in by_owner.keys().enumerate() {
             match owner {
-                IntervalOwner::Thread(tid) => tids.push(*tid),
-                IntervalOwner::Fiber(fiber) => fibers.push((*fiber, index)),
+                ThreadOrFiber::Thread(tid) => tids.push(*tid),
+                ThreadOrFiber::Fiber(fiber) => fibers.push((*fiber, index)),
             }
         }
         let own = match Unrecorded::of(recorded) {
@@ -299,7 +301,7 @@ impl Explainer {
             let explanation = Explanation { fiber: story.fiber.clone(), ..explanation };
             ready.append(&mut self.entry_costs.take(explanation, role));
         }
-        if matches!(story.owner, IntervalOwner::Fiber(_)) && story.open.is_empty() && story.ahead.is_empty() {
+        if matches!(story.owner, ThreadOrFiber::Fiber(_)) && story.open.is_empty() && story.ahead.is_empty() {
             self.fibers.forget(thread);
         }
         ready.into_iter().for_each(|(explanation, role)| self.count(explanation, role));

@@ -8,7 +8,8 @@ use crate::cause::Cause;
 use crate::entry_cost::{Charged, correct};
 use crate::findings::{Explanation, Main, Part};
 use sordino_event::Nanos;
-use sordino_intervals::{Interval, IntervalOwner};
+use sordino_intervals::Interval;
+use sordino_timeline::ThreadOrFiber;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::mem::Discriminant;
@@ -38,7 +39,7 @@ fn kind(cause: &Cause) -> CauseKind {
 #[derive(Debug, Default)]
 pub(crate) struct UsualSample {
     all: IntervalTimes,
-    by_owner: HashMap<IntervalOwner, IntervalTimes>,
+    by_owner: HashMap<ThreadOrFiber, IntervalTimes>,
 }
 
 /// The times of some intervals.
@@ -61,7 +62,7 @@ pub(crate) struct Interruption {
 #[derive(Debug)]
 pub(crate) struct Usual {
     all: Option<Medians>,
-    by_owner: HashMap<IntervalOwner, Medians>,
+    by_owner: HashMap<ThreadOrFiber, Medians>,
 }
 
 #[derive(Debug)]
@@ -150,19 +151,19 @@ fn median(mut times: Vec<Nanos>, count: usize) -> Nanos {
 
 impl Usual {
     /// Returns the medians of a thread, or of all threads if it has too few intervals.
-    fn medians(&self, owner: IntervalOwner) -> Option<&Medians> {
+    fn medians(&self, owner: ThreadOrFiber) -> Option<&Medians> {
         self.by_owner.get(&owner).or(self.all.as_ref())
     }
 
     /// Returns the time of a cause in an interval of this thread beyond the usual one.
-    pub(crate) fn excess(&self, owner: IntervalOwner, cause: &Cause, time: Nanos) -> Nanos {
+    pub(crate) fn excess(&self, owner: ThreadOrFiber, cause: &Cause, time: Nanos) -> Nanos {
         let Some(medians) = self.medians(owner) else { return Nanos::ZERO };
         (time - medians.of(cause)).max(Nanos::ZERO)
     }
 
     /// Returns the own code of an interval and what its interrupts were charged with; `None` if there are too few
     /// intervals.
-    pub(crate) fn charged(&self, owner: IntervalOwner, interruption: Interruption) -> Option<Charged> {
+    pub(crate) fn charged(&self, owner: ThreadOrFiber, interruption: Interruption) -> Option<Charged> {
         let Medians { own, entry, .. } = self.medians(owner)?;
         let longer = interruption.own - own.0;
         Some(Charged { longer, usual: *own, charge: (interruption.entry - *entry).max(Nanos::ZERO) })

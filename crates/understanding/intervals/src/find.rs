@@ -1,13 +1,13 @@
 //! The first pass: it finds the intervals.
 
 use crate::ends::FieldNames;
-use crate::interval::{Interval, IntervalOwner};
+use crate::interval::Interval;
 use crate::route::{RouteStep, Routes, Underway};
 use crate::survey::{IntervalStatistics, KEEP};
 use crate::{Broken, Error, IntervalRule, Key, Point, Survey, Unpaired};
 use foldhash::HashMap;
 use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
-use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted};
+use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted, ThreadOrFiber};
 use std::fmt;
 use std::sync::Arc;
 
@@ -269,8 +269,8 @@ impl OpenInterval {
         Self { time: moment.event.time, tid, pid, cpu, fiber }
     }
 
-    fn owner(&self) -> Option<IntervalOwner> {
-        self.fiber.map(IntervalOwner::Fiber).or(self.tid.map(IntervalOwner::Thread))
+    fn owner(&self) -> Option<ThreadOrFiber> {
+        self.fiber.map(ThreadOrFiber::Fiber).or(self.tid.map(ThreadOrFiber::Thread))
     }
 
     /// Returns the end of an interval. A switch belongs to the thread that leaves, except where the key is the thread

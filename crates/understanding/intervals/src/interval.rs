@@ -3,7 +3,7 @@
 use crate::number;
 use serde::Serialize;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
-use sordino_timeline::FiberId;
+use sordino_timeline::{FiberId, ThreadOrFiber};
 
 /// An interval between two events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -31,15 +31,6 @@ pub struct Interval {
     pub fiber: Option<FiberId>,
 }
 
-/// The thread or the fiber whose time an interval took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IntervalOwner {
-    /// The thread with this id.
-    Thread(Tid),
-    /// The fiber, whichever threads execute it.
-    Fiber(FiberId),
-}
-
 impl Interval {
     /// Returns the length of the interval.
     pub fn length(&self) -> Nanos {
@@ -47,7 +38,7 @@ impl Interval {
     }
 
     /// Returns the thread or the fiber whose time it took.
-    pub fn owner(&self) -> IntervalOwner {
-        self.fiber.map_or(IntervalOwner::Thread(self.tid), IntervalOwner::Fiber)
+    pub fn owner(&self) -> ThreadOrFiber {
+        self.fiber.map_or(ThreadOrFiber::Thread(self.tid), ThreadOrFiber::Fiber)
     }
 }

@@ -53,7 +53,7 @@ mod survey;
 pub use choice::{Census, Choice, Other, Why};
 pub use ends::{EndFields, EventFields, FieldValue};
 pub use find::{Finder, FoundInterval, IntervalSelector};
-pub use interval::{Interval, IntervalOwner};
+pub use interval::Interval;
 pub use rule::{Error, IntervalRule, Key, Point};
 pub use sordino_lengths::{LengthBucket, LengthDistribution, Statistics, Stretch};
 pub use survey::{Broken, Survey, SurveyBuilder, Unpaired};

@@ -1,10 +1,10 @@
 //! The route of a request from thread to thread: the events with its key between the one that begins it and the one
 //! that ends it.
 
-use crate::interval::{Interval, IntervalOwner};
+use crate::interval::Interval;
 use foldhash::HashMap;
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
-use sordino_timeline::FiberId;
+use sordino_timeline::{FiberId, ThreadOrFiber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(crate) struct RouteStep {
 }
 
 impl RouteStep {
-    fn owner(&self) -> IntervalOwner {
-        self.fiber.map_or(IntervalOwner::Thread(self.tid), IntervalOwner::Fiber)
+    fn owner(&self) -> ThreadOrFiber {
+        self.fiber.map_or(ThreadOrFiber::Thread(self.tid), ThreadOrFiber::Fiber)
     }
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct Routes(BTreeMap<(Nanos, Interval), Vec<RouteStep>>);
 
 impl Routes {
     /// Keeps a request's steps, if one of them is of another thread or fiber than the request's.
-    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<IntervalOwner>, steps: Vec<RouteStep>) {
-        let is_others = |owner: IntervalOwner| owner != interval.owner();
+    pub(crate) fn add(&mut self, interval: &Interval, begin: Option<ThreadOrFiber>, steps: Vec<RouteStep>) {
+        let is_others = |owner: ThreadOrFiber| owner != interval.owner();
         if steps.is_empty() || !begin.into_iter().chain(steps.iter().map(RouteStep::owner)).any(is_others) {
             return;
         }

@@ -10,10 +10,10 @@ use crate::evidence_finder::Follows;
 use crate::finder::{OfRule, SpanFinder};
 use crate::kernel_names::KernelNames;
 use crate::span::{FoundSpan, Span};
-use crate::stretches::{Does, PathLink, Stretches, ThreadOrFiber, WakeSource};
+use crate::stretches::{Does, PathLink, Stretches, WakeSource};
 use sordino_event::{Loss, Tid, Time};
 use sordino_timeline::{
-    FiberEvent, FiberId, FiberState, Kernel, Moment, Mounted, System, TaskState, ThreadState,
+    FiberEvent, FiberId, FiberState, Kernel, Moment, Mounted, System, TaskState, ThreadOrFiber, ThreadState,
 };
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use crate::record_gap::RecordGap;
 use foldhash::HashMap;
 use sordino_event::{Loss, Pid, Tid, Time};
-use sordino_timeline::FiberId;
+use sordino_timeline::ThreadOrFiber;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,13 +13,6 @@ const FIBERS_KEPT: usize = 32;
 /// The maximum number of threads and fibers on a path, and of its links.
 const DEPTH_MAX: usize = 32;
 const LINKS_MAX: usize = 1024;
-
-/// A thread or a fiber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ThreadOrFiber {
-    Thread(Tid),
-    Fiber(FiberId),
-}
 
 /// The use of the time of a thread or a fiber.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,15 @@ pub struct FiberId {
     pub number: u64,
 }
 
+/// The thread or the fiber that an interval, a path or a stretch of time belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ThreadOrFiber {
+    /// The thread with this id.
+    Thread(Tid),
+    /// The fiber, whichever threads execute it.
+    Fiber(FiberId),
+}
+
 /// Prints the number, which is unique within the process only.
 impl fmt::Display for FiberId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,8 +6,8 @@ use crate::cause::{FiberName, Thread};
 use crate::usual::outside;
 use foldhash::HashMap;
 use sordino_event::{Nanos, Tid, Time};
-use sordino_intervals::{Interval, IntervalOwner, Survey};
-use sordino_timeline::{FiberId, FiberState, System};
+use sordino_intervals::{Interval, Survey};
+use sordino_timeline::{FiberId, FiberState, System, ThreadOrFiber};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The maximum number of intervals in the ranking that are not longer than twice the median.
@@ -16,7 +16,7 @@ const RANKED_FROM: usize = 1000;
 /// The intervals of one thread or fiber.
 #[derive(Debug)]
 pub(super) struct Story {
-    pub(super) owner: IntervalOwner,
+    pub(super) owner: ThreadOrFiber,
     /// The thread, or the one that carries the fiber.
     pub(super) thread: Thread,
     pub(super) fiber: Option<FiberName>,
@@ -39,10 +39,10 @@ pub(super) struct Role {
 }
 
 impl Story {
-    pub(super) fn new((owner, intervals): (IntervalOwner, Looked)) -> Self {
+    pub(super) fn new((owner, intervals): (ThreadOrFiber, Looked)) -> Self {
         let (tid, fiber) = match owner {
-            IntervalOwner::Thread(tid) => (tid, None),
-            IntervalOwner::Fiber(FiberId { number, .. }) => {
+            ThreadOrFiber::Thread(tid) => (tid, None),
+            ThreadOrFiber::Fiber(FiberId { number, .. }) => {
                 let tid = intervals.keys().next().map_or(Tid(0), |(interval, _)| interval.tid);
                 (tid, Some(FiberName { number, name: None, is_doubtful: false }))
             }
@@ -54,7 +54,7 @@ impl Story {
 
     /// Updates the names of the thread and the fiber. A fiber that has ended keeps its last name.
     pub(super) fn name(&mut self, system: &System) {
-        if let IntervalOwner::Fiber(fiber) = self.owner {
+        if let ThreadOrFiber::Fiber(fiber) = self.owner {
             let name = FiberName::of(system, fiber);
             self.fiber = Some(name).filter(|name| name.name.is_some()).or(self.fiber.take());
             if let FiberState::Mounted { tid } = *system.fibers().state(fiber) {
@@ -97,8 +97,8 @@ pub(super) fn by_owner(
     survey: &Survey,
     limit: Nanos,
     options: ExplainOptions,
-) -> BTreeMap<IntervalOwner, Looked> {
-    let mut all: BTreeMap<IntervalOwner, Looked> = BTreeMap::new();
+) -> BTreeMap<ThreadOrFiber, Looked> {
+    let mut all: BTreeMap<ThreadOrFiber, Looked> = BTreeMap::new();
     let mut look = |interval: &Interval, alike: &mut HashMap<Interval, u32>, role: Role| {
         let number = alike.entry(interval.clone()).and_modify(|number| *number += 1).or_default();
         let known = all.entry(interval.owner()).or_default().entry((interval.clone(), *number)).or_default();
@@ -108,7 +108,7 @@ pub(super) fn by_owner(
         known.is_stage |= role.is_stage;
     };
     let mut alike = HashMap::default();
-    let mut sampled: BTreeSet<IntervalOwner> = BTreeSet::new();
+    let mut sampled: BTreeSet<ThreadOrFiber> = BTreeSet::new();
     for (place, interval) in survey.longest.iter().enumerate() {
         let is_over = interval.length() > limit;
         let on_its_own = place < options.longest && (is_over || options.limit.is_none());
