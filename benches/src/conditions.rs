@@ -79,8 +79,8 @@ fn enable(program: &Program, attached: &mut Attached) -> Result<(), String> {
     let comparison = InlineComparison::of(&code, schema).ok_or("no inline filter")?;
     let code = Code { filter: When::If(&code), trigger: When::Never };
     attached.conditions.set(id, &code).map_err(|no_room| no_room.to_string())?;
-    let want = attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span);
-    program.enable(attached.slot, id, want);
+    let mode = attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span);
+    program.enable(attached.slot, id, mode);
     Ok(())
 }
 

@@ -71,13 +71,13 @@ const MEASUREMENTS: &[(&str, Measurement)] = &[
 ];
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["cost-in-rust"] => return cost::in_rust(),
         [conditions::HIDDEN] => return conditions::in_rust(),
         _ => {}
     }
-    let unknown = wanted.iter().find(|name| !MEASUREMENTS.iter().any(|(known, _)| known == name));
+    let unknown = names.iter().find(|name| !MEASUREMENTS.iter().any(|(known, _)| known == name));
     if let Some(unknown) = unknown {
         let known: Vec<&str> = MEASUREMENTS.iter().map(|(name, _)| *name).collect();
         eprintln!("there is no measurement '{unknown}'; there are: {}", known.join(", "));
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     let mut table = Table::default();
     println!("{}", table::machine());
     for (name, measurement) in MEASUREMENTS {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+        if names.is_empty() || names.iter().any(|names| names == name) {
             eprintln!("measuring {name} ...");
             if let Err(reason) = measurement(&bench, &mut table) {
                 table.missing(name, &reason);

@@ -66,8 +66,8 @@ fn measure_one(bench: &Bench, table: &mut Table, crowd: &Crowd) -> Result<(), St
         let expected = crowd.programs * crowd.events;
         missing.push((expected - fate.recorded) as f64);
         // All events of an uncounted program may be missing.
-        let told = fate.recorded + fate.lost + fate.uncounted * crowd.events;
-        silent.push(expected.saturating_sub(told) as f64);
+        let accounted = fate.recorded + fate.lost + fate.uncounted * crowd.events;
+        silent.push(expected.saturating_sub(accounted) as f64);
     }
     table.figure(&format!("{}: not recorded", crowd.name), &alone, "s");
     table.figure("the same, recorded", &recorded, "s");

@@ -53,19 +53,21 @@ impl Places {
             }
             _ => self.data + 8 * (index % (self.geometry.data_size() as u64 / 8)),
         };
-        let turn = self.first_seqno.wrapping_add((raw >> 32) as u32 % 16);
+        let seqno = self.first_seqno.wrapping_add((raw >> 32) as u32 % 16);
         // Without overwriting, sub-buffers are used in the order in which they lie.
-        let number = u64::from(turn & (self.geometry.count - 1))
+        let number = u64::from(seqno & (self.geometry.count - 1))
             + u64::from(self.geometry.overwrite) * (raw >> 40 & 1);
         let value = match meaning % 4 {
             0 => raw,
-            1 => u64::from(turn) << 32 | raw & 0xffff_ffff,
+            1 => u64::from(seqno) << 32 | raw & 0xffff_ffff,
             // The head is valid, or nearly.
             2 => {
-                u64::from(turn) << 32 | number << self.geometry.bits | raw & (self.geometry.size() as u64 - 1)
+                u64::from(seqno) << 32
+                    | number << self.geometry.bits
+                    | raw & (self.geometry.size() as u64 - 1)
             }
             // The entry of the table is valid, or nearly.
-            _ => u64::from(turn) << 32 | ((raw % 4) << 16) | ((raw >> 8) % 8),
+            _ => u64::from(seqno) << 32 | ((raw % 4) << 16) | ((raw >> 8) % 8),
         };
         Store { offset, value }
     }
@@ -91,7 +93,7 @@ fn area() -> (&'static Program, &'static File) {
 
 /// Counts of an attack's results.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct AttackCounts {
     /// Number of sub-buffers that the reader got.
     pub taken: u64,
     /// Number of heads that it rejected.
@@ -104,19 +106,19 @@ pub struct Seen {
 ///
 /// # Panics
 /// If the reader panics or returns an impossible result.
-pub fn attack(input: &[u8]) -> Seen {
+pub fn attack(input: &[u8]) -> AttackCounts {
     // All attacks share one area, since areas are never unmapped.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut seen = Seen::default();
+    let mut seen = AttackCounts::default();
     let Some((&kind, rest)) = input.split_first() else { return seen };
     let geometry = Geometry::new(16 << 10, 2 << (kind >> 1 & 3)).expect("sizes");
     let geometry = if kind & 1 == 1 { geometry.overwriting() } else { geometry };
     let first_seqno = (u32::MAX - 5).wrapping_add(u32::from(kind >> 3));
     let (program, file) = area();
     let cpus = [0, 1].map(Cpu);
-    let wanted = AttachOptions::new("attack", geometry, &cpus, Seqno(first_seqno));
-    let mut attached = program.attach(&wanted).expect("a slot");
+    let options = AttachOptions::new("attack", geometry, &cpus, Seqno(first_seqno));
+    let mut attached = program.attach(&options).expect("a slot");
 
     let mut address = [0; 8];
     file.read_exact_at(&mut address, offset_of!(Header, address) as u64).expect("a header");
@@ -179,7 +181,7 @@ pub fn attack(input: &[u8]) -> Seen {
 }
 
 /// Calls every method of a ring's reader.
-fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usize, seen: &mut Seen) {
+fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usize, seen: &mut AttackCounts) {
     let lost = reader.lost();
     assert!(lost.too_large <= lost.total);
     seen.refused += u64::from(reader.waiting().is_err());

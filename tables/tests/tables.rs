@@ -340,12 +340,12 @@ fn hostile_names_stay_what_they_are_and_reach_no_terminal() {
     let recorded = Recorded { place: &place, name: "trace" };
     recorded.export(&[]);
     let listed = recorded.listed();
-    let wanted =
+    let expected =
         |key: &str| -> Vec<Value> { listed.iter().map(|event| event["fields"][key].clone()).collect() };
     for directory in ["trace", "out"] {
         let rows = place.sql(directory, "SELECT comm, integers, reals, texts FROM events ORDER BY time_ns");
         let texts: Vec<Value> = rows.iter().map(|row| row["texts"]["text"].clone()).collect();
-        assert_eq!(texts, wanted("text"), "{directory}");
+        assert_eq!(texts, expected("text"), "{directory}");
         // Too large for an integer of SQL.
         let large: Vec<String> = listed.iter().map(|event| event["fields"]["large"].to_string()).collect();
         let found: Vec<&str> = rows.iter().map(|row| row["texts"]["large"].as_str().unwrap()).collect();
@@ -362,7 +362,7 @@ fn hostile_names_stay_what_they_are_and_reach_no_terminal() {
         let found = read(library, &place.path("out"));
         let events = found["events"].as_array().unwrap();
         let texts: Vec<Value> = events.iter().map(|event| event[3]["text"].clone()).collect();
-        assert_eq!(texts, wanted("text"), "{library}");
+        assert_eq!(texts, expected("text"), "{library}");
     }
 }
 

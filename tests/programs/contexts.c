@@ -28,18 +28,18 @@ static void *work(void *argument)
     snprintf(name, sizeof name, "worker-%u", worker);
     prctl(PR_SET_NAME, name);
     sordino_context("role", "worker %u", worker);
-    unsigned said = 0;
-    sordino_context("phase", "%u", said);
+    unsigned set_phase = 0;
+    sordino_context("phase", "%u", set_phase);
     while (!stop) {
-        if (said != (unsigned)phase) {
-            said = (unsigned)phase;
-            sordino_context("phase", "%u", said);
-            if (said == 2) {
+        if (set_phase != (unsigned)phase) {
+            set_phase = (unsigned)phase;
+            sordino_context("phase", "%u", set_phase);
+            if (set_phase == 2) {
                 sordino_context("role", "%s", "");
                 prctl(PR_SET_NAME, "named \xff");
             }
         }
-        sordino_tracepoint(contexts, step, worker, said);
+        sordino_tracepoint(contexts, step, worker, set_phase);
         usleep(pause_us);
     }
     return NULL;

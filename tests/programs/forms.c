@@ -23,12 +23,12 @@ SORDINO_TRACEPOINT(forms, network, SORDINO_INFO, (u64n, a), (i64n, b))
 SORDINO_TRACEPOINT(forms, vsx, SORDINO_INFO, (i8, a), (string, b), (u16n, c))
 SORDINO_TRACEPOINT(forms, ss, SORDINO_INFO, (string, a), (string, b), (i32, c))
 
-#define IS_NO_GATE(name) (sordino_enabled(forms, name) && !(SORDINO_ENABLED(sordino_point_forms_##name) & SORDINO_INLINE_FILTER))
+#define IS_NOT_INLINED(name) (sordino_enabled(forms, name) && !(SORDINO_ENABLED(sordino_point_forms_##name) & SORDINO_INLINE_FILTER))
 
 int main(int argc, char **argv)
 {
     (void)argv;
-    while (argc > 1 && (IS_NO_GATE(vvv) || IS_NO_GATE(words) || IS_NO_GATE(network)))
+    while (argc > 1 && (IS_NOT_INLINED(vvv) || IS_NOT_INLINED(words) || IS_NOT_INLINED(network)))
         usleep(1000);
     /* The stores before and after each hit have to stay in their places. */
     char *const text = (char *)malloc(16);

@@ -28,7 +28,7 @@ static void compute(long ms)
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     do {
         /* Reading that clock is a system call, and each one is in the trace. */
-        for (volatile int turn = 0; turn < 50000; turn++)
+        for (volatile int step = 0; step < 50000; step++)
             ;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     } while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < ms * 1000000);

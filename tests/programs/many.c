@@ -100,9 +100,9 @@ int main(int argc, char **argv)
         printf("resident %ld\n", resident());
     }
     if (last != NULL) {
-        const uint64_t wanted = SORDINO_ENABLED(*last), number = (uint64_t)count;
-        if (wanted != 0)
-            sordino_emit(last, wanted, &number, SORDINO_ENCODED_LENGTH(8));
+        const uint64_t enabled = SORDINO_ENABLED(*last), number = (uint64_t)count;
+        if (enabled != 0)
+            sordino_emit(last, enabled, &number, SORDINO_ENCODED_LENGTH(8));
     }
     return 0;
 }

@@ -9,10 +9,10 @@ int main(int argc, char **argv)
     const int records = argc > 1 ? atoi(argv[1]) : 100;
     unsigned char payload[256];
     for (int i = 0; i < records; i++) {
-        const uint8_t wanted = SORDINO_ENABLED(sordino_point_mismatch_step);
+        const uint8_t enabled = SORDINO_ENABLED(sordino_point_mismatch_step);
         memset(payload, i / 256 % 2 ? 'x' : 0xee, sizeof payload);
-        if (wanted)
-            sordino_emit(&sordino_point_mismatch_step, wanted, payload, SORDINO_ENCODED_LENGTH(i % 256));
+        if (enabled)
+            sordino_emit(&sordino_point_mismatch_step, enabled, payload, SORDINO_ENCODED_LENGTH(i % 256));
     }
     return 0;
 }

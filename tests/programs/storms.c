@@ -76,9 +76,9 @@ static void on_signal(int signal)
     errno = error;
 }
 
-static void spin(uint64_t turns)
+static void spin(uint64_t steps)
 {
-    while (turns--)
+    while (steps--)
         __asm__ volatile("");
 }
 

@@ -22,8 +22,8 @@ int main(void)
     fclose(maps);
     /* The rings begin behind the control part. */
     start += 1 << 20;
-    struct uffdio_register wanted = {{start, end - start}, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR, 0};
-    if (ioctl(file, UFFDIO_API, &api) != 0 || ioctl(file, UFFDIO_REGISTER, &wanted) != 0) {
+    struct uffdio_register registration = {{start, end - start}, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR, 0};
+    if (ioctl(file, UFFDIO_API, &api) != 0 || ioctl(file, UFFDIO_REGISTER, &registration) != 0) {
         perror("userfaultfd");
         return 3;
     }

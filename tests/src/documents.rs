@@ -14,15 +14,15 @@
 //! | `status: PART = 0 1` | exit statuses of the commands that contain PART; 0 otherwise |
 //! | `interrupt: PART = COMMANDS` | such a command gets Ctrl-C when COMMANDS have ended; its standard output is in `$OUTPUT` |
 //! | `limit: SECONDS` | how long each command may take; 100 otherwise |
-//! | `shape: LINES` | lines of the output in their order, `*` for anything; a block without prints nothing |
+//! | `output: LINES` | lines of the output in their order, `*` for anything; a block without prints nothing |
 //!
 //! `$BUILT` is a directory that is kept from run to run, for builds that take long.
 //!
 //! Blocks of `text` show output or a grammar, and are not checked. A block of any other language is a file, or its
 //! comment gives the reason why it is not run.
 
+mod output;
 mod page;
-mod shape;
 mod walk;
 
 pub use page::{Block, Page, Role};

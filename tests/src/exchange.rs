@@ -60,8 +60,8 @@ impl Exchange {
     pub fn new(pid: i32, geometry: Geometry, first_seqno: u32) -> Self {
         let program = Program::open(&area(pid)).expect("an area");
         let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
-        let wanted = AttachOptions::new("storm", geometry, &cpus, Seqno(first_seqno));
-        let attached = program.attach(&wanted).expect("a slot");
+        let options = AttachOptions::new("storm", geometry, &cpus, Seqno(first_seqno));
+        let attached = program.attach(&options).expect("a slot");
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
         let fills = points.iter().map(|(_, schema)| schema.full_name() != "storms:words").collect();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
@@ -141,8 +141,8 @@ impl Known {
         let mut at = PACKET_HEADER;
         while at < bytes.len() {
             let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word"));
-            let (stamp, tag) = (word(at) as i64, word(at + 8));
-            assert!(stamp >= self.before[1], "{cpu:?}: time goes back to {stamp} after {:?}", self.before);
+            let (time, tag) = (word(at) as i64, word(at + 8));
+            assert!(time >= self.before[1], "{cpu:?}: time goes back to {time} after {:?}", self.before);
             let (what, check) = (word(at + header), word(at + header + 8));
             let mut end = at + header + 16;
             let fill = fills[(tag >> 16) as u16 as usize].then(|| {
@@ -152,13 +152,13 @@ impl Known {
                 end += 2 + length;
                 fill
             });
-            lanes.record(stamp, what, check, fill);
+            lanes.record(time, what, check, fill);
             if open || tag as u16 != self.lost {
-                self.hole(lanes, stamp);
+                self.hole(lanes, time);
             }
             // A record that was interrupted keeps its time, but tells of losses until it was published.
             open = tag as u16 != self.lost;
-            (self.before, self.lost) = ([self.before[1], stamp], tag as u16);
+            (self.before, self.lost) = ([self.before[1], time], tag as u16);
             at = if end < bytes.len() { end.next_multiple_of(8) } else { end };
         }
         assert_eq!(at, bytes.len(), "{cpu:?}: the content ends inside a record");

@@ -52,7 +52,7 @@ pub mod terminal;
 pub mod verified;
 
 pub use install::{COMPILERS, Compiler, installed};
-pub use recording::{Recording, Seen};
+pub use recording::{RecordedEvent, Recording};
 pub use running::{Ended, Running};
 pub use sandbox::Sandbox;
 pub use scene::{DAEMON, NOBODY, Scene};

@@ -9,13 +9,13 @@ use std::path::Path;
 
 /// Layout of a field in a file, in file order.
 #[derive(Clone, Debug)]
-enum Shape {
+enum SwappedType {
     /// A number of this many bytes. It is swapped if the flag is set: the metadata gives it no byte order of its own.
     Number(usize, bool),
     /// Bytes up to and including a zero byte.
     Text,
     /// Fields, each with its name and its repetitions, aligned to this many bytes.
-    Struct(Vec<(String, Shape, Times)>, usize),
+    Struct(Vec<(String, SwappedType, Times)>, usize),
 }
 
 #[derive(Clone, Debug)]
@@ -77,27 +77,27 @@ impl<'a> Words<'a> {
         attributes
     }
 
-    fn shape(&mut self, known: &HashMap<&'a str, Shape>) -> Shape {
+    fn ty(&mut self, known: &HashMap<&'a str, SwappedType>) -> SwappedType {
         match self.next() {
             "integer" => {
                 // A clock's integer has `map = clock.NAME.value`, whose value is one word here.
                 let attributes = self.attributes();
                 let size: usize = attributes["size"].parse().expect("a size");
-                Shape::Number(size / 8, !attributes.contains_key("byte_order"))
+                SwappedType::Number(size / 8, !attributes.contains_key("byte_order"))
             }
             "floating_point" => {
                 let attributes = self.attributes();
                 let bits =
                     ["exp_dig", "mant_dig"].map(|name| attributes[name].parse::<usize>().expect("digits"));
-                Shape::Number(bits.iter().sum::<usize>() / 8, true)
+                SwappedType::Number(bits.iter().sum::<usize>() / 8, true)
             }
             "string" => {
                 self.attributes();
-                Shape::Text
+                SwappedType::Text
             }
             "enum" => {
                 assert_eq!(self.next(), ":");
-                let number = self.shape(known);
+                let number = self.ty(known);
                 while self.next() != "}" {}
                 number
             }
@@ -105,17 +105,17 @@ impl<'a> Words<'a> {
                 assert_eq!(self.next(), "{");
                 let mut fields = Vec::new();
                 while !self.is_next("}") {
-                    let (shape, name) = (self.shape(known), self.next());
+                    let (ty, name) = (self.ty(known), self.next());
                     let times = if self.is_next("[") { self.times() } else { Times::Once };
                     assert_eq!(self.next(), ";", "behind {name}");
-                    fields.push((name.to_owned(), shape, times));
+                    fields.push((name.to_owned(), ty, times));
                 }
                 let mut align = 1;
                 if self.is_next("align") {
                     let words = [self.next(), self.next(), self.next()];
                     align = words[1].parse::<usize>().expect("bits") / 8;
                 }
-                Shape::Struct(fields, align)
+                SwappedType::Struct(fields, align)
             }
             name => known[name].clone(),
         }
@@ -132,11 +132,11 @@ impl<'a> Words<'a> {
 #[derive(Debug, Default)]
 struct Layout {
     /// Layout of `packet.header`, if it is declared.
-    header: Option<Shape>,
+    header: Option<SwappedType>,
     /// Layouts of `packet.context`, `event.header` and `event.context` by stream class.
-    streams: HashMap<u64, HashMap<String, Shape>>,
+    streams: HashMap<u64, HashMap<String, SwappedType>>,
     /// Layouts of the fields, by stream class and event class.
-    events: HashMap<(u64, u64), Shape>,
+    events: HashMap<(u64, u64), SwappedType>,
 }
 
 impl Layout {
@@ -145,9 +145,9 @@ impl Layout {
         while words.0.peek().is_some() {
             let block = words.next();
             if block == "typealias" {
-                let shape = words.shape(&known);
+                let ty = words.ty(&known);
                 assert_eq!([words.next(), words.next()], [":", "="]);
-                known.insert(words.next(), shape);
+                known.insert(words.next(), ty);
             } else {
                 layout.block(block, &mut words, &known);
             }
@@ -156,15 +156,15 @@ impl Layout {
         layout
     }
 
-    fn block<'a>(&mut self, block: &str, words: &mut Words<'a>, known: &HashMap<&'a str, Shape>) {
-        let (mut numbers, mut shapes) = (HashMap::new(), HashMap::new());
+    fn block<'a>(&mut self, block: &str, words: &mut Words<'a>, known: &HashMap<&'a str, SwappedType>) {
+        let (mut numbers, mut types) = (HashMap::new(), HashMap::new());
         assert_eq!(words.next(), "{");
         while !words.is_next("}") {
             let name = words.next();
-            let is_shape = words.is_next(":");
+            let is_type = words.is_next(":");
             assert_eq!(words.next(), "=", "{name}");
-            if is_shape {
-                shapes.insert(name.to_owned(), words.shape(known));
+            if is_type {
+                types.insert(name.to_owned(), words.ty(known));
             } else {
                 numbers.insert(name, words.next());
             }
@@ -172,10 +172,10 @@ impl Layout {
         }
         let number = |name: &str| numbers[name].parse::<u64>().expect("a number");
         match block {
-            "trace" => self.header = shapes.remove("packet.header"),
-            "stream" => drop(self.streams.insert(number("id"), shapes)),
+            "trace" => self.header = types.remove("packet.header"),
+            "stream" => drop(self.streams.insert(number("id"), types)),
             "event" => {
-                let fields = shapes.remove("fields").expect("fields");
+                let fields = types.remove("fields").expect("fields");
                 self.events.insert((number("stream_id"), number("id")), fields);
             }
             _ => {}
@@ -189,13 +189,13 @@ impl Layout {
             let mut walk = Walk { bytes: packet, at: 0, seen: BTreeMap::new() };
             walk.swap(self.header.as_ref().expect("a packet header"));
             let stream = walk.seen["stream_id"];
-            let shapes = &self.streams[&stream];
-            walk.swap(&shapes["packet.context"]);
+            let types = &self.streams[&stream];
+            walk.swap(&types["packet.context"]);
             let [content, size] = ["content_size", "packet_size"].map(|name| walk.seen[name] as usize / 8);
             while walk.at < content {
-                walk.swap(&shapes["event.header"]);
+                walk.swap(&types["event.header"]);
                 let event = walk.seen["id"];
-                walk.swap(&shapes["event.context"]);
+                walk.swap(&types["event.context"]);
                 walk.swap(&self.events[&(stream, event)]);
             }
             assert_eq!(walk.at, content, "a packet's content ends where its last event does");
@@ -213,9 +213,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn swap(&mut self, shape: &Shape) -> u64 {
-        match shape {
-            &Shape::Number(width, swapped) => {
+    fn swap(&mut self, ty: &SwappedType) -> u64 {
+        match ty {
+            &SwappedType::Number(width, swapped) => {
                 let bytes = &mut self.bytes[self.at..self.at + width];
                 self.at += width;
                 let mut wide = [0; 8];
@@ -225,21 +225,21 @@ impl Walk<'_> {
                 }
                 u64::from_le_bytes(wide)
             }
-            Shape::Text => {
+            SwappedType::Text => {
                 let length = self.bytes[self.at..].iter().position(|&byte| byte == 0);
                 self.at += length.expect("a string that ends") + 1;
                 0
             }
-            Shape::Struct(fields, align) => {
+            SwappedType::Struct(fields, align) => {
                 self.at = self.at.next_multiple_of(*align);
-                for (name, shape, times) in fields {
+                for (name, ty, times) in fields {
                     let times = match times {
                         Times::Once => 1,
                         Times::Fixed(times) => *times,
                         Times::Counted(by) => self.seen[by] as usize,
                     };
                     for _ in 0..times {
-                        let number = self.swap(shape);
+                        let number = self.swap(ty);
                         self.seen.insert(name.clone(), number);
                     }
                 }

@@ -24,7 +24,7 @@ pub struct Recording {
 
 /// One event of a program or of the kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct RecordedEvent {
     /// Full name of the tracepoint, `provider:name`.
     pub name: String,
     /// Time of the event, in nanoseconds since the epoch.
@@ -111,7 +111,7 @@ impl Recording {
     ///
     /// # Panics
     /// If the reader reports an error.
-    pub fn events(&self) -> Vec<Seen> {
+    pub fn events(&self) -> Vec<RecordedEvent> {
         let mut events = Vec::new();
         self.read("user", |event| events.push(event));
         events
@@ -123,14 +123,14 @@ impl Recording {
     }
 
     /// Returns the kernel's events from sordino's reader, including the state dump at the start.
-    pub fn events_of_kernel(&self) -> Vec<Seen> {
+    pub fn events_of_kernel(&self) -> Vec<RecordedEvent> {
         let mut events = Vec::new();
         self.read("kernel", |event| events.push(event));
         events
     }
 
     /// Passes all events of a part of the recording to `see`, and returns the number of lost records.
-    fn read(&self, part: &str, mut see: impl FnMut(Seen)) -> u64 {
+    fn read(&self, part: &str, mut see: impl FnMut(RecordedEvent)) -> u64 {
         let mut lost = 0;
         for path in find(self.path.join(part).as_path()).expect("traces") {
             let mut classes = Classes::default();
@@ -140,7 +140,7 @@ impl Recording {
                 let (mut events, mut event) = (stream.events(), Event::default());
                 loop {
                     match events.next(&mut event).unwrap_or_else(|error| panic!("{error}")) {
-                        Step::Event => see(Seen::of(&event, &classes, vpid)),
+                        Step::Event => see(RecordedEvent::of(&event, &classes, vpid)),
                         Step::Loss(loss) => lost += loss.count.expect("a loss that is counted"),
                         Step::End => break,
                     }
@@ -198,7 +198,7 @@ impl Recording {
     }
 }
 
-impl Seen {
+impl RecordedEvent {
     fn of(event: &Event, classes: &Classes, vpid: Option<i32>) -> Self {
         let class = &classes[event.class];
         let fields: Vec<(&str, View<'_>)> = event.fields(class).collect();

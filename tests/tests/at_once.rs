@@ -2,7 +2,7 @@
 //! while plug-ins come and go. Every hit is recorded once, or counted as lost.
 
 use rustix::process::Signal;
-use sordino_tests::{Compiler, Recording, Scene, Seen};
+use sordino_tests::{Compiler, RecordedEvent, Recording, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,14 +23,14 @@ fn record(scene: &Scene, options: &[&str], way: Environment, command: &[&str]) -
 }
 
 /// Returns the numbers on the first line that the program printed.
-fn said(recording: &Recording) -> Vec<i64> {
+fn hit_counts(recording: &Recording) -> Vec<i64> {
     let line = recording.ended.output.lines().next().unwrap();
     line.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
 /// Returns the events of that name in order of time.
-fn of<'a>(events: &'a [Seen], name: &str) -> Vec<&'a Seen> {
-    let mut mine: Vec<&Seen> = events.iter().filter(|event| event.name == name).collect();
+fn of<'a>(events: &'a [RecordedEvent], name: &str) -> Vec<&'a RecordedEvent> {
+    let mut mine: Vec<&RecordedEvent> = events.iter().filter(|event| event.name == name).collect();
     mine.sort_by_key(|event| event.time);
     mine
 }
@@ -48,7 +48,7 @@ fn forks_while_threads_write_lose_and_double_nothing() {
         assert_eq!(recording.lost(), 0, "{way:?}: {}", recording.summary);
         assert_eq!(recording.programs().len() as i64, 1 + CHILDREN, "{way:?}");
         let events = recording.events();
-        for (thread, written) in (0..).zip(said(&recording)) {
+        for (thread, written) in (0..).zip(hit_counts(&recording)) {
             let of_thread =
                 of(&events, "forks:parent").into_iter().filter(|event| event.numbers[0] == thread);
             let numbers: Vec<i64> = of_thread.map(|event| event.numbers[1]).collect();
@@ -57,7 +57,7 @@ fn forks_while_threads_write_lose_and_double_nothing() {
         let mut pids = BTreeSet::new();
         for child in 0..CHILDREN {
             let of_child = of(&events, "forks:child").into_iter().filter(|event| event.numbers[0] == child);
-            let of_child: Vec<&Seen> = of_child.collect();
+            let of_child: Vec<&RecordedEvent> = of_child.collect();
             let numbers: Vec<i64> = of_child.iter().map(|event| event.numbers[1]).collect();
             assert_eq!(numbers, (0..EVENTS).collect::<Vec<_>>(), "{way:?} child {child}");
             let pid = of_child[0].pid;
@@ -91,7 +91,7 @@ fn threads_that_load_plug_ins_at_once_are_recorded_whole() {
         assert_eq!(recording.lost(), 0, "{way:?}: {}", recording.summary);
         let events = recording.events();
         let mut threads: BTreeMap<i32, Vec<(&str, i64)>> = BTreeMap::new();
-        let mut in_order: Vec<&Seen> = events.iter().collect();
+        let mut in_order: Vec<&RecordedEvent> = events.iter().collect();
         in_order.sort_by_key(|event| event.time);
         for event in in_order {
             let number = event.numbers.first().copied().unwrap_or(-1);
@@ -118,12 +118,12 @@ fn a_recorder_may_come_while_plug_ins_come_and_go() {
     let mut program = scene.start(Command::new(host).arg("0").args(&plugins));
     program.says("ready");
     let mut recorded = BTreeSet::new();
-    for turn in 0..20 {
+    for round in 0..20 {
         let attached = scene.attach(program.pid(), &[]);
-        std::thread::sleep(std::time::Duration::from_millis(5 * (turn % 5) + 5));
+        std::thread::sleep(std::time::Duration::from_millis(5 * (round % 5) + 5));
         let recording = attached.stop();
         assert_eq!((recording.ended.status, recording.lost(), recording.notes()), (0, 0, String::new()));
-        let mut threads: BTreeMap<i32, Vec<Seen>> = BTreeMap::new();
+        let mut threads: BTreeMap<i32, Vec<RecordedEvent>> = BTreeMap::new();
         let mut events = recording.events();
         events.sort_by_key(|event| event.time);
         for event in events {
@@ -143,7 +143,7 @@ fn a_recorder_may_come_while_plug_ins_come_and_go() {
 /// Asserts that each event follows the one before in the round. Tracepoints are enabled and disabled one after the
 /// other, and the recorder may lose its CPU in between: the order holds from the last tracepoint's first event to the
 /// first tracepoint's last event. Returns true if that is more than one round.
-fn follow_each_other(events: &[Seen]) -> bool {
+fn follow_each_other(events: &[RecordedEvent]) -> bool {
     const ROUND: [&str; 4] = ["hosts:before", "plugin:loaded", "plugin:hit", "hosts:after"];
     let rounds = |name: &str| {
         let mine = events.iter().filter(move |event| event.name == name);
@@ -171,7 +171,7 @@ fn a_storm_of_signals_in_tiny_rings_is_recorded_or_counted() {
     let tiny = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
     for way in WAYS {
         let recording = record(&scene, &tiny, way, &[program.to_str().unwrap(), "5000"]);
-        let (events, hits) = (recording.events(), said(&recording));
+        let (events, hits) = (recording.events(), hit_counts(&recording));
         assert!(recording.lost() > 0, "{way:?}: nothing was lost: this test needs smaller rings");
         assert_eq!(events.len() as u64 + recording.lost(), hits.iter().sum::<i64>() as u64, "{way:?}");
         assert_eq!(recording.babeltrace_and_warnings().0.len(), events.len());
@@ -213,7 +213,7 @@ fn handlers_that_jump_out_of_tracepoints_harm_no_other_record() {
     let program = scene.program("jump.c");
     for way in WAYS {
         let recording = record(&scene, &[], way, &[program.to_str().unwrap(), &JUMPS.to_string()]);
-        let (events, begun) = (recording.events(), said(&recording)[0]);
+        let (events, begun) = (recording.events(), hit_counts(&recording)[0]);
         let numbers: Vec<i64> = of(&events, "jump:step").iter().map(|event| event.numbers[0]).collect();
         assert!(events.iter().all(|event| event.numbers[0] == event.numbers[1]), "{way:?}: a torn record");
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{way:?}: doubled or out of order");

@@ -139,9 +139,9 @@ fn contiguous(recording: &Recording, number: usize) {
 fn a_program_is_attached_to_again_and_again() {
     let scene = Scene::new();
     let mut program = start(&scene, "heavy.c", &["3", "40", "2000"]);
-    for turn in 0..50 {
+    for round in 0..50 {
         let attached = scene.attach(program.pid(), &["--subbuf-size", "64K", "--num-subbuf", "16"]);
-        std::thread::sleep(Duration::from_millis(turn % 7));
+        std::thread::sleep(Duration::from_millis(round % 7));
         let recording = attached.stop();
         assert_eq!((recording.ended.status, recording.notes().as_str()), (0, ""));
         contiguous(&recording, 1);

@@ -32,9 +32,9 @@ impl Recorded {
         assert!(program.allows_blocking());
         let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
         let geometry = Geometry::new(16 << 10, 2).unwrap();
-        let wanted =
+        let options =
             AttachOptions { block: Some(block), ..AttachOptions::new("blocking", geometry, &cpus, Seqno(7)) };
-        let attached = program.attach(&wanted).unwrap();
+        let attached = program.attach(&options).unwrap();
         let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name() == "hits:pair") {
             program.enable(attached.slot, PointId(*id), EnableMode::Always);
@@ -148,11 +148,11 @@ fn a_program_that_was_started_without_leave_makes_nobody_wait() {
     running.says("ready");
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 2).unwrap();
-    let wanted = AttachOptions {
+    let options = AttachOptions {
         block: Some(Duration::ZERO),
         ..AttachOptions::new("blocking", geometry, &[Cpu(0)], Seqno(7))
     };
-    let refused = program.attach(&wanted);
+    let refused = program.attach(&options);
     assert!(matches!(refused, Err(Refusal::NoBlocking)), "{refused:?}");
     running.signal(Signal::USR2);
     assert_eq!(running.end().status, 0);

@@ -224,7 +224,7 @@ fn what_we_read_of_cyclictest_is_what_it_says_itself() {
         return Scene::not_measured("rt-tests is not installed");
     };
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    let said = |name: &str| -> u64 {
+    let value_of = |name: &str| -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {name}:")));
         line.and_then(|rest| rest.trim().parse().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
     };
@@ -232,13 +232,17 @@ fn what_we_read_of_cyclictest_is_what_it_says_itself() {
     let (times, us) = (&read.times, |ns: f64| (ns / 1e3) as u64);
     assert_eq!(
         (us(times.minimum_ns), us(times.mean_ns), us(times.maximum_ns)),
-        (said("Min Latencies"), said("Avg Latencies"), said("Max Latencies"))
+        (value_of("Min Latencies"), value_of("Avg Latencies"), value_of("Max Latencies"))
     );
     let counted = |is_over: bool| -> u64 {
         let bins = times.histogram.iter().filter(|bin| (bin.high_ns > 30e3) == is_over);
         bins.map(|bin| bin.count).sum()
     };
-    assert_eq!((counted(false), counted(true)), (said("Total"), said("Histogram Overflows")), "{text}");
+    assert_eq!(
+        (counted(false), counted(true)),
+        (value_of("Total"), value_of("Histogram Overflows")),
+        "{text}"
+    );
     assert_eq!(times.count, 500);
 }
 

@@ -63,11 +63,11 @@ impl Session {
         let condition::Condition::Code(code) = compiled(filter, &schema) else { panic!("{filter}") };
         self.attached.conditions.set(id, &Code { filter: When::If(&code), trigger: When::Never }).unwrap();
         let comparison = condition::InlineComparison::of(&code, &schema);
-        let want = comparison.map_or(EnableMode::If, |comparison| {
+        let mode = comparison.map_or(EnableMode::If, |comparison| {
             self.attached.conditions.inline_filter(id, comparison.field, comparison.low, comparison.span)
         });
-        self.program.enable(self.attached.slot, id, want);
-        want
+        self.program.enable(self.attached.slot, id, mode);
+        mode
     }
 
     fn wish(&mut self, wish: &Wish) -> PointId {
@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// Enables all records, without a condition.
-    fn want(&self, name: &str) -> PointId {
+    fn enable(&self, name: &str) -> PointId {
         let (id, _) = self.point(name);
         self.program.enable(self.attached.slot, id, EnableMode::Always);
         id
@@ -180,8 +180,8 @@ fn a_gate_lets_through_what_its_condition_does() {
         let mut sessions = hit(&scene, how, environment, |running| {
             // The session has another slot than the first.
             let (other, mut session) = (Session::new(running, 2), Session::new(running, 3));
-            let want = session.wish_through("hits:pair", filter);
-            assert!(matches!(want, EnableMode::Through(_)), "{filter}: {want:?}");
+            let mode = session.wish_through("hits:pair", filter);
+            assert!(matches!(mode, EnableMode::Through(_)), "{filter}: {mode:?}");
             // A field behind a string has no constant offset.
             assert_eq!(session.wish_through("hits:text", "number == 200"), EnableMode::If);
             vec![other, session]
@@ -195,11 +195,11 @@ fn a_gate_lets_through_what_its_condition_does() {
 fn a_gate_ends_where_a_second_session_wants_the_event() {
     let scene = Scene::new();
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let mut sessions: Vec<Session> = (0..3).map(|turn| Session::new(running, turn)).collect();
+        let mut sessions: Vec<Session> = (0..3).map(|number| Session::new(running, number)).collect();
         for (session, filter) in sessions.iter_mut().zip(["number < 5", "number >= 90"]) {
             session.wish_through("hits:pair", filter);
         }
-        sessions[2].want("hits:pair");
+        sessions[2].enable("hits:pair");
         let third = sessions.pop().unwrap();
         third.program.detach(&third.attached).unwrap();
         sessions
@@ -213,11 +213,11 @@ fn conditions_of_several_sessions_are_each_session_s_own() {
     let scene = Scene::new();
     let filters = ["number < 1", "number < 2", "number < 3", "number < 4", "number < 5", "number < 6"];
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let mut sessions: Vec<Session> = (0..8).map(|turn| Session::new(running, turn)).collect();
+        let mut sessions: Vec<Session> = (0..8).map(|number| Session::new(running, number)).collect();
         for (session, filter) in sessions.iter_mut().zip(filters) {
             session.wish(&Wish { name: "hits:pair", filter, trigger: None });
         }
-        sessions[6].want("hits:pair");
+        sessions[6].enable("hits:pair");
         sessions
     });
     let counts: Vec<usize> = sessions.iter_mut().map(|session| session.bytes() / PAIR[0]).collect();
@@ -229,7 +229,7 @@ fn triggers_are_heard_of_whatever_the_filter_says() {
     let scene = Scene::new();
     let mut ids = Vec::new();
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let mut sessions: Vec<Session> = (0..3).map(|turn| Session::new(running, turn)).collect();
+        let mut sessions: Vec<Session> = (0..3).map(|number| Session::new(running, number)).collect();
         let wishes = [
             Wish { name: "hits:pair", filter: "number < 10", trigger: Some("number == 50") },
             Wish { name: "hits:text", filter: "1 == 2", trigger: Some("text == \"od?\" && number < 20") },
@@ -251,8 +251,8 @@ fn triggers_are_heard_of_whatever_the_filter_says() {
 fn a_session_in_any_slot_has_every_record_of_an_event_that_it_wants_alone() {
     let scene = Scene::new();
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let sessions: Vec<Session> = (0..8).map(|turn| Session::new(running, turn)).collect();
-        sessions[5].want("hits:pair");
+        let sessions: Vec<Session> = (0..8).map(|number| Session::new(running, number)).collect();
+        sessions[5].enable("hits:pair");
         sessions
     });
     let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();

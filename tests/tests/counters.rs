@@ -8,7 +8,7 @@ use sordino_tests::{Scene, wait_until};
 use std::process::Command;
 
 /// Writes records that fill a sub-buffer each, from a sequence number shortly before the overflow.
-fn overflow(ring: &str, geometry: Geometry, turns: u64) {
+fn overflow(ring: &str, geometry: Geometry, sub_buffers: u64) {
     const SEED: u64 = 3;
     let scene = Scene::new();
     let (command, shared) = Program::new(&scene).storm(&scene, SEED, 60_000, &["calm", "large"]);
@@ -17,12 +17,12 @@ fn overflow(ring: &str, geometry: Geometry, turns: u64) {
     let mut lanes = Lanes::new(SEED);
     let mut exchange = Exchange::new(shared.pid(), geometry, u32::MAX - 1000);
     shared.go();
-    while exchange.taken + exchange.overwritten() < turns && !shared.is_over() {
+    while exchange.taken + exchange.overwritten() < sub_buffers && !shared.is_over() {
         exchange.drain(&mut lanes);
     }
     shared.stop();
     assert_eq!(running.end().status, 0);
-    assert!(exchange.taken + exchange.overwritten() >= turns, "too few turns");
+    assert!(exchange.taken + exchange.overwritten() >= sub_buffers, "too few sub-buffers");
     let begun = shared.begun();
     let [lost, unfinished, overwritten] = exchange.finish(&mut lanes);
     let missing = lanes.missing(&begun, &shared.done());

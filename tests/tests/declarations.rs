@@ -69,8 +69,9 @@ fn a_program_with_few_tracepoints_that_locks_its_memory_has_no_pages_for_many() 
     let Some(scene) = Scene::new().as_root() else { return };
     let resident = |count: &str| {
         let ended = scene.run(Command::new(scene.program("many.c")).args([count, "lock"]));
-        let said = ended.output.lines().find_map(|line| line.strip_prefix("resident ")?.parse::<u64>().ok());
-        said.expect("the program says it")
+        let resident =
+            ended.output.lines().find_map(|line| line.strip_prefix("resident ")?.parse::<u64>().ok());
+        resident.expect("the program says it")
     };
     let (few, many) = (resident("10"), resident("20000"));
     assert!((1..200).contains(&few), "{few} KiB");

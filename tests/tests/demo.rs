@@ -54,9 +54,9 @@ fn disturbances_are_in_their_lanes(scene: &Scene) {
         assert!(!shown.is_empty(), "no picture shows '{cause}': {titles:?}");
         if cause == " by hog/" {
             // The hog's time depends on the hypervisor, which may take the CPU from it.
-            let said = length_before(&headline(picture), cause);
+            let claimed = length_before(&headline(picture), cause);
             let drawn: Nanos = shown.iter().map(|title| length_before(title, " from ")).sum();
-            assert!(said <= drawn + Nanos(said.0 / 100), "{}: {shown:?}", headline(picture));
+            assert!(claimed <= drawn + Nanos(claimed.0 / 100), "{}: {shown:?}", headline(picture));
         }
     }
 }

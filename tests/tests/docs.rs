@@ -7,10 +7,10 @@ use sordino_tests::{Scene, wait_until};
 #[test]
 fn every_block_of_the_documents_is_run_or_says_why_not() {
     let scene = Scene::new();
-    let wanted = std::env::var("DOCS").unwrap_or_default();
+    let chosen = std::env::var("DOCS").unwrap_or_default();
     let mut pages = pages().unwrap_or_else(|error| panic!("{error}"));
-    pages.retain(|page| page.name.contains(&wanted));
-    assert!(!pages.is_empty(), "there is no page with '{wanted}' in its name");
+    pages.retain(|page| page.name.contains(&chosen));
+    assert!(!pages.is_empty(), "there is no page with '{chosen}' in its name");
     let mut failures = Vec::new();
     for page in &pages {
         let outcome = walk(&scene, page);

@@ -141,8 +141,8 @@ fn lost_records_stand_in_their_place() {
     }
     assert!(exact > 0);
     let text = scene.sordino(&["events", recording.name()]);
-    let said = text.succeeded().lines().filter(|line| line.starts_with("-- ")).count();
-    assert_eq!(said, losses.len());
+    let markers = text.succeeded().lines().filter(|line| line.starts_with("-- ")).count();
+    assert_eq!(markers, losses.len());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! in all three ways by which a record gets into a ring.
 
 use sordino_tests::install::installed;
-use sordino_tests::{Compiler, Recording, Scene, Seen};
+use sordino_tests::{Compiler, RecordedEvent, Recording, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An environment for the recorder and thus for the program.
@@ -27,8 +27,8 @@ fn record_in(scene: &Scene, rings: &[&str], way: Environment, command: &[&str]) 
     recording
 }
 
-fn numbers(events: &[Seen], name: &str) -> Vec<i64> {
-    let mut mine: Vec<&Seen> = events.iter().filter(|event| event.name == name).collect();
+fn numbers(events: &[RecordedEvent], name: &str) -> Vec<i64> {
+    let mut mine: Vec<&RecordedEvent> = events.iter().filter(|event| event.name == name).collect();
     mine.sort_by_key(|event| event.time);
     mine.iter().map(|event| event.numbers[0]).collect()
 }
@@ -111,10 +111,10 @@ fn a_storm_of_signals_tears_nothing() {
         let rings = ["--subbuf-size", "1M", "--num-subbuf", "128"];
         let recording = record_in(&scene, &rings, way, &[program.to_str().unwrap(), "5000"]);
         let events = recording.events();
-        let said: Vec<usize> =
+        let counts: Vec<usize> =
             recording.ended.output.lines().next().unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
-        for (name, said) in [("alarms:in_main", said[0]), ("alarms:in_handler", said[1])] {
-            assert_eq!(numbers(&events, name), (0..said as i64).collect::<Vec<_>>(), "{way:?} {name}");
+        for (name, count) in [("alarms:in_main", counts[0]), ("alarms:in_handler", counts[1])] {
+            assert_eq!(numbers(&events, name), (0..count as i64).collect::<Vec<_>>(), "{way:?} {name}");
         }
         assert!(events.iter().all(|event| event.numbers[0] == event.numbers[1]), "a torn record");
         assert_eq!(events.iter().map(|event| event.tid).collect::<BTreeSet<_>>().len(), 1);

@@ -1,7 +1,7 @@
 //! Fibers of programs: their events, and the fiber that each thread runs by them, compared with the programs' own logs.
 
 use sordino_tests::install::{example, installed, root};
-use sordino_tests::{Compiler, Recording, Scene, Seen};
+use sordino_tests::{Compiler, RecordedEvent, Recording, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -45,7 +45,7 @@ impl Replayed {
         replayed
     }
 
-    fn replay(&mut self, event: &Seen) {
+    fn replay(&mut self, event: &RecordedEvent) {
         let fiber = event.numbers.first().copied().unwrap_or_default();
         let text = event.texts.first().cloned().unwrap_or_default();
         match event.name.as_str() {
@@ -67,7 +67,7 @@ impl Replayed {
         }
     }
 
-    fn switch(&mut self, event: &Seen) {
+    fn switch(&mut self, event: &RecordedEvent) {
         let (from, to, why) = (event.numbers[0], event.numbers[1], event.numbers[2]);
         assert!(self.entered.contains_key(&event.tid), "{event:?}: its thread schedules no fibers");
         let running = self.running.entry(event.tid).or_default();

@@ -1,7 +1,7 @@
 //! Every kind of field, from C, C++ and Rust, as babeltrace2 prints it.
 
 use sordino_tests::listing::named;
-use sordino_tests::{COMPILERS, Recording, Scene, Seen};
+use sordino_tests::{COMPILERS, RecordedEvent, Recording, Scene};
 
 /// Returns babeltrace2's text between the braces of the last event of that name.
 fn payload(lines: &[String], name: &str) -> String {
@@ -140,17 +140,17 @@ fn marks_are_formatted_and_cut() {
         let recording = scene.record(&[], &[program.to_str().unwrap()]);
         assert_eq!((recording.ended.status, recording.lost()), (0, 0));
         recording.assert_count(7);
-        let (asked, marks): (Vec<Seen>, Vec<Seen>) =
+        let (asked, marks): (Vec<RecordedEvent>, Vec<RecordedEvent>) =
             recording.events().into_iter().partition(|event| event.name == "sordino:snapshot");
         assert_eq!(asked[0].texts, ["late by 120 us"]);
         let texts: Vec<String> = marks.into_iter().flat_map(|event| event.texts).collect();
-        let (turn, quoted) = ("turn 7 of many, 12.50%", "\"quoted\" \\ and\ttab, naïve");
-        assert_eq!(texts[..5], ["plain", "formatted: -7 of 99.5%", turn, quoted, ""]);
+        let (formatted, quoted) = ("turn 7 of many, 12.50%", "\"quoted\" \\ and\ttab, naïve");
+        assert_eq!(texts[..5], ["plain", "formatted: -7 of 99.5%", formatted, quoted, ""]);
         assert_eq!(texts[5], "m".repeat(1023));
         let listed = scene.listed(&recording.path);
         let marks = named(&listed, "sordino:mark").into_iter();
         assert_eq!(marks.map(|mark| mark["fields"]["text"].as_str().unwrap()).collect::<Vec<_>>(), texts);
         let line = &recording.babeltrace()[2];
-        assert!(line.contains("sordino:mark:") && line.contains(turn), "{line}");
+        assert!(line.contains("sordino:mark:") && line.contains(formatted), "{line}");
     }
 }

@@ -39,8 +39,8 @@ fn follow_a_session(mode: &[&str], rotate: bool) {
     let program = scene.program("steady.c");
     let mut running = Session::join(&scene, Command::new(&program).arg("50000"));
     running.says("recorded");
-    let follower = follow(&scene, "shown");
-    wait_until("something is shown", || shown(&follower, step).len() > 1000);
+    let reader = follow(&scene, "shown");
+    wait_until("something is shown", || shown(&reader, step).len() > 1000);
     let refused = Session::sordino(&scene, &["events", "--follow", "shown"]);
     refused.failed(2, &["another process follows session 'shown'"]);
     if rotate {
@@ -58,17 +58,17 @@ fn follow_a_session(mode: &[&str], rotate: bool) {
     brief.signal(Signal::TERM);
     brief.end().succeeded();
     wait_until("all of it is shown", || {
-        let numbers = shown(&follower, step);
+        let numbers = shown(&reader, step);
         std::thread::sleep(Duration::from_millis(700));
-        shown(&follower, step) == numbers
+        shown(&reader, step) == numbers
     });
-    let numbers = shown(&follower, step);
+    let numbers = shown(&reader, step);
     let second = numbers.iter().rposition(|number| *number == 0).expect("the second program's first step");
     for numbers in [&numbers[..second], &numbers[second..]] {
         assert!(numbers.is_sorted_by(|one, next| next - one == 1), "{numbers:?}");
     }
     session.stop();
-    follower.end().succeeded();
+    reader.end().succeeded();
     assert!(!Session::environment(&scene).1.join("shown/live").exists());
     session.destroy();
 }
@@ -89,12 +89,12 @@ fn the_kernels_events_are_shown_once_and_in_order() {
     let kernel = ["--user", "x:x", "--kernel", "syscalls:sys_enter_lseek"];
     for (mode, name) in [(&[][..], "disk"), (&["--overwrite"], "memory")] {
         let session = Session::start(&scene, name, &[&kernel[..], mode].concat());
-        let follower = follow(&scene, name);
+        let reader = follow(&scene, name);
         // No other program of the machine need seek, so this one does.
         let mut other = File::open("/dev/zero").unwrap();
         wait_until("something is shown", || {
             other.rewind().unwrap();
-            !follower.output().is_empty()
+            !reader.output().is_empty()
         });
         let mut file = File::open("/dev/zero").unwrap();
         for offset in 0..SEEKS {
@@ -111,10 +111,10 @@ fn the_kernels_events_are_shown_once_and_in_order() {
             let is_ours = event["tid"] == thread && fields["fd"] == descriptor && fields["whence"] == 0;
             is_ours.then(|| fields["offset"].as_u64())?
         };
-        wait_until("the last is shown", || shown(&follower, offset).last() == Some(&(SEEKS - 1)));
-        assert_eq!(shown(&follower, offset), (0..SEEKS).collect::<Vec<_>>(), "{name}");
+        wait_until("the last is shown", || shown(&reader, offset).last() == Some(&(SEEKS - 1)));
+        assert_eq!(shown(&reader, offset), (0..SEEKS).collect::<Vec<_>>(), "{name}");
         session.stop();
-        follower.end().succeeded();
+        reader.end().succeeded();
         session.destroy();
     }
 }
@@ -124,10 +124,10 @@ fn a_follower_that_was_killed_leaves_nothing_that_piles_up() {
     let scene = Scene::new();
     let session = Session::start(&scene, "left", &[]);
     for _ in 0..2 {
-        let follower = follow(&scene, "left");
+        let reader = follow(&scene, "left");
         std::thread::sleep(Duration::from_millis(600));
-        follower.signal(Signal::KILL);
-        follower.end();
+        reader.signal(Signal::KILL);
+        reader.end();
     }
     let place = Session::environment(&scene).1.join("left");
     let names =
@@ -156,14 +156,14 @@ fn what_is_not_selected_is_not_shown() {
         "--where",
         "$cpu < 4096",
     ];
-    let follower = scene.start(scene.command(&events).env(variable, path));
-    wait_until("something is shown", || shown(&follower, step).len() > 100);
+    let reader = scene.start(scene.command(&events).env(variable, path));
+    wait_until("something is shown", || shown(&reader, step).len() > 100);
     running.signal(Signal::TERM);
     running.end().succeeded();
-    let numbers = shown(&follower, step);
+    let numbers = shown(&reader, step);
     assert!(numbers.iter().all(|number| number % 100 == 0) && numbers.is_sorted(), "{numbers:?}");
     session.stop();
-    follower.end().succeeded();
+    reader.end().succeeded();
     session.destroy();
 }
 
@@ -173,17 +173,17 @@ fn a_name_that_no_event_has_yet_is_said_and_waited_for() {
     let session = Session::start(&scene, "some", &[]);
     let (variable, path) = Session::environment(&scene);
     let events = ["events", "--follow", "some", "--json", "--event", "steady:step"];
-    let follower = scene.start(scene.command(&events).env(variable, path));
+    let reader = scene.start(scene.command(&events).env(variable, path));
     wait_until("what is not there is said", || {
-        follower.errors().contains("nothing to list so far: --event 'steady:step'")
+        reader.errors().contains("nothing to list so far: --event 'steady:step'")
     });
     let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
     running.says("recorded");
-    wait_until("something is shown", || shown(&follower, step).len() > 100);
+    wait_until("something is shown", || shown(&reader, step).len() > 100);
     running.signal(Signal::TERM);
     running.end().succeeded();
     session.stop();
-    let ended = follower.end();
+    let ended = reader.end();
     ended.succeeded();
     assert_eq!(ended.errors.matches("so far").count(), 1, "{}", ended.errors);
     session.destroy();

@@ -162,8 +162,8 @@ fn follow(scene: &Scene, name: &str, options: &[&str]) -> Running {
 }
 
 /// Returns the names of the functions that a live reader has shown so far.
-fn named_by(follower: &Running) -> Vec<String> {
-    let output = follower.output();
+fn named_by(reader: &Running) -> Vec<String> {
+    let output = reader.output();
     // The last line may be incomplete.
     let whole = output.rfind('\n').map(|end| items(&output[..=end])).unwrap_or_default();
     let about =
@@ -177,22 +177,22 @@ fn a_live_reader_names_functions() {
     let scene = Scene::new();
     let program = build(&scene, &["-lsordino-functions"]);
     let session = Session::start(&scene, "live", &["--user", "sordino_function"]);
-    let follower = follow(&scene, "live", &["--where", "$function == \"*::recurse(*\""]);
+    let reader = follow(&scene, "live", &["--where", "$function == \"*::recurse(*\""]);
     let call = || Session::join(&scene, Command::new(&program).arg("5")).end();
     let calls = 2 * counted(call().succeeded())[RECURSE] as usize;
     // The reader may have begun after that.
     wait_until("it reads", || {
         call().succeeded();
         std::thread::sleep(Duration::from_millis(700));
-        !named_by(&follower).is_empty()
+        !named_by(&reader).is_empty()
     });
-    let before = named_by(&follower).len();
+    let before = named_by(&reader).len();
     call().succeeded();
-    wait_until("all of it is shown", || named_by(&follower).len() >= before + calls);
-    let names = named_by(&follower);
+    wait_until("all of it is shown", || named_by(&reader).len() >= before + calls);
+    let names = named_by(&reader);
     assert_eq!(names, vec![RECURSE; names.len()]);
     session.stop();
-    follower.end().succeeded();
+    reader.end().succeeded();
 }
 
 /// Records calls of a library that a program loads while the session `name` records it; `rules` are those at the start,
@@ -204,17 +204,17 @@ fn record_late_library(name: &str, rules: &str, enabled: Option<&str>) {
         scene.compile(Compiler::Gcc, "loads_later.c", &["-finstrument-functions", "-lsordino-functions"]);
     let (library, end) = (scene.path("libinstrumented.so"), scene.path("end"));
     let session = Session::start(&scene, name, &["--user", rules]);
-    let follower = follow(&scene, name, &[]);
+    let reader = follow(&scene, name, &[]);
     let late = Session::join(&scene, Command::new(&program).args([&library, &end]));
     wait_until("the program is recorded", || session.has(late.pid()));
     enabled.into_iter().for_each(|rules| session.does("enable", &[rules]));
-    wait_until("functions of the library are shown", || named_by(&follower).len() > 20);
+    wait_until("functions of the library are shown", || named_by(&reader).len() > 20);
     std::fs::write(&end, "").unwrap();
     late.end().succeeded();
-    let names = named_by(&follower);
+    let names = named_by(&reader);
     assert_eq!(names, vec!["library_work"; names.len()]);
     session.stop();
-    follower.end().succeeded();
+    reader.end().succeeded();
 }
 
 const OF_LIBRARY: &str = "sordino_function if $function == \"library_*\"";

@@ -80,10 +80,11 @@ fn what_is_no_area_is_skipped_with_the_reason() {
     let notes = recording.notes();
     for (_, reason) in NO_AREAS {
         let expected = NO_AREAS.iter().filter(|(_, other)| *other == reason).count();
-        let mut said = notes.lines().filter(|note| note.contains("skipped hostile") && note.contains(reason));
-        let note = said.next().unwrap_or_else(|| panic!("{reason}: {notes}"));
+        let mut reasons =
+            notes.lines().filter(|note| note.contains("skipped hostile") && note.contains(reason));
+        let note = reasons.next().unwrap_or_else(|| panic!("{reason}: {notes}"));
         let programs = format!(", {expected} programs: ");
-        assert!(said.next().is_none() && (expected == 1 || note.contains(&programs)), "{reason}: {notes}");
+        assert!(reasons.next().is_none() && (expected == 1 || note.contains(&programs)), "{reason}: {notes}");
     }
 }
 
@@ -101,8 +102,8 @@ fn what_is_no_area_is_refused_and_listed_with_the_reason() {
         let mut programs = listing["programs"].as_array().unwrap().iter();
         let listed = programs.find(|listed| listed["pid"] == program.pid()).expect(kind);
         // A listing checks neither the area's owner nor its lock.
-        let (is_said, problem) = (!["pid", "locked"].contains(&kind), listed["problem"].as_str());
-        assert!(!is_said || problem.is_some_and(|text| text.contains(reason)), "{kind}: {listed}");
+        let (has_reason, problem) = (!["pid", "locked"].contains(&kind), listed["problem"].as_str());
+        assert!(!has_reason || problem.is_some_and(|text| text.contains(reason)), "{kind}: {listed}");
         let listing = scene.sordino(&["list"]);
         assert!(listing.succeeded().contains(&format!("({pid})")), "{kind}: {}", listing.output);
         program.signal(Signal::KILL);

@@ -20,7 +20,8 @@ fn what_the_fuzzer_found_does_no_harm() {
     let corpus = corpus();
     assert!(corpus.len() >= 8);
     let seen: Vec<_> = corpus.iter().map(|input| attack::attack(input)).collect();
-    let inputs_with = |what: fn(&attack::Seen) -> u64| seen.iter().filter(|seen| what(seen) > 0).count();
+    let inputs_with =
+        |what: fn(&attack::AttackCounts) -> u64| seen.iter().filter(|seen| what(seen) > 0).count();
     let all = [
         inputs_with(|seen| seen.taken),
         inputs_with(|seen| seen.refused),

@@ -38,7 +38,7 @@ struct Way<'a> {
     case: &'a str,
     environment: &'a [(&'a str, &'a str)],
     sessions: usize,
-    wanted: AttachOptions<'a>,
+    options: AttachOptions<'a>,
     /// Sessions that enable the event, and their condition.
     wanting: Range<usize>,
     condition: Option<&'a str>,
@@ -60,17 +60,17 @@ impl Way<'_> {
         running.says("ready");
         let attach = |_| {
             let program = Program::open(&area(running.pid())).unwrap();
-            let attached = program.attach(&self.wanted).unwrap();
+            let attached = program.attach(&self.options).unwrap();
             (program, attached)
         };
         let mut sessions: Vec<(Program, Attached)> = (0..self.sessions).map(attach).collect();
         for (program, attached) in &mut sessions[self.wanting.start..self.wanting.end.min(self.sessions)] {
             let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
             for (id, schema) in points.into_iter().map(|(id, schema)| (PointId(id), schema)) {
-                let want = self
+                let mode = self
                     .condition
                     .map_or(EnableMode::Always, |text| condition(attached, id, &schema, text, self.inline));
-                program.enable(attached.slot, id, want);
+                program.enable(attached.slot, id, mode);
             }
         }
         let stepper = Stepper::new(&running).unwrap();
@@ -148,7 +148,7 @@ fn typical(program: &PathBuf) -> Way<'_> {
         case: "two_words",
         environment: &[],
         sessions: 1,
-        wanted: session(),
+        options: session(),
         wanting: 0..SLOTS,
         condition: None,
         inline: true,
@@ -192,11 +192,11 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("C, 512 bytes", Way { case: "many_words", ..of() }),
         ("sub-buffer switch", Way { before: FILL, ..of() }),
         ("Rust, sub-buffer switch", Way { before: FILL, ..in_rust() }),
-        ("sub-buffer switch, overwriting", Way { before: FILL, wanted: overwrite.clone(), ..of() }),
+        ("sub-buffer switch, overwriting", Way { before: FILL, options: overwrite.clone(), ..of() }),
         ("C, 512 bytes, sub-buffer switch", Way { case: "many_words", before: FILL_LARGE, ..of() }),
         (
             "sub-buffer switch, the recorder asked to be woken",
-            Way { before: FILL, wanted: AttachOptions { wake: true, ..session() }, ..of() },
+            Way { before: FILL, options: AttachOptions { wake: true, ..session() }, ..of() },
         ),
         ("first record of a thread", Way { before: 0, ..of() }),
         ("another CPU than the record before", Way { case: "elsewhere", ..of() }),
@@ -209,17 +209,17 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> 
         ("lost: too large", Way { case: "too_large", ..of() }),
         (
             "not recorded: a CPU that is left out",
-            Way { wanted: AttachOptions { leave_out_others: true, ..elsewhere.clone() }, ..of() },
+            Way { options: AttachOptions { leave_out_others: true, ..elsewhere.clone() }, ..of() },
         ),
         ("shared ring", shared()),
         ("shared ring, sub-buffer switch", Way { before: SHARED_FILL, ..shared() }),
         (
             "shared ring, sub-buffer switch, overwriting",
-            Way { before: SHARED_FILL, wanted: overwrite, ..shared() },
+            Way { before: SHARED_FILL, options: overwrite, ..shared() },
         ),
         ("shared ring, first record of a thread", Way { before: 0, ..shared() }),
         ("shared ring, lost: ring full", Way { before: 2 * SHARED_FILL, ..shared() }),
-        ("shared ring, from a CPU without a ring", Way { wanted: elsewhere, ..of() }),
+        ("shared ring, from a CPU without a ring", Way { options: elsewhere, ..of() }),
         (
             "shared ring, interrupted in every try",
             Way { interruption: Interruption::Preempted(u32::MAX), ..of() },
@@ -251,8 +251,10 @@ fn table(page: &str) -> BTreeMap<&str, Hit> {
 }
 
 /// Returns true if a count agrees with its row.
-fn fits(hit: Hit, said: Option<&Hit>) -> bool {
-    said.is_some_and(|said| (hit.instructions..=hit.instructions + SLACK).contains(&said.instructions))
+fn fits(hit: Hit, documented: Option<&Hit>) -> bool {
+    documented.is_some_and(|documented| {
+        (hit.instructions..=hit.instructions + SLACK).contains(&documented.instructions)
+    })
 }
 
 /// Puts `rows` in the place of those of the same names; a path without a row gets none.
@@ -273,16 +275,16 @@ fn no_path_takes_more_instructions_than_the_table_says() {
     }
     let (c, rust) = (scene.program("stepped.c"), release_program("stepped"));
     let (page, comparable) = page();
-    let (mut said, mut typical, mut agrees, mut rows) = (table(&page), None, true, String::new());
+    let (mut documented, mut typical, mut agrees, mut rows) = (table(&page), None, true, String::new());
     let mut counted = BTreeMap::new();
-    said.retain(|name, _| !name.starts_with("LTTng"));
+    documented.retain(|name, _| !name.starts_with("LTTng"));
     for (name, way) in paths(&c, &rust) {
         let (mut hits, rings) = way.go(&scene);
         assert_eq!(rings, Rings::expected(name, way.sessions), "{name}");
         let hit = hits.pop().unwrap();
         rows += &format!("| {name} | {} | {} |\n", hit.instructions, hit.system_calls);
-        assert_eq!(hit.system_calls, u64::from(way.wanted.wake), "{name}");
-        agrees &= fits(hit, said.remove(name).as_ref());
+        assert_eq!(hit.system_calls, u64::from(way.options.wake), "{name}");
+        agrees &= fits(hit, documented.remove(name).as_ref());
         counted.insert(name, hit.instructions);
         typical = typical.or((name == "C, two words").then_some(hit));
         assert_eq!(hits.len(), usize::from(matches!(way.interruption, Interruption::Signalled(_))), "{name}");
@@ -297,7 +299,7 @@ fn no_path_takes_more_instructions_than_the_table_says() {
         let more = counted[crossing] - counted[other];
         assert!(more <= CROSSING, "{crossing}: {more} instructions more than {other}");
     }
-    if !comparable || agrees && said.is_empty() {
+    if !comparable || agrees && documented.is_empty() {
         return;
     }
     if std::env::var_os("SORDINO_ACCEPT").is_none() {
@@ -392,8 +394,8 @@ fn a_hit_of_lttng_takes_as_many_instructions_as_the_table_says() {
     let least = hits.into_iter().min_by_key(|hit| hit.instructions).expect("a hit");
     let (page, comparable) = page();
     match table(&page).get(name.as_str()) {
-        Some(said) if comparable => {
-            assert!(fits(least, Some(said)) && least.system_calls == 0, "{name}: {least:?}");
+        Some(documented) if comparable => {
+            assert!(fits(least, Some(documented)) && least.system_calls == 0, "{name}: {least:?}");
         }
         _ => Scene::not_measured(&format!("{name}: the table has no such row")),
     }

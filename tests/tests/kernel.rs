@@ -5,7 +5,7 @@ use serde_json::Value;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, PriorityNumbering};
 use sordino_tests::listing::{babeltrace, counts, name_in, named};
-use sordino_tests::{NOBODY, Recording, Scene, Seen, wait_until};
+use sordino_tests::{NOBODY, RecordedEvent, Recording, Scene, wait_until};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn happened(name: &str) -> bool {
 }
 
 /// Returns the kernel's own events.
-fn kernel(recording: &Recording) -> Vec<Seen> {
+fn kernel(recording: &Recording) -> Vec<RecordedEvent> {
     let mut events = recording.events_of_kernel();
     events.retain(|event| happened(&event.name));
     events.sort_by_key(|event| event.time);
@@ -108,7 +108,7 @@ fn events_of_programs_and_of_the_kernel_interleave_as_they_happened() {
     let mut user = recording.events();
     user.sort_by_key(|event| event.time);
     let calls = kernel(&recording).into_iter().filter(|event| event.tid == user[0].tid);
-    let calls: Vec<Seen> = calls.collect();
+    let calls: Vec<RecordedEvent> = calls.collect();
     assert_eq!((user.len(), calls.len()), (COUNT, COUNT + 1));
     assert!(calls.iter().all(|call| call.name == "sys_enter" && call.numbers[0] == GETPPID));
     for (event, pair) in user.iter().zip(calls.windows(2)) {
@@ -144,18 +144,18 @@ fn only_the_cpus_that_are_wanted_are_recorded() {
     const COUNT: usize = 5000;
     let Some(scene) = Scene::checked().as_root() else { return };
     let allowed = sordino_sched::affinity().unwrap();
-    let [wanted, .., other] = allowed.as_slice() else {
+    let [chosen, .., other] = allowed.as_slice() else {
         return Scene::not_measured("it needs two CPUs");
     };
     let program = scene.program("between.c");
-    for (cpu, expected) in [(wanted, COUNT), (other, 0)] {
-        let options = ["--kernel", "sched_switch,raw_syscalls", "--cpus", &wanted.to_string()];
+    for (cpu, expected) in [(chosen, COUNT), (other, 0)] {
+        let options = ["--kernel", "sched_switch,raw_syscalls", "--cpus", &chosen.to_string()];
         let command = [program.to_str().unwrap(), &COUNT.to_string(), &cpu.to_string()];
         let recording = scene.record(&options, &command);
         let events = listed(&scene, &recording);
         assert_eq!(named(&events, "between:calls").len(), expected);
-        assert!(events.iter().all(|event| event["cpu"] == *wanted));
-        assert!(kernel(&recording).iter().all(|event| event.cpu == Some(*wanted)));
+        assert!(events.iter().all(|event| event["cpu"] == *chosen));
+        assert!(kernel(&recording).iter().all(|event| event.cpu == Some(*chosen)));
         assert!(expected == 0 || !named(&events, "sched_switch").is_empty());
         let calls = named(&events, "sys_enter").into_iter().filter(|event| event["fields"]["id"] == GETPPID);
         assert!(calls.count() >= expected);

@@ -26,7 +26,7 @@ fn counted(scene: &Scene, arguments: &[&str], options: &[&str]) -> Recording {
 }
 
 /// Returns the program's text behind `what: `.
-fn said<'a>(recording: &'a Recording, what: &str) -> &'a str {
+fn printed_line<'a>(recording: &'a Recording, what: &str) -> &'a str {
     let output = &recording.ended.output;
     let line = output.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
     line.unwrap_or_else(|| panic!("no {what} in {output}"))
@@ -41,7 +41,12 @@ fn count(event: &Value, name: &str) -> Option<u64> {
 fn each_event_has_what_its_thread_had_counted() {
     let scene = Scene::new();
     let recording = counted(&scene, &[NAMES], &["--context", "counters"]);
-    assert_eq!((said(&recording, "first"), said(&recording, "again")), ("0 ", "0 "), "{}", recording.notes());
+    assert_eq!(
+        (printed_line(&recording, "first"), printed_line(&recording, "again")),
+        ("0 ", "0 "),
+        "{}",
+        recording.notes()
+    );
     assert_eq!(recording.notes(), "");
     let items = scene.listed(&recording.path);
     let steps = named(&items, "counting:step");
@@ -69,7 +74,7 @@ fn each_event_has_what_its_thread_had_counted() {
 fn what_a_thread_counts_takes_descriptors_until_it_ends_or_says_so_and_none_of_its_child_s() {
     let scene = Scene::new();
     let recording = counted(&scene, &[NAMES], &["--context", "counters"]);
-    let at = |when: &str| said(&recording, &format!("descriptors {when}")).parse::<u32>().unwrap();
+    let at = |when: &str| printed_line(&recording, &format!("descriptors {when}")).parse::<u32>().unwrap();
     let before = at("before");
     assert_eq!((at("counting"), at("after the thread"), at("after")), (before + 3, before + 3, before));
     assert_eq!(
@@ -214,7 +219,7 @@ fn what_cannot_be_counted_is_refused_with_its_reason() {
 fn the_processor_s_counters_count_on() {
     let scene = Scene::new();
     let recording = counted(&scene, &["instructions"], &["--context", "counters"]);
-    if !said(&recording, "first").starts_with("0 ") {
+    if !printed_line(&recording, "first").starts_with("0 ") {
         return Scene::not_measured("instructions: this machine does not let programs count them");
     }
     let items = scene.listed(&recording.path);

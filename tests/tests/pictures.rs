@@ -24,7 +24,7 @@ drag("pointerup", 0.6);
 document.body.dataset.zoomed = svg.dataset.view;
 const stretch = [...svg.querySelectorAll("rect[data-f]")].find((one) => one.querySelector("title") && one.style.display === "");
 stretch.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 40, bubbles: true }));
-document.body.dataset.said = svg.closest("figure").querySelector(".readout").textContent;
+document.body.dataset.readout = svg.closest("figure").querySelector(".readout").textContent;
 document.body.dataset.from = (stretch.dataset.f - svg.dataset.origin).toLocaleString("en");
 svg.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));
 document.body.dataset.all = svg.dataset.view;
@@ -153,9 +153,9 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
         let (zoomed, all) = (numbers(result(&dom, "zoomed")), numbers(result(&dom, "all")));
         let (part, whole) = (zoomed[1] - zoomed[0], all[1] - all[0]);
         assert!(all[0] == 0.0 && zoomed[0] > 0.0 && part < whole * 0.3, "{zoomed:?} of {all:?}");
-        let said = result(&dom, "said");
-        assert!(said.contains(" from +") || said.contains(" from -"), "{said}");
-        assert!(said.contains(&format!("({} ns to ", result(&dom, "from"))), "no exact time: {said}");
+        let readout = result(&dom, "readout");
+        assert!(readout.contains(" from +") || readout.contains(" from -"), "{readout}");
+        assert!(readout.contains(&format!("({} ns to ", result(&dom, "from"))), "no exact time: {readout}");
         // Without a mouse: two steps down, the second stretch there.
         let (lane, picked) = (result(&dom, "lane"), result(&dom, "picked"));
         assert!(lane == "cpu1" && picked.starts_with("cpu1: "), "{lane}: {picked}");
@@ -163,13 +163,13 @@ fn a_planted_thread_is_in_its_lanes_and_the_page_can_be_zoomed() {
     looks(&scene, "report", &page);
 
     // Another program may have made a longer gap, so the hog's is one of the longest three.
-    let told = ["1", "2", "3"].map(|rank| {
+    let captions = ["1", "2", "3"].map(|rank| {
         let ended = scene.sordino(&["peak", trace, "--rank", rank, "-o", picture.to_str().unwrap()]);
         is_xml(&picture);
         ended.succeeded().to_owned()
     });
-    let is_planted = |told: &String| told.contains("by hog/") && told.contains(": 2");
-    assert!(told.iter().any(is_planted), "{told:?}");
+    let is_planted = |caption: &String| caption.contains("by hog/") && caption.contains(": 2");
+    assert!(captions.iter().any(is_planted), "{captions:?}");
     scene.refuses(
         2,
         &["there is no interval #999"],

@@ -137,9 +137,9 @@ fn what_a_place_lacks_is_named_with_what_follows_and_what_to_do() {
         std::fs::create_dir(&directory).unwrap();
         let ended = run(&scene, place, command);
         std::fs::remove_dir_all(&directory).unwrap();
-        let said = ended.output.clone() + &ended.errors;
-        let lacks: Vec<_> = words.iter().filter(|word| !said.contains(**word)).collect();
-        if ended.status != status || !lacks.is_empty() || said.contains("panicked") {
+        let printed = ended.output.clone() + &ended.errors;
+        let lacks: Vec<_> = words.iter().filter(|word| !printed.contains(**word)).collect();
+        if ended.status != status || !lacks.is_empty() || printed.contains("panicked") {
             wrong.push(format!(
                 "{place}: {command}: status {}, lacks {lacks:?}\n{}",
                 ended.status, ended.errors

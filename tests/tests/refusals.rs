@@ -169,8 +169,8 @@ fn the_commands_own_status_is_passed_on() {
 fn a_full_disk_ends_the_recording_and_nothing_else() {
     let Some(scene) = Scene::new().as_root() else { return };
     let program = scene.program("burst.c");
-    for (turn, kernel) in [&[][..], &["--kernel", "raw_syscalls"]].into_iter().enumerate() {
-        let place = scene.path(&format!("disk{turn}"));
+    for (number, kernel) in [&[][..], &["--kernel", "raw_syscalls"]].into_iter().enumerate() {
+        let place = scene.path(&format!("disk{number}"));
         let disk = SmallDisk::mount(&place, "size=5m");
         let finished = scene.fresh("finished");
         let output = place.join("recording");

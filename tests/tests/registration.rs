@@ -76,8 +76,8 @@ fn enable(registration: Registration, name: &str) -> Option<Joined> {
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let (id, _) = points.iter().find(|(_, schema)| schema.full_name() == name)?;
     let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
-    let wanted = AttachOptions::new("registration", Geometry::new(16 << 10, 2).unwrap(), &cpus, Seqno(7));
-    let attached = program.attach(&wanted).unwrap();
+    let options = AttachOptions::new("registration", Geometry::new(16 << 10, 2).unwrap(), &cpus, Seqno(7));
+    let attached = program.attach(&options).unwrap();
     program.enable(attached.slot, PointId(*id), EnableMode::Always);
     Some(Joined { registration, program, attached })
 }

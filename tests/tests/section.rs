@@ -61,37 +61,37 @@ fn sections(pid: i32) -> (u64, Vec<Section>) {
 
 /// A second session, which enables and disables the events in turn: while they are enabled, all records take the slow
 /// path.
-struct InTurn {
+struct AlternatingThread {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl InTurn {
+impl AlternatingThread {
     fn start(pid: i32) -> Self {
         let program = control::Program::open(&area(pid)).expect("an area");
-        let wanted = AttachOptions::new(
+        let options = AttachOptions::new(
             "in turn",
             Geometry::new(16 << 10, 2).expect("a geometry"),
             &[Cpu(0), Cpu(1)],
             Seqno(1),
         );
-        let attached = program.attach(&wanted).expect("a second session");
+        let attached = program.attach(&options).expect("a second session");
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);
         let (points, _) = catalogue::parse(&program.catalogue(0)).expect("a catalogue");
-        let take_turns = move || {
-            for want in
+        let alternate = move || {
+            for mode in
                 [EnableMode::Always, EnableMode::No].into_iter().cycle().take_while(|_| !until.load(Relaxed))
             {
-                points.iter().for_each(|(id, _)| _ = program.enable(attached.slot, PointId(*id), want));
+                points.iter().for_each(|(id, _)| _ = program.enable(attached.slot, PointId(*id), mode));
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
-        Self { ends, thread: Some(std::thread::spawn(take_turns)) }
+        Self { ends, thread: Some(std::thread::spawn(alternate)) }
     }
 }
 
-impl Drop for InTurn {
+impl Drop for AlternatingThread {
     fn drop(&mut self) {
         self.ends.store(true, Relaxed);
         self.thread.take().map(JoinHandle::join);
@@ -105,10 +105,10 @@ fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)
     let (mut recorder, output) = scene.recorder(&options);
     let running = scene.start(recorder.arg("--").args(command));
     wait_until("the storm is ready", || shared.pid() != 0);
-    let in_turn = InTurn::start(shared.pid());
+    let alternating = AlternatingThread::start(shared.pid());
     shared.go();
     stop(&shared);
-    drop(in_turn);
+    drop(alternating);
     let recording = Recording::of(running.end(), output);
     assert_eq!(recording.ended.status, 128 + Signal::KILL.as_raw(), "{}", recording.ended.errors);
     let (begun, done, mut lanes) = (shared.begun(), shared.done(), Lanes::new(seed));
@@ -135,8 +135,8 @@ fn stop_at(
     let numbers = [shared.pid().to_string(), address.to_string(), abort.to_string(), times.to_string()];
     let ended = scene.run(Command::new(breaker).args(numbers));
     assert_eq!(ended.status, 0, "{}", ended.errors);
-    let mut said = ended.output.split_whitespace().map(|number| number.parse().unwrap());
-    [said.next().unwrap(), said.next().unwrap()]
+    let mut numbers = ended.output.split_whitespace().map(|number| number.parse().unwrap());
+    [numbers.next().unwrap(), numbers.next().unwrap()]
 }
 
 #[test]

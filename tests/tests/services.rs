@@ -33,11 +33,14 @@ fn a_session_in_the_foreground_says_when_it_records_and_ends_with_sigterm() {
     let mut command = scene.command(&["start", "front", "--foreground", "-o", "front", "--user", "late"]);
     command.env("NOTIFY_SOCKET", &manager).env("SORDINO_RUNTIME_DIR", &runtime);
     let mut session = scene.start(&mut command);
-    let mut told = [0; 512];
+    let mut notified = [0; 512];
     socket.set_read_timeout(Some(sordino_tests::PATIENCE)).unwrap();
-    let length = socket.recv(&mut told).unwrap();
-    let told = String::from_utf8_lossy(&told[..length]).into_owned();
-    assert!(told.contains("READY=1\n") && told.contains("STATUS=session 'front' records;"), "{told}");
+    let length = socket.recv(&mut notified).unwrap();
+    let notified = String::from_utf8_lossy(&notified[..length]).into_owned();
+    assert!(
+        notified.contains("READY=1\n") && notified.contains("STATUS=session 'front' records;"),
+        "{notified}"
+    );
 
     let status =
         scene.run(scene.command(&["status", "front", "--json"]).env("SORDINO_RUNTIME_DIR", &runtime));
@@ -159,10 +162,10 @@ fn units_are_as_systemd_wants_them() {
         let instance = tempfile::tempdir().unwrap();
         let instance = instance.path().join(unit);
         fs::copy(file, &instance).unwrap();
-        let said =
+        let printed =
             Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&instance).output().unwrap();
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        let ours: Vec<&str> = said.lines().filter(|line| line.contains("sordino")).collect();
+        let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
+        let ours: Vec<&str> = printed.lines().filter(|line| line.contains("sordino")).collect();
         assert!(ours.is_empty(), "{ours:?}");
     }
 }

@@ -33,7 +33,7 @@ fn processes(recording: &Recording, reason: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the text that `sordino record` prints at its end.
-fn said(scene: &Scene, options: &[&str], command: &[&str]) -> String {
+fn lines_of(scene: &Scene, options: &[&str], command: &[&str]) -> String {
     let output = scene.fresh("recording");
     let arguments = [&["record", "-o", text(&output)], options, &["--"], command].concat();
     scene.sordino(&arguments).errors
@@ -62,7 +62,7 @@ fn a_rule_that_matches_nothing_is_said_at_the_end() {
         (&no_events["reason"], &no_events["processes"][0]["enabled"]),
         (&json!("no_rule_matched"), &json!(0))
     );
-    let lines = said(&scene, &["--user", "ends:son"], &command);
+    let lines = lines_of(&scene, &["--user", "ends:son"], &command);
     assert!(lines.contains("no tracepoint matched 'ends:son'; did you mean ends:soon?"), "{lines}");
     assert!(lines.contains("is linked with sordino, and no rule chose any of its tracepoints"), "{lines}");
 
@@ -71,7 +71,7 @@ fn a_rule_that_matches_nothing_is_said_at_the_end() {
     let tracepoint = json!([{ "name": "ends:soon", "fields": ["number"] }]);
     assert_eq!((&rules[0]["cause"], &rules[0]["tracepoints"]), (&json!("no_field"), &tracepoint));
     assert_eq!((&rules[0]["field"], &rules[0]["similar"]), (&json!("numbr"), &json!(["number"])));
-    let lines = said(&scene, &["--user", "ends:soon if numbr > 5"], &command);
+    let lines = lines_of(&scene, &["--user", "ends:soon if numbr > 5"], &command);
     assert!(lines.contains("'numbr' is no field of ends:soon (number); did you mean number?"), "{lines}");
 
     // Too much is recorded.
@@ -103,7 +103,7 @@ fn tracepoints_that_are_enabled_and_not_hit_are_told_from_those_that_no_rule_cho
     let none = scene.record(&[], &[text(&crowd), "0"]);
     let name = crowd.file_name().unwrap().to_str().unwrap().to_owned();
     assert_eq!(processes(&none, "not_hit"), [(name, "recorded".to_owned())]);
-    let lines = said(&scene, &[], &[text(&crowd), "0"]);
+    let lines = lines_of(&scene, &[], &[text(&crowd), "0"]);
     assert!(lines.contains("hit none of its enabled tracepoints"), "{lines}");
     // All of its tracepoints are taken away again: each rule has done something, and nothing is enabled.
     let excluded = scene.record(&["--user", "crowd:*, !crowd:step"], &[text(&crowd), "1"]);
@@ -126,7 +126,7 @@ fn a_command_that_is_not_linked_is_named_with_what_it_started() {
     let unlinked = |name: &str| (name.to_owned(), "not_linked".to_owned());
     let name = sleeper.file_name().unwrap().to_str().unwrap();
     assert_eq!(both, [unlinked("script"), unlinked(name)]);
-    let lines = said(&scene, &[], &[text(&sleeper), "3000"]);
+    let lines = lines_of(&scene, &[], &[text(&sleeper), "3000"]);
     let words = format!("not linked with sordino, nor is what it loaded: {name} (process ");
     assert!(lines.contains(&words), "{lines}");
     assert!(lines.contains("pkg-config --cflags --libs sordino"), "{lines}");
@@ -143,7 +143,7 @@ fn a_program_is_not_forgotten_for_what_a_script_starts_before_it() {
     let name = ends.file_name().unwrap().to_str().unwrap();
     assert!(listed.contains(&(name.to_owned(), "recorded".to_owned())), "{listed:?}");
     assert_eq!(listed[0].0, "sh");
-    let lines = said(&scene, &["--user", "ends:son"], &["sh", "-c", &script]);
+    let lines = lines_of(&scene, &["--user", "ends:son"], &["sh", "-c", &script]);
     assert!(lines.contains("is linked with sordino, and no rule chose any of its tracepoints"), "{lines}");
     assert!(!lines.contains("not linked with sordino"), "{lines}");
 }
@@ -163,7 +163,7 @@ fn what_ended_too_soon_is_not_called_unlinked() {
     let scene = Scene::new();
     let short = scene.record(&[], &["true"]);
     assert_eq!(processes(&short, "not_registered"), [("true".to_owned(), "not_registered".to_owned())]);
-    let lines = said(&scene, &[], &["true"]);
+    let lines = lines_of(&scene, &[], &["true"]);
     assert!(
         lines.contains(
             "there too briefly to be looked into, and not registered as linked programs are: true (process "

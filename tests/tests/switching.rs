@@ -38,8 +38,8 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     let program = Program::open(&area(running.pid())).unwrap();
     let geometry = Geometry::new(16 << 10, 4).unwrap().overwriting();
     let cpus = [0, TRACED as u32].map(Cpu);
-    let wanted = AttachOptions::new("switching", geometry, &cpus, Seqno(5));
-    let attached = program.attach(&wanted).unwrap();
+    let options = AttachOptions::new("switching", geometry, &cpus, Seqno(5));
+    let attached = program.attach(&options).unwrap();
     let (points, _) = catalogue::parse(&program.catalogue(0)).unwrap();
     let ids: Vec<PointId> = points
         .iter()
@@ -51,9 +51,9 @@ fn switching_a_thousand_tracepoints_interrupts_nobody() {
     let before = interrupts_from_others(TRACED);
     let (mut longest, begin) = (0, Instant::now());
     for _ in 0..ROUNDS {
-        for want in [EnableMode::Always, EnableMode::No] {
+        for mode in [EnableMode::Always, EnableMode::No] {
             let begin = Instant::now();
-            ids.iter().for_each(|&id| _ = program.enable(attached.slot, id, want));
+            ids.iter().for_each(|&id| _ = program.enable(attached.slot, id, mode));
             longest = begin.elapsed().as_nanos().max(longest);
         }
     }

@@ -93,8 +93,8 @@ fn objection(expected: &str, interval: &Value, length: i64) -> Option<String> {
     let is_on_top = |other: &&Value| {
         let interrupts = ["irq", "vector", "softirq"];
         let is_interrupt = interrupts.contains(&&*kind(other)) && !interrupts.contains(&&*kind(part));
-        let is_turn = kind(other) == "waiting" && ["waiting", "throttled"].contains(&&*kind(part));
-        *other != part && (is_interrupt || is_turn)
+        let is_same_wait = kind(other) == "waiting" && ["waiting", "throttled"].contains(&&*kind(part));
+        *other != part && (is_interrupt || is_same_wait)
     };
     let time = |part: &Value| part["time_ns"].as_i64().unwrap();
     let elsewhere: i64 = parts.iter().filter(is_on_top).map(time).sum();

@@ -47,7 +47,7 @@ fn unanswered(session: &Session<'_>) -> Value {
 }
 
 /// A recording's unanswered losses in sordino's reader, and babeltrace2's warnings.
-fn told(scene: &Scene, path: &Path) -> (Vec<Value>, String) {
+fn unrecorded(scene: &Scene, path: &Path) -> (Vec<Value>, String) {
     let is_loss = |event: &Value| event["cause"] == "hit before the recorder's answer";
     let losses = scene.listed(path).into_iter().filter(is_loss).collect();
     (losses, babeltrace(path).1)
@@ -80,7 +80,7 @@ fn hits_before_a_late_answer_are_counted_and_those_behind_it_recorded() {
     let events = scene.listed(&recordings[0]);
     let numbers: Vec<u64> = events.iter().filter_map(|event| event["fields"]["number"].as_u64()).collect();
     assert_eq!(numbers, (TIMES..2 * TIMES).collect::<Vec<_>>());
-    let (losses, warnings) = told(&scene, &recordings[0]);
+    let (losses, warnings) = unrecorded(&scene, &recordings[0]);
     assert_eq!((losses.len(), losses[0]["count"].as_u64()), (1, Some(TIMES)), "{losses:?}");
     assert!(warnings.contains(&format!("discarded {TIMES} events between")), "{warnings}");
     session.destroy();
@@ -98,7 +98,7 @@ fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be
     assert!(session.ask(&["status", "choosy"]).succeeded().contains("lost some, not counted"));
     end(program);
     let recordings = session.stop();
-    let (losses, warnings) = told(&scene, &recordings[0]);
+    let (losses, warnings) = unrecorded(&scene, &recordings[0]);
     assert_eq!((losses.len(), &losses[0]["count"]), (1, &Value::Null), "{losses:?}");
     assert!(warnings.contains("discarded 1 packet between"), "{warnings}");
     session.destroy();
@@ -114,10 +114,10 @@ fn a_snapshot_tells_of_the_programs_of_its_own_time() {
     drop(stopped);
     let missed = || session.status()["status"]["unrecorded"]["programs"].clone();
     wait_until("the program is counted", || missed() == 1);
-    let told = |snapshot: &Path| summary(snapshot)["unrecorded"]["programs"].clone();
-    assert_eq!(told(&session.snapshot(&[])), 1);
+    let unrecorded = |snapshot: &Path| summary(snapshot)["unrecorded"]["programs"].clone();
+    assert_eq!(unrecorded(&session.snapshot(&[])), 1);
     std::thread::sleep(std::time::Duration::from_millis(100));
-    assert_eq!(told(&session.snapshot(&["--last", "50ms"])), 0);
+    assert_eq!(unrecorded(&session.snapshot(&["--last", "50ms"])), 0);
     assert_eq!(missed(), 1);
     session.stop();
     session.destroy();

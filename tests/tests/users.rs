@@ -132,10 +132,14 @@ fn the_command_runs_as_the_user_who_called_sudo() {
             }
         });
         assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.ended.errors);
-        let said: Vec<&str> = recording.ended.output.lines().take(3).collect();
+        let printed: Vec<&str> = recording.ended.output.lines().take(3).collect();
         // The groups of root are the machine's affair.
         let known = if user == 0 { 1 } else { 3 };
-        assert_eq!(said[..known], vec![user.to_string(); known], "{options:?}: a user or a group too many");
+        assert_eq!(
+            printed[..known],
+            vec![user.to_string(); known],
+            "{options:?}: a user or a group too many"
+        );
         recording.assert_count(3000);
         // What became another user on the way is not recorded: it is sordino itself.
         let programs = recording.programs();

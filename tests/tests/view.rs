@@ -104,9 +104,9 @@ fn a_browser_that_is_not_there_is_said() {
     running.says("http://");
     let by_hand = "open the address in a browser of this machine";
     wait_until("the message", || running.errors().contains(by_hand));
-    let is_said =
+    let is_reported =
         ["root has no browser", "there is no display"].iter().any(|why| running.errors().contains(why));
-    assert!(is_said, "{}", running.errors());
+    assert!(is_reported, "{}", running.errors());
     assert_eq!(running.interrupt().status, 0);
 }
 

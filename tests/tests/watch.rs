@@ -99,22 +99,22 @@ fn steps_shown(screen: &str) -> Option<&str> {
 }
 
 /// Starts a program that hits a tracepoint, waits until it was hit, and ends it. Returns the number of hits.
-fn hit_some(scene: &Scene, follower: &Running) -> usize {
-    let hits = |follower: &Running| {
-        let output = follower.output();
+fn hit_some(scene: &Scene, reader: &Running) -> usize {
+    let hits = |reader: &Running| {
+        let output = reader.output();
         let lines = output.rfind('\n').map(|end| items(&output[..=end]));
         lines.map_or(0, |lines| named(&lines, "steady:step").len())
     };
     // Some hundred hits a second.
     let mut program = Session::join(scene, Command::new(scene.program("steady.c")).arg("3000000"));
     program.says("recorded");
-    wait_until("it was hit", || hits(follower) > 50);
+    wait_until("it was hit", || hits(reader) > 50);
     program.signal(Signal::TERM);
     program.end().succeeded();
     let mut before = 0;
     wait_until("the other reader has all hits", || {
         std::thread::sleep(std::time::Duration::from_millis(700));
-        let now = hits(follower);
+        let now = hits(reader);
         std::mem::replace(&mut before, now) == now
     });
     before
@@ -131,12 +131,12 @@ fn follow(scene: &Scene, name: &str) -> Running {
 fn the_view_counts_every_event_beside_another_reader_and_obeys_its_keys() {
     let Some(scene) = Scene::new().as_root() else { return };
     let session = Session::start(&scene, "seen", &["--user", "steady", "--kernel", "sched,irq"]);
-    let follower = follow(&scene, "seen");
+    let reader = follow(&scene, "seen");
     let tmux = Tmux::start(&scene);
     let before = tmux.state();
     tmux.types("./sordino watch seen");
     tmux.sees("sched_switch");
-    let hits = hit_some(&scene, &follower);
+    let hits = hit_some(&scene, &reader);
     assert!(hits < 1000, "{hits} hits are too many to be shown exactly");
     let screen = tmux.screen();
     for part in
@@ -174,7 +174,7 @@ fn the_view_counts_every_event_beside_another_reader_and_obeys_its_keys() {
     tmux.press("q");
     tmux.is_as_before(&before);
     session.stop();
-    follower.end().succeeded();
+    reader.end().succeeded();
     session.destroy();
 }
 

@@ -48,10 +48,10 @@ fn is_utf8_locale(variables: [String; 3]) -> bool {
 /// Returns the columns of the stream: those in the variable COLUMNS, if that is a number above 0, or the terminal's.
 /// `None`: lines may have any length.
 pub(super) fn columns(stream: &impl AsFd) -> Option<usize> {
-    let said = env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let set = env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
     let is_size = |columns: &usize| *columns > 0;
-    said.filter(is_size).or_else(|| size().filter(is_size))
+    set.filter(is_size).or_else(|| size().filter(is_size))
 }
 
 #[cfg(test)]

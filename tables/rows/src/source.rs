@@ -108,7 +108,7 @@ impl RecordingSource {
     }
 
     /// Returns true for each class whose events the filter can pass and `limits` name.
-    fn wanted(&self, limits: &PassLimits, filter: &EventFilter) -> Vec<bool> {
+    fn selected(&self, limits: &PassLimits, filter: &EventFilter) -> Vec<bool> {
         let names = limits.names.as_ref();
         let is_named = |name: &str| names.is_none_or(|names| names.contains(name));
         let classes = self.recording.classes.iter();
@@ -169,7 +169,7 @@ impl RecordingSource {
         mut sink: impl FnMut(TableKind, RecordBatch) -> bool,
     ) -> Result<(), ArrowError> {
         let filter = self.rules.filter_of(&self.recording.classes, self.recording.facts.clone());
-        let wanted = self.wanted(limits, &filter);
+        let selected = self.selected(limits, &filter);
         let within = self.recording.within();
         let (from, to) = (within.0.max(limits.within.0), within.1.min(limits.within.1));
         let mut columns = EventColumns::new(&self.classes, projection)?;
@@ -182,7 +182,7 @@ impl RecordingSource {
             loop {
                 match events.next(&mut event) {
                     Ok(Step::Event) if event.time > to => break,
-                    Ok(Step::Event) if event.time < from || !wanted[event.class.index()] => {}
+                    Ok(Step::Event) if event.time < from || !selected[event.class.index()] => {}
                     Ok(Step::Event) => {
                         columns.push(&event, None)?;
                         if columns.len() == ROWS && !sink(TableKind::Events, columns.finish()?) {
@@ -218,7 +218,7 @@ impl std::fmt::Debug for RecordingSource {
 struct Pass<S> {
     /// The receiver of batches, which returns false if it takes no more.
     sink: S,
-    wanted: Vec<bool>,
+    selected: Vec<bool>,
     filter: EventFilter,
     host: Arc<str>,
     events: Option<EventColumns>,
@@ -251,7 +251,7 @@ impl<S: FnMut(TableKind, RecordBatch) -> bool> Pass<S> {
             has(TableKind::Events).then(|| EventColumns::new(&source.classes, projection)).transpose()?;
         Ok(Self {
             sink,
-            wanted: source.wanted(limits, &filter),
+            selected: source.selected(limits, &filter),
             filter,
             host: Arc::clone(&source.host),
             events,
@@ -270,7 +270,7 @@ impl<S: FnMut(TableKind, RecordBatch) -> bool> Pass<S> {
         match item {
             Item::Event(moment) if moment.event.time >= begin => {
                 if let Some(events) = &mut self.events
-                    && self.wanted[moment.event.class.index()]
+                    && self.selected[moment.event.class.index()]
                     && self.filter.passes(item)
                 {
                     events.push(moment.event, Some(moment))?;

@@ -52,7 +52,7 @@ static const struct kind {
     { "deadline_thread", preempted, NULL, NULL, hogs_with_deadline, "hog", NULL, ABOVE, HERE },
     { "woken_behind", woken_behind, NULL, NULL, hogs, "hog", (void *)500000, ABOVE, HERE },
     { "same_priority", woken_behind, NULL, NULL, hogs, "hog", (void *)500000, VICTIM, HERE },
-    { "round_robin", woken_behind, NULL, NULL, hogs_in_turns, "hog", (void *)500000, VICTIM, HERE },
+    { "round_robin", woken_behind, NULL, NULL, alternating_hogs, "hog", (void *)500000, VICTIM, HERE },
     { "yield", yields, NULL, NULL, hogs, "peer", NULL, VICTIM, HERE },
     { "moved", moves, NULL, NULL, hogs_elsewhere, "hog", NULL, ABOVE, THERE },
     { "fair_server", beside_fair, NULL, NULL, burns, "fair", NULL, 0, HERE },

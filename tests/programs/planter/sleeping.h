@@ -105,12 +105,12 @@ static long takes_inverted(void)
 
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
-static int turn;
+static int is_asked;
 
 static void signal_condition(void)
 {
     pthread_mutex_lock(&plain_mutex);
-    turn = 1;
+    is_asked = 1;
     pthread_mutex_unlock(&plain_mutex);
     pthread_cond_signal(&condition);
 }
@@ -121,9 +121,9 @@ static long waits_for_condition(void)
 {
     ask();
     pthread_mutex_lock(&plain_mutex);
-    while (!turn)
+    while (!is_asked)
         pthread_cond_wait(&condition, &plain_mutex);
-    turn = 0;
+    is_asked = 0;
     pthread_mutex_unlock(&plain_mutex);
     return measured;
 }
@@ -133,12 +133,12 @@ static void make_barrier(void)
     pthread_barrier_init(&barrier, NULL, 2);
 }
 
-static void meet(void)
+static void wait_at_barrier(void)
 {
     pthread_barrier_wait(&barrier);
 }
 
-static struct work before_barrier = { .end = meet };
+static struct work before_barrier = { .end = wait_at_barrier };
 
 static long waits_at_barrier(void)
 {

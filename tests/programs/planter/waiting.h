@@ -13,7 +13,7 @@ static void *hogs(void *delay)
     return NULL;
 }
 
-static void *hogs_in_turns(void *delay)
+static void *alternating_hogs(void *delay)
 {
     const struct sched_param param = { .sched_priority = VICTIM };
     pthread_setschedparam(pthread_self(), SCHED_RR, &param);

@@ -293,14 +293,14 @@ static uint64_t grace(void)
 /* The waker has used up the quota of its group; short turns of another thread come in between. */
 static char group[128], path[192];
 static struct helper *second;
-static sem_t gate;
+static sem_t opened;
 
 static void limited(struct helper *self)
 {
     self->from = now();
     burn(self->length);
     self->until = now();
-    sem_post(&gate);
+    sem_post(&opened);
 }
 
 static void brief(struct helper *self)
@@ -327,7 +327,7 @@ static void limited_prepare(void)
     snprintf(path, sizeof path, "%s/tasks", group);
     snprintf(tid, sizeof tid, "%d", worker->tid);
     write_file(path, tid);
-    sem_init(&gate, 0, 0);
+    sem_init(&opened, 0, 0);
 }
 
 static void limited_beside(void)
@@ -347,7 +347,7 @@ static uint64_t waits_for_limited(void)
         start(second);
     start(worker);
     const uint64_t from = now();
-    while (sem_wait(&gate))
+    while (sem_wait(&opened))
         ;
     return worker->until - from;
 }

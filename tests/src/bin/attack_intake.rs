@@ -118,8 +118,8 @@ fn plant(path: &str, socket: &str, seconds: u64) {
     });
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
-        let told: Vec<_> = (0..64).filter_map(|_| tell(socket, &words, None).ok()).collect();
-        told.iter().for_each(wait_for_answer);
+        let sent: Vec<_> = (0..64).filter_map(|_| tell(socket, &words, None).ok()).collect();
+        sent.iter().for_each(wait_for_answer);
     }
     OVER.store(true, Ordering::Relaxed);
     swap.join().expect("the thread");

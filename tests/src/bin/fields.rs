@@ -20,7 +20,7 @@ enumeration! {
 /// Methods of every value that have the names of methods in the macros' expansion.
 trait Namesakes {
     fn as_integer(&self) {}
-    fn extent(&self) {}
+    fn length(&self) {}
     fn put(&self) {}
 }
 impl<T> Namesakes for T {}
@@ -33,7 +33,7 @@ impl Verdict {
 
 fn main() {
     0.as_integer();
-    0.extent();
+    0.length();
     0.put();
     assert!(Verdict::Fine.as_integer().is_some());
     tracepoint!(fields:least, a: u8 = 0, b: u16 = 0, c: u32 = 0, d: u64 = 0,

@@ -83,9 +83,9 @@ fn run_ahead(area: &Area, end: Instant) {
             let ring: &RingHeader = unsafe { &*area.rings(SlotIndex::FIRST).at(index) };
             let count = ring.count.load(Relaxed);
             if count > 0 {
-                let turn = ring.consumed.load(Relaxed).wrapping_add(count - 1);
-                let place = (turn & (count - 1)) << ring.bits.load(Relaxed);
-                ring.head.store(Head::entering(Seqno(turn), RingOffset(place)).0, Release);
+                let seqno = ring.consumed.load(Relaxed).wrapping_add(count - 1);
+                let offset = (seqno & (count - 1)) << ring.bits.load(Relaxed);
+                ring.head.store(Head::entering(Seqno(seqno), RingOffset(offset)).0, Release);
             }
         }
     }
@@ -133,9 +133,9 @@ fn babble() {
     for length in [0, 1, 8, 15, 16, 17, 4096] {
         tell(&vec![0xa5; length], None);
     }
-    for turn in 0..100u64 {
-        tell(&packet(0)[..turn as usize % 9], None);
-        tell(&[turn.to_ne_bytes(), (!turn).to_ne_bytes()].concat(), None);
+    for number in 0..100u64 {
+        tell(&packet(0)[..number as usize % 9], None);
+        tell(&[number.to_ne_bytes(), (!number).to_ne_bytes()].concat(), None);
     }
     (0..10).for_each(|_| tell(&packet(u64::MAX), None));
 }

@@ -28,7 +28,7 @@ static ALLOCATOR: Counting = Counting;
 
 static GO: AtomicBool = AtomicBool::new(false);
 static GONE: AtomicBool = AtomicBool::new(false);
-static WANTED: AtomicBool = AtomicBool::new(false);
+static ENABLED: AtomicBool = AtomicBool::new(false);
 
 fn faults() -> i64 {
     // SAFETY: `rusage` holds integers alone, so all zeros are a valid value.
@@ -85,9 +85,9 @@ fn main() {
     // SAFETY: `mlockall` takes an integer and no pointer.
     assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }, 0);
     println!("ready");
-    while !WANTED.load(SeqCst) {
+    while !ENABLED.load(SeqCst) {
         // A tracepoint evaluates its values only while it is recorded.
-        tracepoint!(path:look_out, number: u64 = { WANTED.store(true, SeqCst); 0 });
+        tracepoint!(path:look_out, number: u64 = { ENABLED.store(true, SeqCst); 0 });
     }
     // The recorder enables the tracepoints one after the other.
     std::thread::sleep(std::time::Duration::from_millis(100));

@@ -58,7 +58,7 @@ pub(super) struct Settings {
     pub(super) status: ForCommands<Vec<i32>>,
     pub(super) interrupt: ForCommands<String>,
     pub(super) limit: Duration,
-    pub(super) shape: Vec<String>,
+    pub(super) output: Vec<String>,
     is_empty: bool,
 }
 
@@ -76,7 +76,7 @@ impl Default for Settings {
             status: Vec::new(),
             interrupt: Vec::new(),
             limit: Duration::from_secs(100),
-            shape: Vec::new(),
+            output: Vec::new(),
             is_empty: true,
         }
     }
@@ -168,7 +168,7 @@ impl Settings {
             }
             "interrupt" => self.interrupt.push(pair()?),
             "limit" => self.limit = Duration::from_secs(number(value)?.unsigned_abs().into()),
-            "shape" => self.shape.extend(lines()),
+            "output" => self.output.extend(lines()),
             unknown => return Err(format!("'{unknown}' is no setting")),
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A walk through a page: its files are written, then its commands run one after the other.
 
+use super::output::{excerpt, mismatch};
 use super::page::{Block, Page, Role, Settings};
-use super::shape::{excerpt, mismatch};
 use crate::install::{installed, root};
 use crate::running::{Ended, Running};
 use crate::scene::Scene;
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
             });
             self.outcome.failures.extend(failed(result));
         }
-        let mismatch = mismatch(&settings.shape, &printed);
+        let mismatch = mismatch(&settings.output, &printed);
         self.outcome.failures.extend(failed(mismatch.map_or(Ok(()), Err)));
         for commands in &settings.after {
             let result = self.hidden(settings, commands);

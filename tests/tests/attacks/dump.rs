@@ -116,16 +116,16 @@ fn a_file_system_over_one_that_a_program_serves_is_asked_for_nothing() {
     let served = scene.program("served.c");
     let sandbox = Sandbox::new(&scene, served.to_str().expect("a path"));
     let ended = sandbox.run(
-        "mknod -m 666 /run/fuse c 10 229; touch $SCENE/said
-         as_user $ATTACK /run/fuse > $SCENE/said 2>&1 &
-         i=0; while ! grep -q . $SCENE/said && [ $i -lt 1000 ]; do sleep 0.01; i=$((i + 1)); done
-         cat $SCENE/said
-         grep -q ready $SCENE/said || exit 0
+        "mknod -m 666 /run/fuse c 10 229; touch $SCENE/printed
+         as_user $ATTACK /run/fuse > $SCENE/printed 2>&1 &
+         i=0; while ! grep -q . $SCENE/printed && [ $i -lt 1000 ]; do sleep 0.01; i=$((i + 1)); done
+         cat $SCENE/printed
+         grep -q ready $SCENE/printed || exit 0
          timeout -k 1 20 $SORDINO record --json -o $SCENE/out -- true",
     );
-    let said = ended.succeeded();
-    let Some(line) = said.lines().find(|line| line.starts_with('{')) else {
-        return Scene::not_measured(&format!("a user's overlay over FUSE: {said}"));
+    let printed = ended.succeeded();
+    let Some(line) = printed.lines().find(|line| line.starts_with('{')) else {
+        return Scene::not_measured(&format!("a user's overlay over FUSE: {printed}"));
     };
     let summary: Value = serde_json::from_str(line).expect("a summary");
     assert!(summary["notes"].to_string().contains("a program serves its file system"), "{summary}");

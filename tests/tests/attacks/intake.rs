@@ -338,10 +338,14 @@ fn a_recorder_has_more_descriptors_than_its_command() {
              grep files /proc/$PPID/limits'
          echo shell: $(ulimit -Sn) $(ulimit -Hn)",
     );
-    let said = |what: &str| {
+    let limit_of = |what: &str| {
         ended.succeeded().lines().find_map(|line| line.strip_prefix(what)).unwrap_or_default().trim()
     };
-    assert!(said("shell: ").starts_with("300 ") && said("command: ") == said("shell: "), "{}", ended.output);
-    let soft = said("Max open files").split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    assert!(
+        limit_of("shell: ").starts_with("300 ") && limit_of("command: ") == limit_of("shell: "),
+        "{}",
+        ended.output
+    );
+    let soft = limit_of("Max open files").split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
     assert!(soft.is_some_and(|soft| soft > 300), "{}", ended.output);
 }

@@ -1,7 +1,7 @@
 //! CPU 1 goes and comes while storms are recorded.
 
 use crate::{Storm, results_of, text};
-use sordino_tests::Seen;
+use sordino_tests::RecordedEvent;
 use std::collections::HashMap;
 
 /// Number of times that CPU 1 goes and comes in each storm.
@@ -24,7 +24,7 @@ type Schedule = HashMap<u32, Vec<(i64, i64)>>;
 
 /// Follows each CPU from thread to thread. A missing record would break the chain; only from the thread that takes CPU
 /// 1 away to the idle one the kernel tells nothing, so often as the CPU goes.
-fn schedule(kernel: &[Seen], goes: usize) -> Schedule {
+fn schedule(kernel: &[RecordedEvent], goes: usize) -> Schedule {
     let (mut schedule, mut gone, mut names) = (Schedule::new(), 0, HashMap::new());
     for event in kernel.iter().filter(|event| event.name == "sched_switch") {
         let [previous, next] = [1, 5].map(|field| event.numbers[field]);
@@ -71,9 +71,9 @@ fn so_is_the_shared_one() {
 
 /// Returns, of the records that name `cpu`, how many were written by threads that ran there by the kernel's events, and
 /// how many elsewhere.
-fn places(schedule: &Schedule, cpu: u32, events: &[Seen]) -> (usize, usize) {
+fn places(schedule: &Schedule, cpu: u32, events: &[RecordedEvent]) -> (usize, usize) {
     let switches = &schedule[&cpu];
-    let ran_there = |event: &Seen| {
+    let ran_there = |event: &RecordedEvent| {
         // The running thread is unknown before the first switch.
         let last = switches.partition_point(|&(time, _)| time <= event.time).checked_sub(1)?;
         Some(switches[last].1 == i64::from(event.tid))

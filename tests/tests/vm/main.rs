@@ -8,7 +8,7 @@ mod realtime;
 mod shield;
 
 use sordino_tests::verified::Lanes;
-use sordino_tests::{Ended, Recording, Seen};
+use sordino_tests::{Ended, RecordedEvent, Recording};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ impl Storm {
     }
 
     /// Returns the kernel's events in order of time.
-    fn kernel(&self) -> Vec<Seen> {
+    fn kernel(&self) -> Vec<RecordedEvent> {
         let mut events = self.recording.events_of_kernel();
         events.retain(|event| !event.name.contains("_statedump_") && event.name != "sordino_steal");
         events.sort_by_key(|event| event.time);

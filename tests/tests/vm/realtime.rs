@@ -1,7 +1,7 @@
 //! A program and the kernel are recorded on PREEMPT_RT.
 
 use crate::{Storm, results_of, text};
-use sordino_tests::Seen;
+use sordino_tests::RecordedEvent;
 
 #[test]
 #[ignore = "reads what a virtual machine left: make test-vm"]
@@ -20,7 +20,7 @@ fn a_program_and_a_real_time_kernel_are_recorded() {
     all.retain(|event| event.name.ends_with("_interrupted") || event.name.contains("local_timer"));
     all.sort_by_key(|event| event.time);
     let is_measured =
-        |pair: &[Seen]| pair[0].name.ends_with("_exit") && pair[1].name.ends_with("_interrupted");
+        |pair: &[RecordedEvent]| pair[0].name.ends_with("_exit") && pair[1].name.ends_with("_interrupted");
     let measured = all.windows(2).filter(|pair| is_measured(pair)).count();
     assert!(measured >= 5, "the entry of interrupts was measured {measured} times");
     recording.babeltrace_reads_all();

@@ -12,7 +12,7 @@ fn parameters() -> String {
 }
 
 /// Result of one call of `sordino shield`.
-struct Said {
+struct CommandAnswer {
     status: i32,
     value: Value,
     errors: String,
@@ -22,9 +22,9 @@ fn file(name: &str) -> PathBuf {
     results_of("shield").join(name)
 }
 
-fn said(name: &str) -> Said {
+fn answer_of(name: &str) -> CommandAnswer {
     let output = text(&file(&format!("{name}.json")));
-    Said {
+    CommandAnswer {
         status: number(&file(&format!("{name}.status"))),
         value: serde_json::from_str(&output).unwrap_or(Value::Null),
         errors: text(&file(&format!("{name}.errors"))),
@@ -33,10 +33,10 @@ fn said(name: &str) -> Said {
 
 /// One that answered, with this exit status.
 fn answer(name: &str, status: i32) -> Value {
-    let said = said(name);
-    assert_eq!((said.status, said.errors.as_str()), (status, ""), "{name}: {}", said.value);
-    assert_eq!(said.value["schema"], 1, "{name}");
-    said.value
+    let answer_of = answer_of(name);
+    assert_eq!((answer_of.status, answer_of.errors.as_str()), (status, ""), "{name}: {}", answer_of.value);
+    assert_eq!(answer_of.value["schema"], 1, "{name}");
+    answer_of.value
 }
 
 /// Lines of each file that a shield may change.
@@ -189,16 +189,16 @@ fn what_may_leave_the_shielded_cpu_has_left_it_and_what_stays_is_named() {
         before.threads().any(|thread| !thread.is_bound && thread.allowed == "1"),
         "nobody had chosen CPU 1"
     );
-    let up = said("up").value;
+    let up = answer_of("up").value;
     let refused: Vec<&str> = list(&up, "changes")
         .iter()
         .filter(|change| change["outcome"]["refused"].is_string())
         .map(|change| change["place"].as_str().unwrap())
         .collect();
-    let status = said("status").value;
+    let status = answer_of("status").value;
     let stays: Vec<&str> = [&up, &status]
         .iter()
-        .flat_map(|said| list(said, "stays"))
+        .flat_map(|answer_of| list(answer_of, "stays"))
         .map(|text| text.as_str().unwrap())
         .collect();
     for (file, cpus) in raised.interrupts() {
@@ -240,7 +240,7 @@ fn only_what_is_run_in_the_shield_runs_on_its_cpu() {
 #[test]
 #[ignore = "reads what a virtual machine left: make test-vm"]
 fn a_second_shield_is_refused() {
-    let again = said("again");
+    let again = answer_of("again");
     assert_eq!((again.status, &again.value), (2, &Value::Null));
     assert!(again.errors.contains("a shield is up, on CPU 1"), "{}", again.errors);
 }
@@ -273,7 +273,7 @@ fn a_lowered_shield_leaves_nothing() {
         assert_eq!((process.group, process.allowed), ("/", "0-1"), "what ran {name} the shield");
     }
     assert_eq!(answer("no-status", 1)["shield"], Value::Null);
-    let no_down = said("no-down");
+    let no_down = answer_of("no-down");
     assert_eq!(no_down.status, 2);
     assert!(no_down.errors.contains("no shield is up"), "{}", no_down.errors);
 }
@@ -284,7 +284,7 @@ fn the_next_call_undoes_what_a_dead_one_left() {
     let before = Snapshot::of("before");
     let mut undone = 0;
     for kill in ["killed-1", "killed-2", "killed-down"] {
-        let status = answer(kill, i32::from(said(kill).value["shield"].is_null()));
+        let status = answer(kill, i32::from(answer_of(kill).value["shield"].is_null()));
         let is_left = status["unfinished"] == "left";
         // It was killed when all was done, in the middle, or when nothing was done yet.
         assert!(is_left || status["unfinished"].is_null(), "{kill}: {status}");

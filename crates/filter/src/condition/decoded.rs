@@ -141,7 +141,7 @@ impl<'a> Evaluation<'a> {
             };
             Ok(text.is_some_and(|text| glob::matches(pattern.as_bytes(), text)) != unlike)
         };
-        let wants = |tree: &Tree, what: &str| {
+        let mismatch = |tree: &Tree, what: &str| {
             let written = match &tree.node {
                 Node::Field { name, .. } => format!("'{name}' of {}", self.class.name),
                 Node::Variable(variable) => format!("${}", variable.name()),
@@ -158,10 +158,10 @@ impl<'a> Evaluation<'a> {
             (Side::Number(a) | Side::Label(a, _), Side::Number(b) | Side::Label(b, _)) => {
                 Ok(relation.holds(a, b))
             }
-            (Side::Number(_), Side::Pattern(_)) => wants(left, "not compared with a text"),
-            (_, Side::Text(_) | Side::Name(_)) => wants(right, "compared with a text in quotes only"),
+            (Side::Number(_), Side::Pattern(_)) => mismatch(left, "not compared with a text"),
+            (_, Side::Text(_) | Side::Name(_)) => mismatch(right, "compared with a text in quotes only"),
             (Side::Text(_) | Side::Name(_) | Side::Pattern(_), _) => {
-                wants(left, "compared with a text in quotes only")
+                mismatch(left, "compared with a text in quotes only")
             }
         }
     }

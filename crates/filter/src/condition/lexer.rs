@@ -71,9 +71,9 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips all such characters and returns them.
-    fn skip(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+    fn skip(&mut self, is_skipped: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let length = rest.find(|letter| !wanted(letter)).unwrap_or(rest.len());
+        let length = rest.find(|letter| !is_skipped(letter)).unwrap_or(rest.len());
         self.at += length;
         &rest[..length]
     }

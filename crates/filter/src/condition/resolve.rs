@@ -117,8 +117,8 @@ impl<'a> Resolver<'a> {
             }
             // The program is not known yet, and so are its functions.
             (Side::Function, Side::Pattern(_)) => unlike().map(|_| Test::Constant(false)),
-            (Side::Text { .. } | Side::Known(_) | Side::Function, _) => Err(self.wants_quotes(left)),
-            (_, Side::Text { .. } | Side::Known(_) | Side::Function) => Err(self.wants_quotes(right)),
+            (Side::Text { .. } | Side::Known(_) | Side::Function, _) => Err(self.needs_quotes(left)),
+            (_, Side::Text { .. } | Side::Known(_) | Side::Function) => Err(self.needs_quotes(right)),
             (_, Side::Pattern(_)) | (Side::Pattern(_), _) => Err(Invalid::new(
                 left.at.clone(),
                 format!("{} is not compared with a text", self.described(left)),
@@ -126,7 +126,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn wants_quotes(&self, tree: &Tree) -> Invalid {
+    fn needs_quotes(&self, tree: &Tree) -> Invalid {
         let message = format!("{} is compared with a text in quotes only", self.described(tree));
         Invalid::new(tree.at.clone(), message)
     }

@@ -280,7 +280,7 @@ fn a_gate_lets_through_what_its_code_holds_of() {
         "last",
     ];
     let types = ["u8", "i8", "u16x", "i16", "u32n", "i32x", "u64", "i64n", "bool", "enum:i16"];
-    let mut gates = 0;
+    let mut inlined = 0;
     for (ty, text) in types.into_iter().flat_map(|ty| texts.map(|text| (ty, text))) {
         let last = Field { name: "last".to_owned(), ty: ty.parse().unwrap() };
         let Type::Scalar(scalar) = last.ty.clone() else { panic!("{ty}") };
@@ -292,7 +292,7 @@ fn a_gate_lets_through_what_its_code_holds_of() {
         let Some(InlineComparison { field, low, span }) = InlineComparison::of(&code, &schema) else {
             continue;
         };
-        gates += 1;
+        inlined += 1;
         for value in (-300..300).chain([i64::MIN, i64::MAX]) {
             let bytes = if ty.ends_with('n') { value.to_be_bytes() } else { value.to_ne_bytes() };
             let size = scalar.bytes() as usize;
@@ -310,7 +310,7 @@ fn a_gate_lets_through_what_its_code_holds_of() {
             assert_eq!((field, passes), (1, holds(&code, &payload, 1)), "{text} of {ty} {value}");
         }
     }
-    assert!(gates > 50, "{gates}");
+    assert!(inlined > 50, "{inlined}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(crate) type Seed = (usize, [u64; 3], usize, String);
 
 const SCALARS: [&str; 13] =
     ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "u16n", "i32n", "u64n", "f32", "f64"];
-const SHAPES: usize = SCALARS.len() * 3;
+const TYPES: usize = SCALARS.len() * 3;
 
 pub(crate) fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     let bits = prop_oneof![
@@ -52,7 +52,7 @@ pub(crate) fn seeds() -> impl Strategy<Value = Vec<Seed>> {
         1 => (0..200_u32).prop_map(|n| f64::from(n).to_bits()),
     ];
     let bits = [bits.clone(), bits.clone(), bits];
-    proptest::collection::vec((0..SHAPES + 4, bits, 0..4_usize, "[ab]{0,4}"), 1..7)
+    proptest::collection::vec((0..TYPES + 4, bits, 0..4_usize, "[ab]{0,4}"), 1..7)
 }
 
 pub(crate) fn record(seeds: &[Seed]) -> Record {
@@ -84,8 +84,8 @@ impl Record {
     }
 
     fn add(&mut self, name: String, (kind, bits, count, text): &Seed) {
-        let ty = match kind - kind.min(&SHAPES) {
-            0 if *kind < SHAPES => {
+        let ty = match kind - kind.min(&TYPES) {
+            0 if *kind < TYPES => {
                 let scalar = SCALARS[kind % SCALARS.len()];
                 match kind / SCALARS.len() {
                     0 => {
@@ -344,9 +344,9 @@ impl Logic {
             }
             Self::Label(index, like, one) if !record.labels.is_empty() => {
                 let (name, label) = &record.labels[index % record.labels.len()];
-                let wanted = if *one { "one" } else { "two" };
-                let holds = (*label == Some(wanted)) == *like;
-                (format!("{name} {} \"{wanted}\"", equality(*like)), Some(holds))
+                let compared = if *one { "one" } else { "two" };
+                let holds = (*label == Some(compared)) == *like;
+                (format!("{name} {} \"{compared}\"", equality(*like)), Some(holds))
             }
             Self::Text(..) | Self::Label(..) => ("1 < 2".to_owned(), Some(true)),
             Self::Not(part) => {

@@ -7,13 +7,13 @@
 //! |---|---|
 //! | `json` | the metadata of CTF 2 |
 //! | `classes` | the event classes of a trace |
-//! | `shape` | types of values, and their encoding |
+//! | `exported_type` | types of values, and their encoding |
 //! | `trace` | one trace: its streams and their losses |
 //! | `tsdl` | the metadata of CTF 1.8 |
 
 mod classes;
+mod exported_type;
 mod json;
-mod shape;
 mod trace;
 mod tsdl;
 

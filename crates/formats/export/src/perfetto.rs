@@ -118,7 +118,7 @@ impl Perfetto {
             Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
             Kernel::Woken { tid, .. } if !self.wakeups.contains_key(&tid) => self.wake(tid, moment, out),
             Kernel::Switch { next, .. } if next.tid != Tid(0) => {
-                self.tracks.introduce(next.tid, system, out);
+                self.tracks.declare(next.tid, system, out);
                 if let Some(flow) = self.wakeups.remove(&next.tid) {
                     let track = self.tracks.wakeups(next.tid, moment.cpu, system, out);
                     self.wakeup(track, Name::Runs, next.tid, moment, Flow::End(flow), out);
@@ -131,7 +131,7 @@ impl Perfetto {
     fn wake(&mut self, woken: Tid, moment: &Moment<'_>, out: &mut Vec<u8>) {
         self.flows += 1;
         self.wakeups.insert(woken, self.flows);
-        self.tracks.introduce(woken, moment.system, out);
+        self.tracks.declare(woken, moment.system, out);
         let waker = moment.tid.unwrap_or(Tid(0));
         let track = self.tracks.wakeups(waker, moment.cpu, moment.system, out);
         self.wakeup(track, Name::Wakes, woken, moment, Flow::Begin(self.flows), out);

@@ -94,10 +94,10 @@ impl Response {
         let Some((file, length)) = &self.body else { return Ok(()) };
         let (mut portion, mut at) = (vec![0; PORTION], 0);
         while at < *length {
-            let wanted = usize::try_from(*length - at).unwrap_or(PORTION).min(PORTION);
-            file.read_exact_at(&mut portion[..wanted], at)?;
-            to.write_all(&portion[..wanted])?;
-            at += wanted as u64;
+            let length_now = usize::try_from(*length - at).unwrap_or(PORTION).min(PORTION);
+            file.read_exact_at(&mut portion[..length_now], at)?;
+            to.write_all(&portion[..length_now])?;
+            at += length_now as u64;
         }
         Ok(())
     }

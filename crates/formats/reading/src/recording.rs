@@ -168,8 +168,8 @@ impl OpenRecording {
         let mut trace = trace.continuing(before);
         self.numberings.iter().for_each(|(host, numbering)| trace.number_priorities(*host, *numbering));
         for RecordedProgram { host, pid, name, wake_up, .. } in &self.programs {
-            trace.introduce(*host, *pid, name);
-            wake_up.iter().for_each(|futex| trace.introduce_wake_up(*host, *pid, *futex));
+            trace.name_program(*host, *pid, name);
+            wake_up.iter().for_each(|futex| trace.set_wake_up(*host, *pid, *futex));
         }
         trace
     }

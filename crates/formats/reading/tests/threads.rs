@@ -188,8 +188,8 @@ fn events_that_are_rejected_are_left_out_but_for_those_that_show_a_thread() {
     let seen = items(dir.path(), 1, Some(&odd));
     let events = seen.iter().filter(|item| !item.starts_with("Loss")).count();
     // Of 20 numbers, a third are texts instead; three threads are shown by their first events.
-    let wanted = (0..2000).filter(|event| event % 3 != 0 && event % 100 == 1).count();
-    assert_eq!((events, seen.len() - events), (wanted + 3, 4));
+    let expected = (0..2000).filter(|event| event % 3 != 0 && event % 100 == 1).count();
+    assert_eq!((events, seen.len() - events), (expected + 3, 4));
 }
 
 proptest! {

@@ -3,16 +3,16 @@
 //! | module | contents |
 //! |---|---|
 //! | `sql` | the options of `sordino sql` |
-//! | `wanted` | `--event`, `--where`, `--statedump`: the rules, and the filter that they make |
+//! | `event_filter` | `--event`, `--where`, `--statedump`: the rules, and the filter that they make |
 //! | `within` | `--from`, `--until`, `--around` |
 #![forbid(unsafe_code)]
 
+mod event_filter;
 mod sql;
-mod wanted;
 mod within;
 
+pub use event_filter::{EventFilter, EventOptions, EventRules, check_fields, parse_condition};
 pub use sql::{ResultFormat, SqlOptions};
-pub use wanted::{EventFilter, EventOptions, EventRules, check_fields, parse_condition};
 pub use within::TimeOptions;
 
 /// An option that is invalid, or that fits nothing in the recording; the text has the remedy.

@@ -31,12 +31,12 @@ impl FunctionTable {
 
     /// Returns the addresses of the functions whose names are wanted. Those between which there is no other function
     /// are one range, from the first one's begin to the last one's.
-    pub fn ranges(&self, mut is_wanted: impl FnMut(&str) -> bool) -> Vec<RangeInclusive<u64>> {
+    pub fn ranges(&self, mut is_selected: impl FnMut(&str) -> bool) -> Vec<RangeInclusive<u64>> {
         let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
         let mut goes_on = false;
         for same in self.0.chunk_by(|a, b| a.0 == b.0) {
             let address = same[0].0;
-            let is_it = same.iter().any(|(_, name)| is_wanted(name));
+            let is_it = same.iter().any(|(_, name)| is_selected(name));
             match ranges.last_mut().filter(|_| goes_on && is_it) {
                 Some(last) => *last = *last.start()..=address,
                 None if is_it => ranges.push(address..=address),

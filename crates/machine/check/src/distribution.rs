@@ -178,8 +178,8 @@ mod tests {
             (times.count, times.minimum_ns, times.maximum_ns, times.mean_ns),
             (1000, 100.0, 1e5, 50_050.0)
         );
-        let told: Vec<_> = times.percentiles.iter().map(|p| (p.percent, p.time_ns)).collect();
-        assert_eq!(told, [(50.0, 50_000.0), (90.0, 90_000.0), (99.0, 99_000.0), (99.9, 99_900.0)]);
+        let times_at: Vec<_> = times.percentiles.iter().map(|p| (p.percent, p.time_ns)).collect();
+        assert_eq!(times_at, [(50.0, 50_000.0), (90.0, 90_000.0), (99.0, 99_000.0), (99.9, 99_900.0)]);
         assert_eq!((times.percentile(99.9), times.percentile(99.99)), (Some(99_900.0), None));
     }
 

@@ -104,7 +104,7 @@ pub(crate) mod tests {
     }
 
     /// Finds a line by its name and formats it as `VERDICT value`.
-    pub(crate) fn told(lines: &[Line], name: &str) -> String {
+    pub(crate) fn verdict_of(lines: &[Line], name: &str) -> String {
         let line = lines.iter().find(|line| line.name == name).unwrap_or_else(|| panic!("no line {name}"));
         format!("{} {}", line.verdict, line.value)
     }

@@ -69,7 +69,7 @@ struct LineSums {
 #[derive(Clone, Debug)]
 pub struct Reading {
     tracer: Tracer,
-    told: BTreeMap<(u32, &'static str), LineSums>,
+    sums: BTreeMap<(u32, &'static str), LineSums>,
     lost: LostLines,
     /// Number of lines that could not be parsed; `other` is the first of them.
     others: u64,
@@ -92,7 +92,7 @@ const NANOSECONDS: Rate = Rate { hertz: 1e9, uncertainty: 0.0 };
 impl Reading {
     /// Starts without any lines.
     pub fn new(tracer: Tracer) -> Self {
-        Self { tracer, told: BTreeMap::new(), lost: LostLines::Nothing, others: 0, other: String::new() }
+        Self { tracer, sums: BTreeMap::new(), lost: LostLines::Nothing, others: 0, other: String::new() }
     }
 
     /// Adds a line, and returns its time in nanoseconds if it has one.
@@ -102,8 +102,8 @@ impl Reading {
             self.take_other(line);
             return None;
         };
-        let told = self.told.entry((cpu, seen.of)).or_default();
-        told.add(&seen);
+        let sums = self.sums.entry((cpu, seen.of)).or_default();
+        sums.add(&seen);
         Some(seen.time_ns)
     }
 
@@ -126,26 +126,26 @@ impl Reading {
 
     /// Returns one measurement for each CPU and measured object.
     pub fn measurements(&self) -> Vec<Measurement> {
-        let measurement = |(&(cpu, of), told): (&(u32, &str), &LineSums)| Measurement {
-            interrupters: told
+        let measurement = |(&(cpu, of), sums): (&(u32, &str), &LineSums)| Measurement {
+            interrupters: sums
                 .who
                 .iter()
                 .filter(|(_, count)| *count > 0)
                 .map(|&(name, count)| InterruptionSource { name: name.to_owned(), count })
                 .collect(),
-            ..Measurement::new(format!("CPU {cpu}{of}"), told.times())
+            ..Measurement::new(format!("CPU {cpu}{of}"), sums.times())
         };
-        self.told.iter().map(measurement).collect()
+        self.sums.iter().map(measurement).collect()
     }
 
     /// Returns notes for the report: the share of noise, and lines that could not be parsed.
     pub fn notes(&self) -> Vec<String> {
-        let noise = |(&(cpu, _), told): (&(u32, &str), &LineSums)| {
-            let (looked, noise) = told.noise?;
+        let noise = |(&(cpu, _), sums): (&(u32, &str), &LineSums)| {
+            let (looked, noise) = sums.noise?;
             let part = 100.0 * noise as f64 / (looked as f64).max(1.0);
             Some(format!("CPU {cpu}: {part:.4} % of its time was noise"))
         };
-        let notes = self.told.iter().filter_map(noise);
+        let notes = self.sums.iter().filter_map(noise);
         let others = (self.others > 0).then(|| {
             format!("{} that could not be read, the first: {}", count(self.others, "line"), self.other)
         });
@@ -240,9 +240,9 @@ mod tests {
           <idle>-0       [000] d..h1..     9.407538: #1     context    irq timer_latency       932 ns
 ";
         let measurements = reading(Tracer::Timerlat, text).measurements();
-        let told: Vec<_> = measurements.iter().map(|m| (m.what.as_str(), m.times.maximum_ns)).collect();
+        let maxima: Vec<_> = measurements.iter().map(|m| (m.what.as_str(), m.times.maximum_ns)).collect();
         assert_eq!(
-            told,
+            maxima,
             [("CPU 0, interrupt", 932.0), ("CPU 1, interrupt", 5_630_701.0), ("CPU 1, thread", 5_709_930.0)]
         );
     }

@@ -140,9 +140,9 @@ ERR:          9
 ";
         let softirqs = |count| format!("      CPU0 CPU2\n  TIMER: 3 {count}\n");
         let interrupters = Counts::parse(after, &softirqs(12)).since(&Counts::parse(before, &softirqs(9)), 2);
-        let told: Vec<_> = interrupters.iter().map(|who| (who.name.as_str(), who.count)).collect();
+        let counts: Vec<_> = interrupters.iter().map(|who| (who.name.as_str(), who.count)).collect();
         assert_eq!(
-            told,
+            counts,
             [
                 ("Local timer interrupts (LOC)", 7),
                 ("softirq TIMER", 3),

@@ -9,7 +9,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `plan`, `part`, `turn` | the options of a measurement, and the work of one iteration |
+//! | `plan`, `part`, `iteration` | the options of a measurement, and the work of one iteration |
 //! | `measure`, `notes` | the threads that run the loop, and what each keeps |
 //! | `sink`, `marker` | the tracepoint that the loop hits: sordino's, another tracer's, or ftrace's `trace_marker` |
 //! | `interrupts_off` | the loop in a kernel module, with interrupts disabled |
@@ -28,6 +28,7 @@ mod histogram;
 mod interrupters;
 mod interruptions;
 mod interrupts_off;
+mod iteration;
 mod marker;
 mod measure;
 mod monitor;
@@ -40,7 +41,6 @@ mod statistics;
 mod switches;
 mod text;
 mod trial;
-mod turn;
 
 pub use frequency::Frequency;
 pub use histogram::{Bucket, Histogram};

@@ -1,7 +1,7 @@
 //! Threads that run the measuring loop.
 
+use crate::iteration::{HitLimits, Idle, Iteration, Limited, Sweep, SystemCall, TracepointHit};
 use crate::notes::{Notes, in_cycles};
-use crate::turn::{HitLimits, Idle, Limited, Sweep, SystemCall, TracepointHit, Turn};
 use crate::{Body, Error, Gap, Histogram, Monitor, Plan};
 use sordino_clock::{Rate, Sample};
 use sordino_sched::{CpuList, MemoryLock, Policy, lock_memory, set_affinity, set_policy};
@@ -208,7 +208,7 @@ fn trace(
     plan: &Plan,
     rate: &Rate,
     monitor: &Monitor,
-    mut body: impl Turn,
+    mut body: impl Iteration,
     hit: impl Fn(u64, u64),
 ) -> u64 {
     if !plan.tracepoint {

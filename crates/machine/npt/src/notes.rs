@@ -1,7 +1,7 @@
 //! The measuring loop and its records.
 
 use crate::bursts::Bursts;
-use crate::turn::Turn;
+use crate::iteration::Iteration;
 use crate::{Histogram, Monitor, Plan};
 use sordino_clock::{Rate, cycles};
 use std::time::Duration;
@@ -80,10 +80,10 @@ impl<'a> Notes<'a> {
 
     /// Runs the main loop of the papers' npt.
     #[inline(never)]
-    pub(crate) fn measure(&mut self, body: &mut impl Turn) {
+    pub(crate) fn measure(&mut self, body: &mut impl Iteration) {
         let mut before = Gap { end: cycles(), cycles: 0 };
         for _ in 0..self.warm_up {
-            body.turn(0, before);
+            body.iterate(0, before);
             before = self.next(before);
             if self.monitor.is_stopped() {
                 break;
@@ -92,14 +92,14 @@ impl<'a> Notes<'a> {
         let first = before.end;
         let mut number = 0;
         while number < self.loops {
-            let counts = body.turn(number + 1, before);
+            let counts = body.iterate(number + 1, before);
             before = self.next(before);
             if counts {
                 number += 1;
                 self.histogram.record(before.cycles);
                 if before.cycles >= self.notice && self.note(before) {
                     // Another hit puts the end of this gap into the trace.
-                    body.turn(number + 1, before);
+                    body.iterate(number + 1, before);
                     break;
                 }
             } else {

@@ -64,12 +64,12 @@ impl Counter {
             lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
         let counter = Self { bpftrace, lines };
-        let mut said = String::new();
+        let mut output = String::new();
         loop {
             match counter.lines.recv_timeout(PATIENCE) {
                 Ok(line) if line == "ready" => return Ok(counter),
-                Ok(line) => said = said + line.trim() + " ",
-                Err(_) => return Err(failed(format!("it does not attach: {said}"))),
+                Ok(line) => output = output + line.trim() + " ",
+                Err(_) => return Err(failed(format!("it does not attach: {output}"))),
             }
         }
     }
@@ -80,14 +80,14 @@ impl Counter {
     /// Returns an error if bpftrace prints no count.
     pub fn stop(self) -> Result<u64, Error> {
         self.interrupt();
-        let mut said = String::new();
+        let mut output = String::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
             if let Some(count) = line.trim().strip_prefix("@hits: ").and_then(|count| count.parse().ok()) {
                 return Ok(count);
             }
-            said = said + line.trim() + " ";
+            output = output + line.trim() + " ";
         }
-        Err(failed(format!("no count of hits in: {said}")))
+        Err(failed(format!("no count of hits in: {output}")))
     }
 
     fn interrupt(&self) {

@@ -164,8 +164,8 @@ mod tests {
                 set_turn(Duration::from_micros(micros)).unwrap();
                 assert_eq!(policy().unwrap(), Policy::Other);
                 // Kernels before 6.12 report 0.
-                let told = attributes().unwrap().sched_runtime;
-                assert!(told == kept || told == 0, "{micros} us: {told} ns");
+                let reported = attributes().unwrap().sched_runtime;
+                assert!(reported == kept || reported == 0, "{micros} us: {reported} ns");
             }
         })
         .join()

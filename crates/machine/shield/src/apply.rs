@@ -66,10 +66,10 @@ pub(crate) fn apply(
         Applying { journal, watch, noted: HashSet::new(), tried: HashSet::new(), done: Vec::new() };
     for knob in KNOBS.iter().filter(|knob| !knob.is_left_out(request)) {
         for sweep in 0..SWEEPS {
-            let mut wants = knob.plan(&Machine::read()?, request)?;
+            let mut plan = knob.plan(&Machine::read()?, request)?;
             // Values to keep are those from before the first change, so later sweeps journal no more of them.
-            wants.changes.retain(|change| sweep == 0 || change.to.is_some());
-            if !applying.sweep(knob, wants.changes)? {
+            plan.changes.retain(|change| sweep == 0 || change.to.is_some());
+            if !applying.sweep(knob, plan.changes)? {
                 break;
             }
         }

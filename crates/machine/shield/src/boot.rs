@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn what_is_in_force_is_what_the_kernel_does_not_what_it_was_told() {
         use ParameterState::{Absent, InForce, NotBuilt};
-        let told = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
-        let mut kernel = KernelConfig { command_line: told.to_owned(), ..KernelConfig::default() };
+        let line = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
+        let mut kernel = KernelConfig { command_line: line.to_owned(), ..KernelConfig::default() };
         assert_eq!(states(&kernel), [NotBuilt("CONFIG_NO_HZ_FULL"), Absent, InForce, InForce]);
         kernel.nohz_full = Some("1-3".parse().unwrap());
         kernel.callers = "0-3".parse().unwrap();

@@ -18,11 +18,11 @@ pub struct Knob {
     pub asked: Asked,
     /// True if the CPUs are not shielded without it.
     pub essential: bool,
-    pub(crate) wants: WantsOf,
+    pub(crate) plan: PlanFunction,
 }
 
 /// Function that computes a knob's changes for a machine.
-type WantsOf = fn(&Machine, &ShieldRequest) -> Result<Wants, Error>;
+type PlanFunction = fn(&Machine, &ShieldRequest) -> Result<KnobPlan, Error>;
 
 /// Condition under which a request uses a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +58,13 @@ pub const KNOBS: &[Knob] = &[
 
 impl Knob {
     /// Creates a knob that every request uses.
-    pub(crate) const fn basic(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
-        Self { name, why, asked: Asked::Always, essential: false, wants }
+    pub(crate) const fn basic(name: &'static str, why: &'static str, plan: PlanFunction) -> Self {
+        Self { name, why, asked: Asked::Always, essential: false, plan }
     }
 
     /// Creates a knob that requests with [`ShieldLevel::Full`] use.
-    pub(crate) const fn full(name: &'static str, why: &'static str, wants: WantsOf) -> Self {
-        Self { asked: Asked::Full, ..Self::basic(name, why, wants) }
+    pub(crate) const fn full(name: &'static str, why: &'static str, plan: PlanFunction) -> Self {
+        Self { asked: Asked::Full, ..Self::basic(name, why, plan) }
     }
 
     /// Returns true if the request does not use the knob.
@@ -80,14 +80,14 @@ impl Knob {
     ///
     /// # Errors
     /// Returns an error if the request cannot be met: then nothing may be changed.
-    pub fn plan(&self, machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
-        (self.wants)(machine, request)
+    pub fn plan(&self, machine: &Machine, request: &ShieldRequest) -> Result<KnobPlan, Error> {
+        (self.plan)(machine, request)
     }
 }
 
 /// A knob's result for a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Wants {
+pub struct KnobPlan {
     /// Changes in the order in which they are to be made.
     pub changes: Vec<Change>,
     /// Settings that the machine lacks, with the possible reason.
@@ -109,7 +109,7 @@ pub struct Change {
     pub to: Option<String>,
 }
 
-impl Wants {
+impl KnobPlan {
     /// Adds a change of `place` to `value`, unless it has that value. A missing, read-only or unreadable place is
     /// recorded as such.
     pub(crate) fn set(&mut self, what: impl Into<String>, place: Place, value: impl Into<String>) {

@@ -1,6 +1,6 @@
 //! Plans the changes for a request.
 
-use crate::{Change, Error, KNOBS, Knob, Machine, ShieldRequest, Wants};
+use crate::{Change, Error, KNOBS, Knob, KnobPlan, Machine, ShieldRequest};
 use rustix::fs::{Access, access};
 use serde::{Serialize, Serializer};
 use std::io;
@@ -15,7 +15,7 @@ pub struct Planned {
     pub left_out: bool,
     /// Changes and remarks for this machine.
     #[serde(flatten)]
-    pub wants: Wants,
+    pub plan: KnobPlan,
 }
 
 fn name_of<S: Serializer>(knob: &&'static Knob, serializer: S) -> Result<S::Ok, S::Error> {
@@ -31,8 +31,8 @@ pub fn plan(machine: &Machine, request: &ShieldRequest) -> Result<Vec<Planned>, 
     KNOBS
         .iter()
         .map(|knob| {
-            let wants = knob.plan(machine, request)?;
-            Ok(Planned { knob, left_out: knob.is_left_out(request), wants })
+            let plan = knob.plan(machine, request)?;
+            Ok(Planned { knob, left_out: knob.is_left_out(request), plan })
         })
         .collect()
 }
@@ -56,7 +56,7 @@ pub(crate) fn check_root() -> Result<(), Error> {
 pub(crate) fn check_permission(planned: &[Planned]) -> Result<(), Error> {
     check_root()?;
     for planned in planned.iter().filter(|planned| planned.knob.essential) {
-        for Change { place, to, .. } in &planned.wants.changes {
+        for Change { place, to, .. } in &planned.plan.changes {
             // Files that an earlier change creates do not exist yet.
             let Some(path) = place.path().filter(|path| to.is_some() && path.exists()) else { continue };
             access(path, Access::WRITE_OK).map_err(|errno| Error::Permission {

@@ -78,14 +78,14 @@ impl ShieldStatus {
         // Hotplug was done once, when the shield was raised.
         request.hotplug = false;
         for knob in KNOBS.iter().filter(|knob| !knob.is_left_out(&request)) {
-            let wants = knob.plan(&machine, &request)?;
+            let plan = knob.plan(&machine, &request)?;
             let is_new = |change: &Change| {
                 change.to.is_some()
                     && !shield.refused.iter().any(|refused| refused.place == change.place.to_string())
             };
-            let changes = wants.changes.into_iter().filter(is_new);
+            let changes = plan.changes.into_iter().filter(is_new);
             self.drift.extend(changes.map(|change| Drift { knob: knob.name, change }));
-            self.stays.extend(wants.stays);
+            self.stays.extend(plan.stays);
         }
         self.stays
             .extend(shield.refused.iter().map(|refused| format!("{}: {}", refused.what, refused.reason)));

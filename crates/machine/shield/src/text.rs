@@ -50,12 +50,12 @@ pub fn plan(
         text += &of_knob(planned, verbose);
     }
     let turned = planned.iter().filter(|planned| !planned.left_out);
-    let stays: Vec<String> = turned.flat_map(|planned| planned.wants.stays.clone()).collect();
+    let stays: Vec<String> = turned.flat_map(|planned| planned.plan.stays.clone()).collect();
     section(&mut text, "Stays whatever is done", &stays, shown(verbose));
     let left_out: Vec<String> = planned
         .iter()
         .filter(|planned| planned.left_out && planned.knob.asked == Asked::Full)
-        .filter(|planned| !planned.wants.changes.is_empty())
+        .filter(|planned| !planned.plan.changes.is_empty())
         .map(|planned| format!("{}: {}", planned.knob.name, planned.knob.why))
         .collect();
     section(&mut text, &format!("With --level {} also", ShieldLevel::Full), &left_out, usize::MAX);
@@ -67,9 +67,9 @@ pub fn plan(
 
 fn of_knob(planned: &Planned, verbose: bool) -> String {
     let mut text = format!("\n{}: {}\n", planned.knob.name, planned.knob.why);
-    let wants = &planned.wants;
-    let changes: Vec<&Change> = wants.changes.iter().filter(|change| change.to.is_some()).collect();
-    if changes.is_empty() && wants.missing.is_empty() {
+    let plan = &planned.plan;
+    let changes: Vec<&Change> = plan.changes.iter().filter(|change| change.to.is_some()).collect();
+    if changes.is_empty() && plan.missing.is_empty() {
         text += "  nothing to do\n";
     }
     for Change { what, from, to, .. } in changes.iter().take(shown(verbose)) {
@@ -84,7 +84,7 @@ fn of_knob(planned: &Planned, verbose: bool) -> String {
     if changes.len() > shown(verbose) {
         let _ = writeln!(text, "  and {} more (-v shows them)", changes.len() - SHOWN);
     }
-    for missing in &wants.missing {
+    for missing in &plan.missing {
         let _ = writeln!(text, "  not here: {}", printable(missing));
     }
     text

@@ -2,7 +2,7 @@
 
 use sordino_sched::{CpuList, Policy, ThreadIdentity};
 use sordino_shield::{
-    Cpusets, Error, KNOBS, Machine, RunningThread, ShieldLevel, ShieldRequest, Wants, advice, plan,
+    Cpusets, Error, KNOBS, KnobPlan, Machine, RunningThread, ShieldLevel, ShieldRequest, advice, plan,
 };
 use std::fs;
 use std::path::Path;
@@ -34,15 +34,14 @@ fn request(cpus: &str) -> ShieldRequest {
 }
 
 /// Returns one knob's changes as `what: from -> to`.
-fn wants(machine: &Machine, request: &ShieldRequest, knob: &str) -> Wants {
+fn plan_of(machine: &Machine, request: &ShieldRequest, knob: &str) -> KnobPlan {
     let knob = KNOBS.iter().find(|each| each.name == knob).unwrap();
     knob.plan(machine, request).unwrap()
 }
 
-fn changes(wants: &Wants) -> Vec<String> {
+fn changes(plan: &KnobPlan) -> Vec<String> {
     let text = |to: &Option<String>| to.clone().unwrap_or_else(|| "the same".to_owned());
-    wants
-        .changes
+    plan.changes
         .iter()
         .map(|change| format!("{}: {} -> {}", change.what, change.from, text(&change.to)))
         .collect()
@@ -62,16 +61,16 @@ fn interrupts_leave_the_shielded_cpus_and_those_of_them_alone_go_to_the_others()
             ("proc/irq/25/effective_affinity_list", "2\n"),
         ],
     );
-    let wants = wants(&machine, &request("2-3"), "interrupts");
+    let plan = plan_of(&machine, &request("2-3"), "interrupts");
     assert_eq!(
-        changes(&wants),
+        changes(&plan),
         [
             "CPUs of new interrupts: 0-3 -> 0-1",
             "CPUs of interrupt 24: 3 -> 0-1",
             "CPUs of interrupt 9 acpi: 0-3 -> 0-1"
         ]
     );
-    assert!(wants.stays.contains(&"interrupt 25 comes to CPU 2 once more, and moves then".to_owned()));
+    assert!(plan.stays.contains(&"interrupt 25 comes to CPU 2 once more, and moves then".to_owned()));
 }
 
 #[test]
@@ -84,13 +83,13 @@ fn threads_leave_unless_the_kernel_has_bound_them() {
         task(9, "kworker/R-x", "0-3", true),
         task(10, "elsewhere", "0", false),
     ];
-    let wants = wants(&machine, &request("2-3"), "threads");
-    assert_eq!(changes(&wants), [""; 0]);
+    let plan = plan_of(&machine, &request("2-3"), "threads");
+    assert_eq!(changes(&plan), [""; 0]);
     let stays = [
         "ksoftirqd/3 (7) is bound to CPU 3 by the kernel",
         "kworker/R-x (9) is bound to CPU 0-3 by the kernel",
     ];
-    assert_eq!(wants.stays, stays);
+    assert_eq!(plan.stays, stays);
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn what_a_kernel_lacks_is_not_here_and_what_it_has_is_set() {
         ("sys/kernel/debug/sched/fair_server/cpu3/runtime", "50000000\n"),
     ];
     let machine = machine(directory.path(), &files);
-    let of = |knob| changes(&wants(&machine, &request("3"), knob));
+    let of = |knob| changes(&plan_of(&machine, &request("3"), knob));
     assert_eq!(of("workqueues"), ["CPUs of work queue workqueue: 0-3 -> 0-2"]);
     assert_eq!(of("network"), ["CPUs for packets from eth0: 2-3 -> 2"]);
     assert_eq!(of("throttling"), ["microseconds of each period (-1: no limit): 950000 -> -1"]);
@@ -119,8 +118,8 @@ fn what_a_kernel_lacks_is_not_here_and_what_it_has_is_set() {
     );
     assert_eq!(of("fair-server").len(), 1);
     for knob in ["rcu", "timers", "statistics", "watchdogs", "idle", "cpuset"] {
-        let wants = wants(&machine, &request("3"), knob);
-        assert!(wants.changes.is_empty() && wants.missing.len() == 1, "{knob}: {wants:?}");
+        let plan = plan_of(&machine, &request("3"), knob);
+        assert!(plan.changes.is_empty() && plan.missing.len() == 1, "{knob}: {plan:?}");
     }
     let planned = plan(&machine, &request("3")).unwrap();
     assert!(planned.iter().all(|planned| planned.left_out == (planned.knob.name == "hotplug")));
@@ -141,7 +140,7 @@ fn sets_of_others_lose_the_cpus_and_one_with_no_others_is_in_the_way() {
         ],
     );
     machine.cpusets = Cpusets::V1(mount.clone());
-    let changed = changes(&wants(&machine, &request("3"), "cpuset"));
+    let changed = changes(&plan_of(&machine, &request("3"), "cpuset"));
     let narrowed: Vec<&str> =
         changed.iter().filter_map(|change| change.strip_prefix("CPUs of the control group ")).collect();
     // Children come first: a parent must contain its children's CPUs.
@@ -161,11 +160,11 @@ fn sets_of_others_get_a_cpu_that_went_down_back_parents_first() {
     ];
     let mut machine = machine(directory.path(), &files);
     machine.cpusets = Cpusets::V1(directory.path().join("cpuset"));
-    let wants = wants(&machine, &ShieldRequest { hotplug: true, ..request("3") }, "hotplug");
+    let plan = plan_of(&machine, &ShieldRequest { hotplug: true, ..request("3") }, "hotplug");
     let docker = format!("CPUs of the control group {}/cpuset/docker", directory.path().display());
     // The first journalled value is restored last.
     assert_eq!(
-        changes(&wants),
+        changes(&plan),
         [
             format!("{docker}/a: 2-3 -> the same"),
             format!("{docker}: 0-3 -> the same"),
@@ -182,7 +181,7 @@ fn a_partition_is_made_in_the_order_that_the_kernel_wants() {
     machine.cpusets = Cpusets::V2(directory.path().join("cgroup"));
     machine.tasks = vec![task(9, "narrow", "1-2", false)];
     assert_eq!(
-        changes(&wants(&machine, &request("2-3"), "cpuset"))[..],
+        changes(&plan_of(&machine, &request("2-3"), "cpuset"))[..],
         [
             "controller cpuset in the root group: - -> +",
             "control group of the shield: none -> there",

@@ -131,7 +131,7 @@ impl Guardian {
 
     fn finish(&mut self) -> io::Result<Vec<FailedStep>> {
         let mut failures = Vec::new();
-        let told = self.send(&"undo").and_then(|()| {
+        let undone = self.send(&"undo").and_then(|()| {
             loop {
                 let reply = self.receive()?;
                 let mut words = reply.split('\t');
@@ -149,7 +149,7 @@ impl Guardian {
         // Closed first: a guardian that still waits for a command treats the end as one.
         self.stream = None;
         self.process.wait()?;
-        told.map(|()| failures)
+        undone.map(|()| failures)
     }
 
     fn failure(&self, change: &str, reason: &str) -> Option<FailedStep> {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// The number of spans of a thread that are remembered: a thread that holds a lock is rarely preempted more often.
 const REMEMBERED: usize = 32;
 /// The number of turns of each CPU that are remembered: those of some tens of milliseconds under load.
-const TURNS: usize = 1024;
+const SLICES: usize = 1024;
 /// The number of wake-ups that a chain is followed back.
 const LEVELS: u32 = 4;
 /// The maximum number of links in a chain, beyond which it is followed no further.
@@ -68,7 +68,7 @@ pub(crate) struct ThreadHistory {
     spans: HashMap<Tid, VecDeque<ActivitySpan>>,
     /// The threads that had each CPU, with the times from which on, the earliest first; `None` if the thread is not
     /// known.
-    turns: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
+    slices: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
     /// The time since which no records are missing.
     whole_since: Time,
     /// True if moves of threads from one CPU to another are recorded: without them, it is not known how long a thread
@@ -79,7 +79,7 @@ pub(crate) struct ThreadHistory {
 impl ThreadHistory {
     /// Creates an empty past; `knows_moves` is true if moves of threads to other CPUs are recorded.
     pub(crate) fn new(knows_moves: bool) -> Self {
-        Self { spans: HashMap::default(), turns: HashMap::default(), whole_since: Time::MIN, knows_moves }
+        Self { spans: HashMap::default(), slices: HashMap::default(), whole_since: Time::MIN, knows_moves }
     }
 
     /// Notes that `tid` has a CPU from now on.
@@ -88,13 +88,13 @@ impl ThreadHistory {
     }
 
     /// Notes that a CPU has this thread from now on; `None` if the thread is not known.
-    pub(crate) fn turn(&mut self, cpu: Cpu, now: Time, thread: Option<Thread>) {
-        let turns = self.turns.entry(cpu).or_default();
-        let now = turns.back().map_or(now, |(latest, _)| now.max(*latest));
-        if turns.len() == TURNS {
-            turns.pop_front();
+    pub(crate) fn begin_slice(&mut self, cpu: Cpu, now: Time, thread: Option<Thread>) {
+        let slices = self.slices.entry(cpu).or_default();
+        let now = slices.back().map_or(now, |(latest, _)| now.max(*latest));
+        if slices.len() == SLICES {
+            slices.pop_front();
         }
-        turns.push_back((now, thread));
+        slices.push_back((now, thread));
     }
 
     /// Notes that `tid` is runnable, but another thread has its CPU.
@@ -155,12 +155,12 @@ impl ThreadHistory {
 
     /// Returns the threads that had a CPU between two points in time, as far as they are remembered, each with the time
     /// until when.
-    fn turns(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Vec<(Time, Option<&Thread>)> {
+    fn slices(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Vec<(Time, Option<&Thread>)> {
         let (mut found, mut thread) = (Vec::new(), None);
-        let turns = cpu.and_then(|cpu| self.turns.get(&cpu));
+        let slices = cpu.and_then(|cpu| self.slices.get(&cpu));
         let first =
-            turns.map_or(0, |turns| turns.partition_point(|(since, _)| *since <= from).saturating_sub(1));
-        for (since, next) in turns.into_iter().flat_map(|turns| turns.range(first..)) {
+            slices.map_or(0, |slices| slices.partition_point(|(since, _)| *since <= from).saturating_sub(1));
+        for (since, next) in slices.into_iter().flat_map(|slices| slices.range(first..)) {
             if *since >= to {
                 break;
             }
@@ -177,7 +177,7 @@ impl ThreadHistory {
     /// thread, the next one may come without a record.
     fn certain_until(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Time {
         let (mut at, mut was_idle) = (from, false);
-        for (until, thread) in self.turns(cpu, from, to) {
+        for (until, thread) in self.slices(cpu, from, to) {
             if thread.is_none() && !was_idle {
                 return at;
             }
@@ -205,7 +205,7 @@ impl ThreadHistory {
     /// Forgets the past of all threads, as records are missing until now.
     pub(crate) fn clear(&mut self, now: Time) {
         self.spans.clear();
-        self.turns.clear();
+        self.slices.clear();
         self.whole_since = now;
     }
 }
@@ -244,9 +244,9 @@ impl Chain<'_> {
                 }
                 Did::Unknown => {}
                 Did::Wait(_) => {
-                    let (mut at, turns) = (begin, past.turns(*cpu, begin, end));
+                    let (mut at, slices) = (begin, past.slices(*cpu, begin, end));
                     let most = if past.knows_moves { TURNS_MAX } else { 1 };
-                    let turns: Vec<_> = turns.into_iter().take(most).collect();
+                    let slices: Vec<_> = slices.into_iter().take(most).collect();
                     // It stands in the queue and the CPU is idle, so a limit keeps it from there. Without moves, only
                     // the first choice is certain. A deadline thread may wait for its next period instead.
                     let may_be_limited = *queued
@@ -258,8 +258,8 @@ impl Chain<'_> {
                         *until <= queued_until && behind.is_some_and(Thread::is_idle)
                     };
                     // The limit also held while other threads had turns in between.
-                    let limited = turns.iter().position(is_limited)..=turns.iter().rposition(is_limited);
-                    for (number, (until, behind)) in turns.into_iter().enumerate() {
+                    let limited = slices.iter().position(is_limited)..=slices.iter().rposition(is_limited);
+                    for (number, (until, behind)) in slices.into_iter().enumerate() {
                         if limited.contains(&Some(number)) {
                             link(at, until, Did::Throttle);
                             at = until;

@@ -244,7 +244,7 @@ impl Tracker {
         if next != Tid(0) {
             self.past.run(next, now);
         }
-        self.past.turn(cpu, now, Some(thread.clone()));
+        self.past.begin_slice(cpu, now, Some(thread.clone()));
         let work = self.works.get(&next).cloned();
         let run = CurrentThread {
             thread,
@@ -344,7 +344,7 @@ impl Tracker {
         if let Some(cpu) = self.running.cpu_of(tid) {
             let processor = self.cpus.entry(cpu).or_default();
             processor.running.iter_mut().for_each(|run| run.thread = Thread::of(system, tid));
-            self.past.turn(cpu, self.now, Some(Thread::of(system, tid)));
+            self.past.begin_slice(cpu, self.now, Some(Thread::of(system, tid)));
             self.refresh_cpu(cpu, system);
         }
         if let Some(&index) = self.by_tid.get(&tid) {

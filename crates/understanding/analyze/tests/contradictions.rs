@@ -5,9 +5,9 @@ mod support;
 use sordino_analyze::*;
 use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Thread as Task, explain_longest, loops};
 
-/// Returns the time of the causes that `wanted` selects.
-fn time_of(explanation: &Explanation, wanted: impl Fn(&Cause) -> bool) -> i64 {
-    explanation.parts.iter().filter(|part| wanted(&part.cause)).map(|part| part.time.0).sum()
+/// Returns the time of the causes that `is_counted` selects.
+fn time_of(explanation: &Explanation, is_counted: impl Fn(&Cause) -> bool) -> i64 {
+    explanation.parts.iter().filter(|part| is_counted(&part.cause)).map(|part| part.time.0).sum()
 }
 
 /// Returns the time that the thread waited behind another one.

@@ -543,7 +543,7 @@ fn a_thread_that_a_limit_keeps_from_its_cpu_is_throttled() {
 #[test]
 fn a_thread_is_throttled_from_the_choice_on_that_shows_it() {
     let [low, other] = [Task(40, "low", 120), Task(42, "other", 120)];
-    let told = |is_queued: bool, moves: bool| {
+    let causes_of = |is_queued: bool, moves: bool| {
         let mut script = loops("a:b");
         script.at(1010).switch(NPT, SLEEPING, low);
         script.at(1100).cpu(0).waking(NPT, 1);
@@ -560,11 +560,11 @@ fn a_thread_is_throttled_from_the_choice_on_that_shows_it() {
     };
     let sure =
         ["throttled RealTime 300 1", "own 120", "preempted hog 100 1", "queued low 100 1", "blocked S 90 1"];
-    assert_eq!(told(true, false), sure);
+    assert_eq!(causes_of(true, false), sure);
     // The thread may have entered the queue after the choice.
     let unsure = ["queued other 300 1", "own 120", "queued low 100 1", "queued hog 100 1", "blocked S 90 1"];
-    assert_eq!(told(false, false), unsure);
-    assert_eq!(told(true, true), unsure);
+    assert_eq!(causes_of(false, false), unsure);
+    assert_eq!(causes_of(true, true), unsure);
 }
 
 #[test]
@@ -626,7 +626,7 @@ fn a_handler_without_an_end_is_own_code() {
 /// The timer's own clock differs from the trace's.
 #[test]
 fn a_timer_that_comes_late_is_told_from_the_sleep() {
-    let told = |due: [i64; 2], clock: i64| {
+    let causes_of = |due: [i64; 2], clock: i64| {
         let mut script = loops("a:b");
         script.at(1010).by(NPT).syscall(230).timer_start(0xffff_8880, due);
         script.at(1020).switch(NPT, SLEEPING, HOG);
@@ -639,21 +639,21 @@ fn a_timer_that_comes_late_is_told_from_the_sleep() {
     let rest = ["call clock_nanosleep 20 1", "own 10", "queued hog in clock_nanosleep 8 1"];
     let with = |parts: &[&str]| parts.iter().chain(&rest).map(|part| part.to_string()).collect::<Vec<_>>();
     assert_eq!(
-        told([5_000, 5_300], 5_700),
+        causes_of([5_000, 5_300], 5_700),
         with(&["late by hog 402 1", "in its slack 300 1", "blocked S in clock_nanosleep 180 1"])
     );
-    let punctual = told([5_000, 5_000], 5_000);
+    let punctual = causes_of([5_000, 5_000], 5_000);
     assert_eq!(
         (&*punctual[0], &**punctual.last().unwrap()),
         ("blocked S in clock_nanosleep 880 1", "late by hog 2 1")
     );
     // The timer was started before the thread slept, for another purpose.
-    assert_eq!(told([3_000, 3_000], 5_700)[0], "blocked S in clock_nanosleep 882 1");
+    assert_eq!(causes_of([3_000, 3_000], 5_700)[0], "blocked S in clock_nanosleep 882 1");
 }
 
 #[test]
 fn a_sleep_between_a_fault_and_the_next_system_call_is_the_faults() {
-    let told = |with_syscalls: bool, state: i64| {
+    let causes_of = |with_syscalls: bool, state: i64| {
         let mut script = if with_syscalls { Script::new() } else { Script::of_programs() };
         script.at(0).cpu(1).switch(IDLE, 0, NPT);
         for time in (100..=1000).step_by(100) {
@@ -666,11 +666,11 @@ fn a_sleep_between_a_fault_and_the_next_system_call_is_the_faults() {
         end(&mut script, 1950);
         parts(&longest(&script))[0].clone()
     };
-    assert_eq!(told(true, WAITING), "blocked in a fault 880 1");
+    assert_eq!(causes_of(true, WAITING), "blocked in a fault 880 1");
     // A signal stopped the thread.
-    assert_eq!(told(true, 4), "blocked T 880 1");
+    assert_eq!(causes_of(true, 4), "blocked T 880 1");
     // The thread may have slept in a call that is not recorded.
-    assert_eq!(told(false, WAITING), "blocked D 880 1");
+    assert_eq!(causes_of(false, WAITING), "blocked D 880 1");
 }
 
 /// The sentence "asleep in read; woken by stageB, which waited behind stagehog", over three stages, each in a thread of

@@ -221,7 +221,7 @@ proptest! {
 }
 
 /// Twenty fibers that compute and one that polls a socket, on one thread. The message comes just after the poll.
-fn daemon(turns: u64) -> Script {
+fn daemon(switches: u64) -> Script {
     let mut script = Script::new();
     script.of(PID).at(0).cpu(0).switch(IDLE, 0, A).fiber_enter(A).fiber_new(A, 1, "daemon");
     for fiber in 2..=21 {
@@ -229,15 +229,15 @@ fn daemon(turns: u64) -> Script {
     }
     script.fiber_switch(A, 0, 1, 5);
     let (mut now, mut fiber) = (10, 1);
-    for turn in 0..turns {
+    for switch in 0..switches {
         script.at(now).user("net:poll", A, &[]);
-        script.at(now + 5).cpu(1).of(99).user("net:sent", HOG, &[("id", V::U(turn))]).of(PID).cpu(0);
+        script.at(now + 5).cpu(1).of(99).user("net:sent", HOG, &[("id", V::U(switch))]).of(PID).cpu(0);
         now += 10;
         for next in (2..=21).chain([1]) {
             script.at(now).fiber_switch(A, fiber, next, if fiber == 1 { 1 } else { 2 });
             (fiber, now) = (next, now + if next == 1 { 3 } else { 1000 });
         }
-        script.at(now).user("net:received", A, &[("id", V::U(turn))]);
+        script.at(now).user("net:received", A, &[("id", V::U(switch))]);
         now += 10;
     }
     script

@@ -138,8 +138,8 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
 
 /// Compares the explanation with the truth: in the uncertain time alone it may be wrong.
 fn judge(machine: &Machine, findings: &Findings, uncertain: i64, all: &[Row]) -> Result<(), TestCaseError> {
-    let said = explained(findings);
-    for (cause, time) in &said {
+    let explained_parts = explained(findings);
+    for (cause, time) in &explained_parts {
         // A limit that kept it from the CPU is a stronger statement than that another thread, or none, had the CPU.
         let stronger = cause.split_once(" in ").filter(|_| cause.starts_with("behind"));
         let stronger = stronger.map(|(_, call)| format!("throttled in {call}"));
@@ -149,7 +149,7 @@ fn judge(machine: &Machine, findings: &Findings, uncertain: i64, all: &[Row]) ->
         let lines = || all.iter().map(|row| format!("\n{row:?}")).collect::<String>();
         prop_assert!(
             is_weak || *time <= truth + uncertain,
-            "{cause}: {time}, in truth {truth}, uncertain {uncertain}: {said:?}, in truth {:?}{}",
+            "{cause}: {time}, in truth {truth}, uncertain {uncertain}: {explained_parts:?}, in truth {:?}{}",
             machine.truth,
             lines()
         );

@@ -27,14 +27,14 @@ fn loops_of(own: Task) -> Script {
 }
 
 /// Returns the parts of the longest interval, longest first.
-fn told(script: &Script) -> Vec<String> {
+fn causes_of(script: &Script) -> Vec<String> {
     parts(&explain_longest(script, "a:b").0)
 }
 
 /// Lets npt continue at 5000 and end its loop at 5050.
 fn goes_on(script: &mut Script, cpu: u32, after: Task) -> Vec<String> {
     script.at(5000).cpu(cpu).switch(after, SLEEPING, NPT).at(5050).user("a:b", NPT, &[]);
-    told(script)
+    causes_of(script)
 }
 
 /// A thread of `SCHED_DEADLINE` waits for its next period by `sched_yield`.
@@ -48,7 +48,7 @@ fn a_deadline_thread_that_yields_has_not_used_its_runtime_up() {
         own,
         &[],
     );
-    assert_eq!(told(&script)[0], "blocked S in sched_yield 7980 1");
+    assert_eq!(causes_of(&script)[0], "blocked S in sched_yield 7980 1");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_choice_at_the_time_of_the_wake_up_or_the_boost_may_have_come_first() {
     boosted.at(1050).cpu(0).by(HOG).kernel("sched_pi_setprio", &boost);
     boosted.cpu(1).by(LOW).switch(LOW, RUNNABLE, OTHER);
     boosted.at(5000).by(OTHER).switch(OTHER, RUNNABLE, own).at(5050).user("a:b", own, &[]);
-    assert_eq!(told(&boosted)[0], "preempted other 3950 1");
+    assert_eq!(causes_of(&boosted)[0], "preempted other 3950 1");
 }
 
 /// Calls that set priorities leave no event, but the wake-up has the new priority.
@@ -105,7 +105,7 @@ fn a_choice_proves_nothing_of_a_thread_whose_priority_may_be_another() {
         now,
         &[],
     );
-    assert_eq!(told(&asleep)[0], "queued other 3800 1");
+    assert_eq!(causes_of(&asleep)[0], "queued other 3800 1");
     let sets = |call: i64| {
         let mut queued = loops("a:b");
         queued
@@ -119,7 +119,7 @@ fn a_choice_proves_nothing_of_a_thread_whose_priority_may_be_another() {
             .syscall_exit(call);
         queued.at(1200).cpu(1).by(HOG).switch(HOG, SLEEPING, OTHER);
         queued.at(5000).by(OTHER).switch(OTHER, RUNNABLE, now).at(5050).user("a:b", now, &[]);
-        told(&queued)[0].clone()
+        causes_of(&queued)[0].clone()
     };
     assert_eq!([144, 142, 314, 141].map(sets), ["preempted other 3800 1"; 4]);
     assert_eq!(sets(39), "throttled RealTime 3800 1");
@@ -133,7 +133,7 @@ fn a_limit_that_was_proven_may_be_over_with_the_next_choice() {
         quota.at(1010).switch(own, RUNNABLE, IDLE).at(1100).switch(IDLE, 0, other);
         quota.at(5000).switch(other, RUNNABLE, own).at(5050).user("a:b", own, &[]);
         let expected = [format!("preempted {} 3900 1", other.1), "throttled ControlGroup 90 1".into()];
-        assert_eq!(told(&quota)[..2], expected);
+        assert_eq!(causes_of(&quota)[..2], expected);
     }
     let mut moved = loops("a:b");
     moved
@@ -171,7 +171,7 @@ fn a_limit_that_was_proven_may_be_over_with_the_next_choice() {
 fn handled(script: &mut Script, from: i64, signal: i64) -> Vec<String> {
     script.at(from).cpu(1).by(NPT).delivered(signal, 0x4000);
     script.at(5000).syscall(15).at(5001).syscall_exit(15).at(5050).user("a:b", NPT, &[]);
-    told(script)
+    causes_of(script)
 }
 
 #[test]
@@ -212,16 +212,16 @@ fn send(script: &mut Script, at: i64, sender: Task, signal: i64, more: &[(&'stat
 #[test]
 fn a_signal_that_was_taken_without_a_delivery_does_not_name_its_sender_later() {
     let result = |result| [("result", V::I(result))];
-    let told = |first: Option<i64>, second: Option<i64>| {
+    let causes_of = |first: Option<i64>, second: Option<i64>| {
         let mut script = loops("a:b");
         send(&mut script, 900, HOG, 10, first.map(result).as_ref().map_or(&[], |more| more));
         send(&mut script, 1010, LOW, 10, second.map(result).as_ref().map_or(&[], |more| more));
         handled(&mut script, 1030, 10)[0].clone()
     };
-    assert_eq!(told(None, None), "SIGUSR1 3970 1");
-    assert_eq!(told(Some(0), Some(0)), "SIGUSR1 of 40 3970 1");
-    assert_eq!(told(Some(0), Some(2)), "SIGUSR1 of 123 3970 1");
-    assert_eq!(told(Some(1), Some(0)), "SIGUSR1 of 40 3970 1");
+    assert_eq!(causes_of(None, None), "SIGUSR1 3970 1");
+    assert_eq!(causes_of(Some(0), Some(0)), "SIGUSR1 of 40 3970 1");
+    assert_eq!(causes_of(Some(0), Some(2)), "SIGUSR1 of 123 3970 1");
+    assert_eq!(causes_of(Some(1), Some(0)), "SIGUSR1 of 40 3970 1");
 }
 
 #[test]
@@ -252,31 +252,31 @@ fn a_process_gets_other_signals_than_its_first_thread() {
 
 #[test]
 fn a_handler_is_over_where_its_end_may_be_missing() {
-    let is_told = |script: &mut Script| {
+    let has_handler = |script: &mut Script| {
         script.at(5050).cpu(1).user("a:b", NPT, &[]);
-        told(script)
+        causes_of(script)
             .into_iter()
             .any(|part| part.starts_with("SIG") && !part.ends_with(" 10 1") && !part.ends_with(" 30 1"))
     };
     let mut asleep = loops("a:b");
     asleep.at(1010).by(NPT).delivered(10, 0x4000).at(1020).syscall(35).switch(NPT, SLEEPING, IDLE);
     asleep.at(1100).lose_kernel(1200, 100).at(1300).by(IDLE).switch(IDLE, 0, NPT).by(NPT).syscall_exit(35);
-    assert!(!is_told(&mut asleep));
+    assert!(!has_handler(&mut asleep));
     let mut elsewhere = loops("a:b");
     elsewhere.at(1010).by(NPT).delivered(10, 0x4000).at(1015).cpu(2).lose_kernel(1200, 100);
     elsewhere.at(1020).cpu(1).by(NPT).switch(NPT, RUNNABLE, HOG).at(1300).by(HOG).switch(HOG, SLEEPING, NPT);
-    assert!(!is_told(&mut elsewhere));
+    assert!(!has_handler(&mut elsewhere));
     let mut another = loops("a:b");
     another.at(1010).by(NPT).delivered(1, 0x4000).at(1020).syscall(59).at(1030);
     another
         .kernel("sched_process_exec", &[("filename", V::T("x")), ("pid", V::I(10)), ("old_pid", V::I(10))]);
     another.at(1040).syscall_exit(59);
-    assert!(!is_told(&mut another));
+    assert!(!has_handler(&mut another));
     let mut reused = loops("a:b");
     reused.at(1010).by(NPT).delivered(15, 0x4000).at(1020).syscall(60).switch(NPT, 0x20, IDLE);
     reused.at(1100).by(IDLE).kernel("sched_process_free", &[("comm", V::T("npt")), ("pid", V::I(10))]);
     reused.at(1210).switch(IDLE, 0, NPT).by(NPT).syscall_exit(56);
-    assert!(!is_told(&mut reused));
+    assert!(!has_handler(&mut reused));
 }
 
 /// Creates a sleep of npt until the lock's holder, which waits from 1100 to 4000 as `wait` adds, wakes it.

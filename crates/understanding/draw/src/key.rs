@@ -30,7 +30,7 @@ fn entries<'a>(
 }
 
 /// Returns the shape of an entry, in a square of 11 units at this place. `hatch` and `line` are as in the picture.
-fn shape(class: &str, x: f64, y: f64) -> String {
+fn symbol(class: &str, x: f64, y: f64) -> String {
     let (middle, right, bottom) = (x + 5.5, x + 11.0, y + 11.0);
     match class {
         "mark" => format!("<path class=\"mark\" d=\"M{middle} {y} L{x} {bottom} L{right} {bottom} Z\"/>"),
@@ -57,7 +57,7 @@ pub(crate) fn write_key(
         let _ = write!(
             svg,
             "{}<text x=\"{}\" y=\"{:.1}\">{words}</text>",
-            shape(class, x, y),
+            symbol(class, x, y),
             x + 16.0,
             y + 10.0
         );
@@ -74,7 +74,7 @@ pub(crate) fn html_key(style: &str) -> String {
         let _ = write!(
             html,
             "<span><svg viewBox=\"0 0 13 13\" style=\"{style}\" aria-hidden=\"true\">{}</svg> {words}</span>",
-            shape(class, 1.0, 1.0)
+            symbol(class, 1.0, 1.0)
         );
     }
     html

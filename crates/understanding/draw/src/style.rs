@@ -131,8 +131,8 @@ mod tests {
             let threads = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
             threads.iter().chain(&["runnable"]).for_each(|behind| check("in", behind, 4.5));
             check("in-own", "own", 4.5);
-            let shapes = ["own", "runnable", "asleep", "disk", "irq", "softirq", "several", "mark", "fault"];
-            threads.iter().chain(&shapes).for_each(|shape| check(shape, "paper", 3.0));
+            let fills = ["own", "runnable", "asleep", "disk", "irq", "softirq", "several", "mark", "fault"];
+            threads.iter().chain(&fills).for_each(|fill| check(fill, "paper", 3.0));
         }
         for colors in colors(PAGE) {
             for text in ["ink", "quiet", "own", "alarm", "pass", "warn", "missing"] {

@@ -131,8 +131,8 @@ fn is_small_and_says_what_is_thinned(html: &str, lanes: &[Lanes]) {
         }
     }
     let without = INTERVALS - pictures.len() as i64;
-    let is_said = html.contains(&format!("{without} intervals without a picture"));
-    assert_eq!(is_said, without > 0, "{without} have none");
+    let is_counted = html.contains(&format!("{without} intervals without a picture"));
+    assert_eq!(is_counted, without > 0, "{without} have none");
     // Every interval has its words, and each fact, setting and table says how much of it is cut.
     assert_eq!(html.matches("<section id=\"peak").count() as i64, INTERVALS);
     assert!(html.matches(" more letters)").count() >= 10 + 40 + 2, "a text is cut and does not say so");

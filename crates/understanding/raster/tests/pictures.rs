@@ -30,7 +30,7 @@ fn a_picture_has_its_size_its_paper_its_bars_and_its_letters() {
     let pixels = pixels(&picture());
     assert_eq!(pixels.width(), 2200);
     assert_eq!(colour(pixels.pixel(0, 0).unwrap()), (255, 255, 255));
-    let count = |wanted| pixels.pixels().iter().filter(|pixel| colour(**pixel) == wanted).count();
+    let count = |painted| pixels.pixels().iter().filter(|pixel| colour(**pixel) == painted).count();
     // The colours of bars and of titles in pictures.css.
     assert!(count((0x09, 0x69, 0xda)) > 100, "bars: {}", count((0x09, 0x69, 0xda)));
     assert!(count((0x1d, 0x23, 0x29)) > 300, "letters: {}", count((0x1d, 0x23, 0x29)));

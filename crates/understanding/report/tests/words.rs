@@ -229,19 +229,22 @@ fn every_cause_has_a_headline_and_a_row() {
 #[test]
 fn what_is_usual_is_told_where_it_is_much() {
     let sleep = || vec![blocked(TaskState::Interruptible, Some("clock_nanosleep"))];
-    let told = |cause: Vec<Cause>, usual, excess: Option<i64>| {
+    let phrased = |cause: Vec<Cause>, usual, excess: Option<i64>| {
         let mut explanation = taking(7_000_000, cause, Main { excess: excess.map(Nanos), ..main(0) });
         explanation.parts[0].usual = Nanos(usual);
         (headline(&explanation), text(&findings(vec![explanation])))
     };
-    let (headline, text) = told(sleep(), 5_000_000, Some(2_000_000));
+    let (headline, text) = phrased(sleep(), 5_000_000, Some(2_000_000));
     assert_eq!(headline, "asleep for 7.00 ms in clock_nanosleep, 2.00 ms longer than usual");
     assert!(text.contains("asleep in clock_nanosleep, usually 5.00 ms"), "{text}");
-    assert_eq!(told(sleep(), 5_000_000, None).0, "asleep for 7.00 ms in clock_nanosleep (usually 5.00 ms)");
-    assert_eq!(told(sleep(), 100, Some(6_999_900)).0, "asleep for 7.00 ms in clock_nanosleep");
-    let own = told(vec![Cause::Own], 5_190_000, Some(1_810_000)).0;
+    assert_eq!(
+        phrased(sleep(), 5_000_000, None).0,
+        "asleep for 7.00 ms in clock_nanosleep (usually 5.00 ms)"
+    );
+    assert_eq!(phrased(sleep(), 100, Some(6_999_900)).0, "asleep for 7.00 ms in clock_nanosleep");
+    let own = phrased(vec![Cause::Own], 5_190_000, Some(1_810_000)).0;
     assert_eq!(own, "its own code took 1.81 ms longer than usual");
-    assert_eq!(told(vec![Cause::Own], 0, None).0, "its own code took 7.00 ms");
+    assert_eq!(phrased(vec![Cause::Own], 0, None).0, "its own code took 7.00 ms");
 }
 
 #[test]
@@ -292,12 +295,12 @@ fn a_lock_is_told_with_what_its_holder_did() {
         explanation.parts[0].wakers = vec![Woken { by, lock, count, time: Nanos(4_900_000), chain }];
         explanation
     };
-    let told = |lock, count| {
+    let phrased = |lock, count| {
         let text = text(&findings(vec![sleep(lock, count)]));
         text.split_whitespace().collect::<Vec<_>>().join(" ").replace('\u{a0}', " ")
     };
     let did = "meanwhile it ran 4.00 ms, waited 900 us for a CPU behind medium/31 (RT 20)";
-    let inferred = told(Some(Lock::Inferred), 1);
+    let inferred = phrased(Some(Lock::Inferred), 1);
     assert!(
         inferred.contains("blocked 4.90 ms on a futex (a lock?) that low/30 (RT 10) released"),
         "{inferred}"
@@ -306,10 +309,10 @@ fn a_lock_is_told_with_what_its_holder_did() {
         inferred.contains(&format!("if that is a lock, this thread held it (inferred); {did}")),
         "{inferred}"
     );
-    let held = told(Some(Lock::Held), 2);
+    let held = phrased(Some(Lock::Held), 2);
     assert!(held.contains("blocked 4.90 ms on a lock held by low/30 (RT 10)"), "{held}");
     assert!(held.contains(&format!("woken 2 times by low/30 (RT 10), which held the lock; {did}")), "{held}");
-    let other = told(None, 1);
+    let other = phrased(None, 1);
     assert!(
         other.contains("asleep for 4.90 ms in futex, woken by low/30 (RT 10), which ran 4.00 ms"),
         "{other}"
@@ -330,9 +333,9 @@ fn of_a_request_the_longest_stage_is_named_with_its_thread() {
     let mut explanation = taking(5_000_000, vec![blocked(TaskState::Interruptible, Some("futex"))], main(0));
     explanation.stages =
         vec![stage("net:request", "net:take", 1_000_000), stage("net:take", "net:answer", 4_000_000)];
-    let said = headline(&explanation);
-    assert!(said.starts_with("4.00 ms of it from net:take to net:answer, in "), "{said}");
-    assert!(said.ends_with("in read"), "{said}");
+    let text = headline(&explanation);
+    assert!(text.starts_with("4.00 ms of it from net:take to net:answer, in "), "{text}");
+    assert!(text.ends_with("in read"), "{text}");
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
         waited,
     };
     let behind = |time| vec![Behind { thread: Some(hog.clone()), time: Nanos(time) }];
-    let told = |chain| {
+    let phrased = |chain| {
         let mut explanation =
             taking(5_000_000, vec![blocked(TaskState::Interruptible, Some("read"))], main(0));
         let by = Waker::Thread { thread: last.clone() };
@@ -359,33 +362,33 @@ fn a_chain_of_wake_ups_is_told_to_where_most_of_the_time_went() {
     let sleep = "asleep for 5.00 ms in read, woken by last/30 (RT 60)";
     let stopped = |link: Link| Link { stopped: Nanos(4_000_000), ..link };
     assert_eq!(
-        told(vec![stopped(link(1, &last, 1_000_000, vec![]))]),
+        phrased(vec![stopped(link(1, &last, 1_000_000, vec![]))]),
         format!("{sleep}, which was stopped for 4.00 ms")
     );
     let throttled = |link: Link| Link { throttled: Nanos(3_000_000), ..link };
     assert_eq!(
-        told(vec![throttled(link(1, &last, 1_000_000, vec![]))]),
+        phrased(vec![throttled(link(1, &last, 1_000_000, vec![]))]),
         format!("{sleep}, which was throttled for 3.00 ms")
     );
     assert_eq!(
-        told(vec![link(1, &last, 1_000_000, vec![]), stopped(link(2, &first, 0, vec![]))]),
+        phrased(vec![link(1, &last, 1_000_000, vec![]), stopped(link(2, &first, 0, vec![]))]),
         format!("{sleep}, after first/31 (RT 60) had been stopped for 4.00 ms")
     );
     assert_eq!(
-        told(vec![link(1, &last, 1_000_000, vec![]), link(2, &first, 100_000, behind(3_900_000))]),
+        phrased(vec![link(1, &last, 1_000_000, vec![]), link(2, &first, 100_000, behind(3_900_000))]),
         format!("{sleep}, after first/31 (RT 60) had waited 3.90 ms behind hog/32 (RT 70)")
     );
     assert_eq!(
-        told(vec![link(1, &last, 500_000, behind(4_500_000))]),
+        phrased(vec![link(1, &last, 500_000, behind(4_500_000))]),
         format!("{sleep}, which waited 4.50 ms behind hog/32 (RT 70)")
     );
     assert_eq!(
-        told(vec![link(1, &last, 500_000, vec![]), link(2, &first, 4_500_000, vec![])]),
+        phrased(vec![link(1, &last, 500_000, vec![]), link(2, &first, 4_500_000, vec![])]),
         format!("{sleep}, after first/31 (RT 60) had run 4.50 ms")
     );
     // No thread of the chain had half of the time.
     assert_eq!(
-        told(vec![link(1, &last, 2_000_000, vec![]), link(2, &first, 2_000_000, behind(1_000_000))]),
+        phrased(vec![link(1, &last, 2_000_000, vec![]), link(2, &first, 2_000_000, behind(1_000_000))]),
         sleep
     );
 }

@@ -88,14 +88,14 @@ impl<S: Source> SuperTrace<S> {
     }
 
     /// Sets the name of the program that runs as `pid` of the host, which its own trace has.
-    pub fn introduce(&mut self, host: Host, pid: Pid, name: &str) {
-        self.system(host).introduce(pid, name.into());
+    pub fn name_program(&mut self, host: Host, pid: Pid, name: &str) {
+        self.system(host).name_program(pid, name.into());
     }
 
     /// Sets the futex by which the program that runs as `pid` of the host wakes sordino's recorder: its address in the
     /// program.
-    pub fn introduce_wake_up(&mut self, host: Host, pid: Pid, futex: u64) {
-        self.system(host).introduce_wake_up(pid, futex);
+    pub fn set_wake_up(&mut self, host: Host, pid: Pid, futex: u64) {
+        self.system(host).set_wake_up(pid, futex);
     }
 
     /// Sets the numbering of priorities in the events of the host's kernel, as the trace states it. Without it, the
@@ -148,9 +148,9 @@ fn moment<'a>(
 ) -> Moment<'a> {
     let kernel = vocabulary.read(event);
     if let (None, Some(tid), Some(pid)) = (&kernel, event.tid, event.pid) {
-        system.meet(tid, pid);
-        if let Some(said) = vocabulary.said(event) {
-            system.hear(pid, tid, said);
+        system.add_thread(tid, pid);
+        if let Some(annotations) = vocabulary.annotations(event) {
+            system.set_annotation(pid, tid, annotations);
         }
         if let Some(count) = vocabulary.counted(event) {
             system.count(pid, tid, event, count);

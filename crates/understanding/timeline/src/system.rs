@@ -124,7 +124,7 @@ impl System {
     }
 
     /// Sets the address of the futex by which the program that runs as `pid` wakes sordino's recorder.
-    pub(crate) fn introduce_wake_up(&mut self, pid: Pid, futex: u64) {
+    pub(crate) fn set_wake_up(&mut self, pid: Pid, futex: u64) {
         self.wake_ups.insert((pid, futex));
     }
 
@@ -134,12 +134,12 @@ impl System {
     }
 
     /// Sets the name of the program that runs as `pid`.
-    pub(crate) fn introduce(&mut self, pid: Pid, name: Arc<str>) {
+    pub(crate) fn name_program(&mut self, pid: Pid, name: Arc<str>) {
         self.programs.insert(pid, name);
     }
 
     /// Records that a program's event came from this thread of it.
-    pub(crate) fn meet(&mut self, tid: Tid, pid: Pid) {
+    pub(crate) fn add_thread(&mut self, tid: Tid, pid: Pid) {
         if self.met != Some(tid) {
             self.met = Some(tid);
             self.threads.entry(tid).or_default().pid.get_or_insert(pid);
@@ -213,7 +213,7 @@ impl System {
     }
 
     /// Sets an annotation of a program's thread.
-    pub(crate) fn hear(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
+    pub(crate) fn set_annotation(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
         self.contexts.learn(pid, tid, Observed::Value { name, text });
     }
 

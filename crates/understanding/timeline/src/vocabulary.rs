@@ -44,7 +44,7 @@ pub struct Vocabulary {
     /// The meaning of each class's events; indexed by class.
     meanings: Vec<(Domain, Option<Meaning>)>,
     /// The indexes of the name and the text in a `sordino:context`; indexed by class.
-    said: Vec<Option<(usize, usize)>>,
+    annotations: Vec<Option<(usize, usize)>>,
     /// The index of the thread's name in a program's event; indexed by class.
     comms: Vec<Option<usize>>,
     /// The index of the thread's id in an event of the kernel that perf recorded; indexed by class.
@@ -229,7 +229,7 @@ impl Vocabulary {
             };
             *seen = true;
         }
-        let said = |class: &Class| {
+        let annotations = |class: &Class| {
             is_own(class, "sordino:context").then_some(())?;
             class.field("name").zip(class.field("value"))
         };
@@ -241,11 +241,11 @@ impl Vocabulary {
         if fibers.iter().all(Option::is_none) {
             fibers.clear();
         }
-        let said = classes.iter().map(|(_, class)| said(class)).collect();
+        let annotations = classes.iter().map(|(_, class)| annotations(class)).collect();
         let comms = classes.iter().map(|(_, class)| comm(class)).collect();
         let perf_tid = |class: &Class| class.field("perf_tid").filter(|_| class.domain == Domain::Kernel);
         let perf_tids = classes.iter().map(|(_, class)| perf_tid(class)).collect();
-        Self { meanings, said, comms, perf_tids, counted, fibers, recorded }
+        Self { meanings, annotations, comms, perf_tids, counted, fibers, recorded }
     }
 
     /// Returns the kinds of the kernel's events that the trace has.
@@ -259,8 +259,8 @@ impl Vocabulary {
     }
 
     /// Returns the annotation that the thread sets by `event`: its name and text.
-    pub(crate) fn said<'a>(&self, event: &'a Event) -> Option<(&'a [u8], &'a [u8])> {
-        let (name, value) = (*self.said.get(event.class.index())?)?;
+    pub(crate) fn annotations<'a>(&self, event: &'a Event) -> Option<(&'a [u8], &'a [u8])> {
+        let (name, value) = (*self.annotations.get(event.class.index())?)?;
         Some((event.text(name)?, event.text(value)?))
     }
 
@@ -345,9 +345,9 @@ fn meaning(class: &Class) -> Option<Meaning> {
 }
 
 fn known(class: &Class, name: &str) -> Option<Meaning> {
-    let (_, kind, wanted) = EVENTS.iter().find(|(known, ..)| *known == name)?;
+    let (_, kind, field_names) = EVENTS.iter().find(|(known, ..)| *known == name)?;
     let mut fields = [None; 7];
-    for (field, names) in fields.iter_mut().zip(*wanted) {
+    for (field, names) in fields.iter_mut().zip(*field_names) {
         *field = names.split('|').find_map(|name| class.field(name));
     }
     Some(Meaning { kind: *kind, fields, name: String::new() })

@@ -83,7 +83,7 @@ fn a_thread_that_the_kernel_did_not_name_has_its_programs_name() {
         Ok(Step::Event)
     };
     let mut trace = SuperTrace::new(&classes, [source]);
-    trace.introduce(Host(0), Pid(70), "motor");
+    trace.name_program(Host(0), Pid(70), "motor");
     let mut names = Vec::new();
     while let Some(Item::Event(moment)) = trace.next().unwrap() {
         names.push(moment.comm().map(ToString::to_string));

@@ -151,26 +151,26 @@ impl PacketDecoder {
         self.bytes.copy_within(passed..loaded, 0);
         let kept = loaded - passed;
         let left = usize::try_from(bytes - self.base).unwrap_or(usize::MAX);
-        let wanted = (2 * kept).clamp(self.window, EVENT_MAX).min(left);
+        let length = (2 * kept).clamp(self.window, EVENT_MAX).min(left);
         let offset = self.base + kept as u64;
-        Some(self.fill(kept, wanted, |room| fill(offset, room)))
+        Some(self.fill(kept, length, |room| fill(offset, room)))
     }
 
-    /// Fills the window from `kept` to `wanted` bytes.
+    /// Fills the window from `kept` to `length` bytes.
     fn fill<E>(
         &mut self,
         kept: usize,
-        wanted: usize,
+        length: usize,
         fill: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
     ) -> std::result::Result<(), E> {
-        if self.bytes.capacity() > 2 * WINDOW_MAX && wanted <= WINDOW_MAX {
-            self.bytes.truncate(wanted + SLACK);
+        if self.bytes.capacity() > 2 * WINDOW_MAX && length <= WINDOW_MAX {
+            self.bytes.truncate(length + SLACK);
             self.bytes.shrink_to_fit();
         }
         self.bytes.truncate(kept);
-        self.bytes.resize(wanted + SLACK, 0);
-        let filled = match fill(&mut self.bytes[kept..wanted]) {
-            Ok(filled) => kept + filled.min(wanted - kept),
+        self.bytes.resize(length + SLACK, 0);
+        let filled = match fill(&mut self.bytes[kept..length]) {
+            Ok(filled) => kept + filled.min(length - kept),
             Err(error) => {
                 self.end = 0;
                 return Err(error);

@@ -1,6 +1,6 @@
 //! The event classes of an exported trace: one for each type that the events of a class have.
 
-use super::shape::{Shape, encode_text};
+use super::exported_type::{ExportedType, encode_text};
 use crate::lines::object;
 use sordino_event::{Class, ClassId, Classes, Event};
 use sordino_timeline::Moment;
@@ -16,8 +16,8 @@ pub(super) struct ExportedClass {
     pub(super) class: ClassId,
     /// True if the context has the process and the thread.
     pub(super) ids: [bool; 2],
-    pub(super) payload: Vec<Shape>,
-    pub(super) context: Vec<Shape>,
+    pub(super) payload: Vec<ExportedType>,
+    pub(super) context: Vec<ExportedType>,
     /// True if the payload is one text: the fields as JSON.
     pub(super) is_json: bool,
 }
@@ -74,8 +74,12 @@ impl ExportedClasses {
             });
             // The labels that it has go with it.
             *labels_left = before;
-            exported =
-                ExportedClass { is_json: true, payload: vec![Shape::Text], context: Vec::new(), ..exported };
+            exported = ExportedClass {
+                is_json: true,
+                payload: vec![ExportedType::Text],
+                context: Vec::new(),
+                ..exported
+            };
             exported.begin(event, out);
             let mut json = Vec::new();
             object(moment, class, None, &mut json);
@@ -96,8 +100,8 @@ impl ExportedClass {
         let (mut payload, mut context) = (Vec::new(), Vec::new());
         for (name, value) in event.fields(class) {
             match name.starts_with(CONTEXT) {
-                true => context.push(Shape::of(value, false)),
-                false => payload.push(Shape::of(value, true)),
+                true => context.push(ExportedType::of(value, false)),
+                false => payload.push(ExportedType::of(value, true)),
             }
         }
         Self { class: event.class, ids, payload, context, is_json: false }
@@ -118,10 +122,10 @@ impl ExportedClass {
         let (payload, context) = (&mut self.payload, &mut self.context);
         let fits = event.len() == payload.len() + context.len();
         let split = payload.len();
-        fits && payload.iter_mut().enumerate().all(|(index, shape)| {
-            event.value(index).is_some_and(|value| shape.encode(value, labels_left, &mut out.payload))
-        }) && context.iter_mut().enumerate().all(|(index, shape)| {
-            event.value(split + index).is_some_and(|value| shape.encode(value, labels_left, &mut out.context))
+        fits && payload.iter_mut().enumerate().all(|(index, ty)| {
+            event.value(index).is_some_and(|value| ty.encode(value, labels_left, &mut out.payload))
+        }) && context.iter_mut().enumerate().all(|(index, ty)| {
+            event.value(split + index).is_some_and(|value| ty.encode(value, labels_left, &mut out.context))
         })
     }
 
@@ -131,21 +135,21 @@ impl ExportedClass {
         &'a self,
         class: &'a Class,
         prefix: &str,
-    ) -> Vec<(String, Option<&'a Shape>)> {
+    ) -> Vec<(String, Option<&'a ExportedType>)> {
         let shown = class.fields.iter().filter_map(|field| field.strip_prefix(CONTEXT));
         let shown: Vec<&str> = if self.is_json { Vec::new() } else { shown.collect() };
         // Where a trace has both, the other one is the field.
         let prefix = if shown.iter().any(|name| ["vtid", "vpid"].contains(name)) { "" } else { prefix };
         let ids = ["pid", "tid"].into_iter().zip(self.ids).filter(|(_, is_there)| *is_there);
         let ids = ids.map(|(name, _)| (format!("{prefix}{name}"), None));
-        let fields = shown.iter().zip(&self.context).map(|(name, shape)| ((*name).to_owned(), Some(shape)));
+        let fields = shown.iter().zip(&self.context).map(|(name, ty)| ((*name).to_owned(), Some(ty)));
         ids.chain(fields).collect()
     }
 
     /// Returns the names and the types of the payload's members.
-    pub(super) fn payload_members<'a>(&'a self, class: &'a Class) -> Vec<(&'a str, &'a Shape)> {
+    pub(super) fn payload_members<'a>(&'a self, class: &'a Class) -> Vec<(&'a str, &'a ExportedType)> {
         if self.is_json {
-            return self.payload.iter().map(|shape| ("json", shape)).collect();
+            return self.payload.iter().map(|ty| ("json", ty)).collect();
         }
         class.fields.iter().map(String::as_str).zip(&self.payload).collect()
     }

@@ -1,7 +1,7 @@
 //! The metadata of CTF 2: a sequence of JSON texts.
 
 use super::classes::{ExportedClass, ExportedClasses};
-use super::shape::Shape;
+use super::exported_type::ExportedType;
 use sordino_ctf::{ClockDescription, Environment, Setting, Uuid};
 use sordino_event::{Base, Domain};
 use sordino_report::json_text;
@@ -82,17 +82,17 @@ fn event(number: usize, exported: &ExportedClass, classes: &ExportedClasses) -> 
     let context = exported.context_members(class, prefix);
     if !context.is_empty() {
         let mut members = Members::default();
-        for (name, shape) in &context {
-            match shape {
-                Some(shape) => members.add(name, shape),
+        for (name, ty) in &context {
+            match ty {
+                Some(ty) => members.add(name, ty),
                 None => _ = members.push(name, integer(32, true, Base::Decimal, "")),
             }
         }
         text += &format!(r#","specific-context-field-class":{}"#, structure(8, &members.0));
     }
     let mut members = Members::default();
-    for (name, shape) in exported.payload_members(class) {
-        members.add(name, shape);
+    for (name, ty) in exported.payload_members(class) {
+        members.add(name, ty);
     }
     text + &format!(r#","payload-field-class":{}}}"#, structure(8, &members.0))
 }
@@ -112,9 +112,9 @@ impl Members {
         name
     }
 
-    fn add(&mut self, name: &str, shape: &Shape) {
-        let class = match shape {
-            Shape::Sequence(element) => {
+    fn add(&mut self, name: &str, ty: &ExportedType) {
+        let class = match ty {
+            ExportedType::Sequence(element) => {
                 let length = self.push(&format!("_{name}_length"), integer(32, false, Base::Decimal, ""));
                 let element = of_elements(element.as_deref());
                 format!(
@@ -122,33 +122,33 @@ impl Members {
                     quoted(&length)
                 )
             }
-            Shape::Array(element, length) => {
+            ExportedType::Array(element, length) => {
                 let element = of_elements(element.as_deref());
                 format!(
                     r#"{{"type":"static-length-array","length":{length},"element-field-class":{element}}}"#
                 )
             }
-            shape => class(shape),
+            ty => class(ty),
         };
         self.push(name, class);
     }
 }
 
-fn of_elements(element: Option<&Shape>) -> String {
+fn of_elements(element: Option<&ExportedType>) -> String {
     element.map_or_else(|| integer(8, false, Base::Decimal, ""), class)
 }
 
-fn class(shape: &Shape) -> String {
-    match shape {
-        Shape::Unsigned(base) => integer(64, false, *base, ""),
-        Shape::Signed(base) => integer(64, true, *base, ""),
-        Shape::Float => {
+fn class(ty: &ExportedType) -> String {
+    match ty {
+        ExportedType::Unsigned(base) => integer(64, false, *base, ""),
+        ExportedType::Signed(base) => integer(64, true, *base, ""),
+        ExportedType::Float => {
             format!(
                 r#"{{"type":"fixed-length-floating-point-number","length":64,"byte-order":"{ORDER}","alignment":8}}"#
             )
         }
-        Shape::Text => r#"{"type":"null-terminated-string"}"#.to_owned(),
-        Shape::Label(labels) => {
+        ExportedType::Text => r#"{"type":"null-terminated-string"}"#.to_owned(),
+        ExportedType::Label(labels) => {
             let mut values: BTreeMap<&str, Vec<String>> = BTreeMap::new();
             for (value, label) in labels {
                 values.entry(label).or_default().push(format!("[{value},{value}]"));
@@ -163,15 +163,15 @@ fn class(shape: &Shape) -> String {
             };
             integer(64, true, Base::Decimal, &rest)
         }
-        Shape::Group(members) => {
+        ExportedType::Group(members) => {
             let mut all = Members::default();
-            for (name, shape) in members {
-                all.add(name, shape);
+            for (name, ty) in members {
+                all.add(name, ty);
             }
             structure(8, &all.0)
         }
         // These stand in structures only.
-        Shape::Sequence(element) | Shape::Array(element, _) => of_elements(element.as_deref()),
+        ExportedType::Sequence(element) | ExportedType::Array(element, _) => of_elements(element.as_deref()),
     }
 }
 

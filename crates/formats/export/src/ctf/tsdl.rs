@@ -3,7 +3,7 @@
 //! Names of fields are identifiers there: other characters become underscores.
 
 use super::classes::{ExportedClass, ExportedClasses};
-use super::shape::Shape;
+use super::exported_type::ExportedType;
 use sordino_ctf::write::{StreamClass, preamble, quoted, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_event::{Base, Domain};
@@ -40,9 +40,9 @@ fn event(number: usize, exported: &ExportedClass, classes: &ExportedClasses, tex
     let mut names = MemberNames::default();
     if !context.is_empty() {
         *text += "\tcontext := struct {\n";
-        for (name, shape) in &context {
-            match shape {
-                Some(shape) => member(name, shape, &mut names, text),
+        for (name, ty) in &context {
+            match ty {
+                Some(ty) => member(name, ty, &mut names, text),
                 None => {
                     let ty = "integer { size = 32; align = 8; signed = true; }";
                     let _ = writeln!(text, "\t\t{ty} {};", names.add(name));
@@ -53,16 +53,16 @@ fn event(number: usize, exported: &ExportedClass, classes: &ExportedClasses, tex
     }
     *text += "\tfields := struct {\n";
     let mut names = MemberNames::default();
-    for (name, shape) in exported.payload_members(class) {
-        member(name, shape, &mut names, text);
+    for (name, ty) in exported.payload_members(class) {
+        member(name, ty, &mut names, text);
     }
     *text += "\t};\n};\n";
 }
 
-fn member(name: &str, shape: &Shape, names: &mut MemberNames, text: &mut String) {
+fn member(name: &str, ty: &ExportedType, names: &mut MemberNames, text: &mut String) {
     let name = names.add(name);
-    let _ = match shape {
-        Shape::Sequence(element) => {
+    let _ = match ty {
+        ExportedType::Sequence(element) => {
             let length = names.add(&format!("{name}_length"));
             writeln!(
                 text,
@@ -70,18 +70,18 @@ fn member(name: &str, shape: &Shape, names: &mut MemberNames, text: &mut String)
                 of_elements(element.as_deref())
             )
         }
-        Shape::Array(element, length) => {
+        ExportedType::Array(element, length) => {
             writeln!(text, "\t\t{} {name}[{length}];", of_elements(element.as_deref()))
         }
-        shape => writeln!(text, "\t\t{} {name};", ty(shape)),
+        ty => writeln!(text, "\t\t{} {name};", declared(ty)),
     };
 }
 
-fn of_elements(element: Option<&Shape>) -> String {
-    element.map_or_else(|| "integer { size = 8; align = 8; signed = false; }".to_owned(), ty)
+fn of_elements(element: Option<&ExportedType>) -> String {
+    element.map_or_else(|| "integer { size = 8; align = 8; signed = false; }".to_owned(), declared)
 }
 
-fn ty(shape: &Shape) -> String {
+fn declared(ty: &ExportedType) -> String {
     let integer = |signed: bool, base: Base| {
         let base = match base {
             Base::Decimal => 10,
@@ -91,26 +91,26 @@ fn ty(shape: &Shape) -> String {
         };
         format!("integer {{ size = 64; align = 8; signed = {signed}; base = {base}; }}")
     };
-    match shape {
-        Shape::Unsigned(base) => integer(false, *base),
-        Shape::Signed(base) => integer(true, *base),
-        Shape::Float => "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }".to_owned(),
-        Shape::Text => "string { encoding = UTF8; }".to_owned(),
-        Shape::Label(labels) if labels.is_empty() => integer(true, Base::Decimal),
-        Shape::Label(labels) => {
+    match ty {
+        ExportedType::Unsigned(base) => integer(false, *base),
+        ExportedType::Signed(base) => integer(true, *base),
+        ExportedType::Float => "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }".to_owned(),
+        ExportedType::Text => "string { encoding = UTF8; }".to_owned(),
+        ExportedType::Label(labels) if labels.is_empty() => integer(true, Base::Decimal),
+        ExportedType::Label(labels) => {
             let labels: Vec<_> =
                 labels.iter().map(|(value, label)| format!("{} = {value}", quoted(label))).collect();
             format!("enum : {} {{ {} }}", integer(true, Base::Decimal), labels.join(", "))
         }
-        Shape::Group(members) => {
+        ExportedType::Group(members) => {
             let (mut text, mut names) = (String::from("struct {\n"), MemberNames::default());
-            for (name, shape) in members {
-                member(name, shape, &mut names, &mut text);
+            for (name, ty) in members {
+                member(name, ty, &mut names, &mut text);
             }
             text + "\t\t}"
         }
         // These have no type without a name.
-        Shape::Sequence(element) | Shape::Array(element, _) => of_elements(element.as_deref()),
+        ExportedType::Sequence(element) | ExportedType::Array(element, _) => of_elements(element.as_deref()),
     }
 }
 

@@ -66,7 +66,7 @@ impl Tracks {
     }
 
     /// Describes the thread's process to readers of the kernel's events, once it is known.
-    pub(super) fn introduce(&mut self, tid: Tid, system: &System, out: &mut Vec<u8>) {
+    pub(super) fn declare(&mut self, tid: Tid, system: &System, out: &mut Vec<u8>) {
         let thread = self.threads.entry(tid).or_default();
         if thread.has_process {
             return;

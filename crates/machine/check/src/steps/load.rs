@@ -31,7 +31,7 @@ pub(crate) struct Loads {
 impl Loads {
     /// Finds the programs of each load. The kernel's sources come from `named`, or from Debian's package
     /// `linux-source`.
-    pub(crate) fn find(wanted: &[Load], named: Option<&Path>) -> Self {
+    pub(crate) fn find(requested: &[Load], named: Option<&Path>) -> Self {
         let mut loads = Self {
             loads: Vec::new(),
             source: PathBuf::new(),
@@ -40,7 +40,7 @@ impl Loads {
             commands: Vec::new(),
             notes: Vec::new(),
         };
-        for &load in wanted {
+        for &load in requested {
             let (programs, package) = load.needs();
             if let Some((reason, next)) = programs.iter().find_map(|program| tool::missing(program, package))
             {

@@ -133,7 +133,7 @@ fn loops(run: &mut Run<'_>, group: &CpuList, policy: Policy) -> Result<Vec<(u32,
 
 /// Returns the real-time policy, or the ordinary one if this user has no right to it.
 fn policy() -> Policy {
-    let wanted = Policy::Fifo(PRIORITY);
-    let may = is_root() || thread::spawn(move || set_policy(wanted).is_ok()).join().unwrap_or(false);
-    if may { wanted } else { Policy::Other }
+    let realtime = Policy::Fifo(PRIORITY);
+    let may = is_root() || thread::spawn(move || set_policy(realtime).is_ok()).join().unwrap_or(false);
+    if may { realtime } else { Policy::Other }
 }

@@ -99,11 +99,16 @@ pub(crate) fn run(
         progress.tick();
     }
     let status = child.wait()?;
-    let mut said = String::new();
+    let mut printed_errors = String::new();
     errors.seek(SeekFrom::Start(0))?;
-    errors.by_ref().take(1 << 16).read_to_string(&mut said).unwrap_or_default();
-    let last_words =
-        said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or(&printed).to_owned();
+    errors.by_ref().take(1 << 16).read_to_string(&mut printed_errors).unwrap_or_default();
+    let last_words = printed_errors
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or(&printed)
+        .to_owned();
     let failed = (!status.success()).then(|| format!("{status}: {last_words}"));
     Ok(Ended { status, last_words, command: Command { line: line(words), failed }, was_stuck })
 }

@@ -135,7 +135,7 @@ pub fn machine_info(sources: &Sources, cpus: &str) -> MachineInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{told, tree};
+    use super::super::tests::{tree, verdict_of};
     use super::*;
 
     #[test]
@@ -144,8 +144,8 @@ mod tests {
         let version = "Linux version 6.1.0-rt (x@y) (gcc (Debian) 12) #1 SMP PREEMPT_RT Debian 6.1";
         let sources = tree(directory.path(), &[("proc/version", version)]);
         let lines = lines(&sources, None, Ok(&[]));
-        assert_eq!(told(&lines, "preemption"), "PASS PREEMPT_RT");
-        assert_eq!(told(&lines, "kernel"), "INFO 6.1.0-rt #1 SMP PREEMPT_RT Debian 6.1");
+        assert_eq!(verdict_of(&lines, "preemption"), "PASS PREEMPT_RT");
+        assert_eq!(verdict_of(&lines, "kernel"), "INFO 6.1.0-rt #1 SMP PREEMPT_RT Debian 6.1");
         let older =
             tree(directory.path(), &[("sys/kernel/realtime", "1\n"), ("proc/version", "Linux version 5.10")]);
         assert_eq!(preemption(&older, "").verdict, Verdict::Pass);
@@ -168,12 +168,15 @@ mod tests {
             "CONFIG_HZ=250\n# CONFIG_NO_HZ_FULL is not set\nCONFIG_HIGH_RES_TIMERS=y\nCONFIG_HZ_250=y\n";
         let sources = tree(directory.path(), &[]);
         let with = lines(&sources, Some(config), Ok(&["hwlat".to_owned(), "nop".to_owned()]));
-        assert_eq!(told(&with, "tick"), "INFO CONFIG_HZ=250, no CONFIG_NO_HZ_FULL, no CONFIG_NO_HZ_IDLE");
-        assert_eq!(told(&with, "high-resolution timers"), "PASS built in");
-        assert_eq!(told(&with, "tracing"), "INFO events; of hwlat, osnoise, timerlat: hwlat");
+        assert_eq!(
+            verdict_of(&with, "tick"),
+            "INFO CONFIG_HZ=250, no CONFIG_NO_HZ_FULL, no CONFIG_NO_HZ_IDLE"
+        );
+        assert_eq!(verdict_of(&with, "high-resolution timers"), "PASS built in");
+        assert_eq!(verdict_of(&with, "tracing"), "INFO events; of hwlat, osnoise, timerlat: hwlat");
         let without = lines(&sources, None, Err(&"lockdown".to_owned()));
         for name in ["tick", "RCU", "high-resolution timers", "tracing", "command line"] {
-            assert!(told(&without, name).starts_with("NOT MEASURED unknown: "), "{name}");
+            assert!(verdict_of(&without, name).starts_with("NOT MEASURED unknown: "), "{name}");
         }
     }
 

@@ -139,7 +139,7 @@ fn watchdog(sources: &Sources) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{told, tree};
+    use super::super::tests::{tree, verdict_of};
     use super::*;
 
     const IDLE: &str = "sys/devices/system/cpu/cpu1/cpuidle";
@@ -174,12 +174,12 @@ mod tests {
         ];
         let sources = tree(directory.path(), &files);
         let lines = lines(&sources, &CpuList::new([1]));
-        assert_eq!(told(&lines, "cycle counter"), "WARN not nonstop_tsc");
+        assert_eq!(verdict_of(&lines, "cycle counter"), "WARN not nonstop_tsc");
         for name in ["clock source", "SMT", "hypervisor", "NMI watchdog"] {
             let line = lines.iter().find(|line| line.name == name).unwrap();
             assert!(line.verdict == Verdict::Warn && line.remedy.is_some(), "{line:?}");
         }
-        assert!(told(&lines, "C-states").starts_with("NOT MEASURED unknown"));
+        assert!(verdict_of(&lines, "C-states").starts_with("NOT MEASURED unknown"));
     }
 
     #[test]

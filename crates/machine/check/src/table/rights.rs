@@ -58,7 +58,7 @@ fn right(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{told, tree};
+    use super::super::tests::{tree, verdict_of};
     use super::*;
 
     const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units
@@ -73,10 +73,10 @@ Max realtime priority     0                    0
             directory.path(),
             &[("proc/self/limits", LIMITS), ("proc/self/status", "CapEff:\t0000000000000000\n")],
         );
-        assert_eq!(told(&lines(&sources), "locked memory"), "WARN limit 8388608");
-        assert_eq!(told(&lines(&sources), "real-time priority"), "WARN limit 0");
+        assert_eq!(verdict_of(&lines(&sources), "locked memory"), "WARN limit 8388608");
+        assert_eq!(verdict_of(&lines(&sources), "real-time priority"), "WARN limit 0");
         tree(directory.path(), &[("proc/self/status", "CapEff:\t0000000000004000\n")]);
-        assert!(told(&lines(&sources), "locked memory").starts_with("PASS"));
-        assert_eq!(told(&lines(&sources), "real-time priority"), "WARN limit 0");
+        assert!(verdict_of(&lines(&sources), "locked memory").starts_with("PASS"));
+        assert_eq!(verdict_of(&lines(&sources), "real-time priority"), "WARN limit 0");
     }
 }

@@ -62,18 +62,18 @@ fn shield(subject: &Subject<'_>) -> Line {
 }
 
 /// Number of changes that a line lists.
-const TOLD: usize = 2;
+const LISTED: usize = 2;
 
 fn line(subject: &Subject<'_>, knob: &Knob, request: &ShieldRequest) -> Line {
-    let wants = match knob.plan(subject.machine, request) {
-        Ok(wants) => wants,
+    let plan = match knob.plan(subject.machine, request) {
+        Ok(plan) => plan,
         Err(error) => return Line::unknown(knob.name, error.to_string(), knob.why),
     };
-    let changes: Vec<&Change> = wants.changes.iter().filter(|change| change.to.is_some()).collect();
+    let changes: Vec<&Change> = plan.changes.iter().filter(|change| change.to.is_some()).collect();
     if changes.is_empty() {
-        return match wants.missing.is_empty() {
+        return match plan.missing.is_empty() {
             true => Line::new(knob.name, "as it should be", Verdict::Pass, knob.why),
-            false => Line::unknown(knob.name, abridged(&wants.missing), knob.why),
+            false => Line::unknown(knob.name, abridged(&plan.missing), knob.why),
         };
     }
     let text = |change: &&Change| {
@@ -84,12 +84,12 @@ fn line(subject: &Subject<'_>, knob: &Knob, request: &ShieldRequest) -> Line {
     Line::new(knob.name, value, Verdict::Warn, knob.why).remedy(remedy(subject, knob.asked == Asked::Full))
 }
 
-/// Joins the first [`TOLD`] texts, and adds the number of the others.
+/// Joins the first [`LISTED`] texts, and adds the number of the others.
 fn abridged(texts: &[String]) -> String {
-    let told = texts[..texts.len().min(TOLD)].join("; ");
-    match texts.len().saturating_sub(TOLD) {
-        0 => told,
-        more => format!("{told}; and {more} more"),
+    let listed = texts[..texts.len().min(LISTED)].join("; ");
+    match texts.len().saturating_sub(LISTED) {
+        0 => listed,
+        more => format!("{listed}; and {more} more"),
     }
 }
 
@@ -123,7 +123,7 @@ fn parameter(parameter: &boot::Parameter) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{told, tree};
+    use super::super::tests::{tree, verdict_of};
     use super::*;
     use sordino_shield::{Cpusets, Machine};
     use std::path::Path;
@@ -155,13 +155,13 @@ mod tests {
             (machine(directory.path(), "0-3"), boot::KernelConfig::default(), "2-3".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
         assert_eq!(
-            told(&lines, "throttling"),
+            verdict_of(&lines, "throttling"),
             "WARN microseconds of each period (-1: no limit): 950000, should be -1"
         );
         let line = lines.iter().find(|line| line.name == "throttling").unwrap();
         assert_eq!(line.remedy.as_deref(), Some("sudo sordino shield up --cpus 2-3 --level full"));
-        assert_eq!(told(&lines, "timers"), "PASS as it should be");
-        assert!(told(&lines, "rcu").starts_with("NOT MEASURED unknown: "));
+        assert_eq!(verdict_of(&lines, "timers"), "PASS as it should be");
+        assert!(verdict_of(&lines, "rcu").starts_with("NOT MEASURED unknown: "));
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(request(&subject(&four, &kernel, &all)).unwrap().cpus.to_string(), "1-3");
         let (one, only) = (machine(directory.path(), "0"), "0".parse().unwrap());
         assert!(request(&subject(&one, &kernel, &only)).is_none());
-        assert!(told(&lines(&subject(&one, &kernel, &only)), "isolation").starts_with("NOT MEASURED"));
+        assert!(verdict_of(&lines(&subject(&one, &kernel, &only)), "isolation").starts_with("NOT MEASURED"));
     }
 
     #[test]
@@ -182,12 +182,12 @@ mod tests {
             boot::KernelConfig { nohz_full: Some("1".parse().unwrap()), ..boot::KernelConfig::default() };
         let (machine, cpus) = (machine(directory.path(), "0-1"), "1".parse().unwrap());
         let lines = lines(&subject(&machine, &kernel, &cpus));
-        let told: Vec<String> = lines
+        let verdicts: Vec<String> = lines
             .iter()
             .filter(|line| line.name == "boot parameter")
             .map(|line| format!("{} {}", line.verdict, line.value))
             .collect();
-        assert_eq!(told[0], "PASS nohz_full=1 is in force");
-        assert!(told.contains(&"WARN no irqaffinity=0".to_owned()), "{told:?}");
+        assert_eq!(verdicts[0], "PASS nohz_full=1 is in force");
+        assert!(verdicts.contains(&"WARN no irqaffinity=0".to_owned()), "{verdicts:?}");
     }
 }

@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn nmis_are_told() {
+    fn nmis_are_counted() {
         let seen = read(
             "#3     inner/outer(us):   12/14    ts:1499801089.066141940 count:3 nmi-total:4 nmi-count:1",
         );

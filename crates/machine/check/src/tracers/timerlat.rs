@@ -20,10 +20,13 @@ mod tests {
 
     #[test]
     fn a_line_is_of_the_interrupt_or_of_the_thread() {
-        let told = |text| read(text).map(|seen| (seen.of, seen.time_ns));
+        let measured = |text| read(text).map(|seen| (seen.of, seen.time_ns));
         // Lines of Linux 6.1 and 6.12.
-        assert_eq!(told("#1201  context    irq timer_latency    114960 ns"), Some((", interrupt", 114_960)));
-        assert_eq!(told("#1     context thread timer_latency    308181 ns"), Some((", thread", 308_181)));
+        assert_eq!(
+            measured("#1201  context    irq timer_latency    114960 ns"),
+            Some((", interrupt", 114_960))
+        );
+        assert_eq!(measured("#1     context thread timer_latency    308181 ns"), Some((", thread", 308_181)));
     }
 
     #[test]

@@ -19,8 +19,11 @@ pub fn html(report: &Report, limit: impl Fn(&str) -> Option<f64>) -> String {
          <title>{title}</title>\n<style>\n{PAGE}{PICTURES}{STYLE}</style></head>\n<body>\n<h1>Is this machine fit for real time?</h1>\n"
     );
     let (class, answer) = if report.has_failed() { ("fail", "No") } else { ("pass", "Nothing failed") };
-    let _ =
-        writeln!(page, "<p class=\"answer\"><b class=\"{class}\">{answer}</b> {}</p>", escape(&told(report)));
+    let _ = writeln!(
+        page,
+        "<p class=\"answer\"><b class=\"{class}\">{answer}</b> {}</p>",
+        escape(&reasons(report))
+    );
     overview(report, &mut page);
     for step in &report.steps {
         section(step, limit(&step.name), &mut page);
@@ -29,23 +32,23 @@ pub fn html(report: &Report, limit: impl Fn(&str) -> Option<f64>) -> String {
     page + "</body></html>\n"
 }
 
-fn told(report: &Report) -> String {
+fn reasons(report: &Report) -> String {
     let worst = report
         .steps
         .iter()
         .filter(|step| step.verdict == Verdict::Fail)
         .map(|step| format!("{}: {}", step.name, step.reason));
-    let mut told: Vec<String> = worst.collect();
+    let mut reasons: Vec<String> = worst.collect();
     if report.settings.limits.is_empty() {
-        told.push(
+        reasons.push(
             "no limits were given: figures are for reading (--max-wakeup, --max-gap, --thresholds)"
                 .to_owned(),
         );
     }
     if report.interrupted {
-        told.push("interrupted before it was through".to_owned());
+        reasons.push("interrupted before it was through".to_owned());
     }
-    told.join("; ")
+    reasons.join("; ")
 }
 
 fn badge(verdict: Verdict) -> String {

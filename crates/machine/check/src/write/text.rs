@@ -9,8 +9,8 @@ use std::fmt::Write;
 pub fn step(step: &CheckStep, is_verbose: bool) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{:<12}  {}: {}", step.verdict, printable(&step.name), printable(&step.reason));
-    let is_told = |line: &&Line| is_verbose || matches!(line.verdict, Verdict::Warn | Verdict::Fail);
-    for line in step.lines.iter().filter(is_told) {
+    let is_listed = |line: &&Line| is_verbose || matches!(line.verdict, Verdict::Warn | Verdict::Fail);
+    for line in step.lines.iter().filter(is_listed) {
         let _ =
             writeln!(text, "  {:<12}  {}: {}", line.verdict, printable(&line.name), printable(&line.value));
         if is_verbose {

@@ -2,40 +2,40 @@
 
 use super::cpuset::{keep_affinities, others};
 use crate::machine::Cpusets;
-use crate::{Asked, Change, Error, Knob, Machine, Place, ShieldRequest, Wants};
+use crate::{Asked, Change, Error, Knob, KnobPlan, Machine, Place, ShieldRequest};
 
 pub(crate) const HOTPLUG: Knob = Knob {
     asked: Asked::Hotplug,
     ..Knob::basic(
         "hotplug",
         "timers and deferred work of others leave the CPUs when these go down and come up again",
-        wants,
+        plan,
     )
 };
 
-fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
-    let mut wants = Wants::default();
-    keep_affinities(machine, &mut wants);
+fn plan(machine: &Machine, request: &ShieldRequest) -> Result<KnobPlan, Error> {
+    let mut plan = KnobPlan::default();
+    keep_affinities(machine, &mut plan);
     for directory in machine.entries("proc/irq") {
-        wants.keep("interrupt", Place::List(directory.join("smp_affinity_list")));
+        plan.keep("interrupt", Place::List(directory.join("smp_affinity_list")));
     }
     if let Cpusets::V1(mount) = &machine.cpusets {
         // Sets of version 1 lose an offline CPU for good. Children are journalled first, so that their parents, which
         // must contain the children's CPUs, are restored before them.
         for (directory, _) in others(mount) {
             let what = format!("CPUs of the control group {}", directory.display());
-            wants.keep(what, Place::List(directory.join("cpuset.cpus")));
+            plan.keep(what, Place::List(directory.join("cpuset.cpus")));
         }
     }
     for cpu in request.cpus.as_slice() {
         let online = machine.file(format!("sys/devices/system/cpu/cpu{cpu}/online"));
         if !online.exists() {
-            wants.stays.push(format!("CPU {cpu}: this kernel can't take it down"));
+            plan.stays.push(format!("CPU {cpu}: this kernel can't take it down"));
             continue;
         }
         for (what, from, to) in [("down", "1", "0"), ("up", "0", "1")] {
             let place = Place::Text(online.clone());
-            wants.changes.push(Change {
+            plan.changes.push(Change {
                 what: format!("CPU {cpu} {what}"),
                 place,
                 from: from.into(),
@@ -43,5 +43,5 @@ fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
             });
         }
     }
-    Ok(wants)
+    Ok(plan)
 }

@@ -1,6 +1,6 @@
 //! Idle states and frequencies of CPUs.
 
-use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
+use crate::{Error, Knob, KnobPlan, Machine, Place, ShieldRequest};
 
 /// Limits the exit latency of each CPU. `/dev/cpu_dma_latency` would limit all CPUs, and only as long as a process
 /// keeps it open: `Documentation/admin-guide/pm/cpuidle.rst`.
@@ -13,13 +13,13 @@ pub(crate) const IDLE: Knob =
 pub(crate) const FREQUENCY: Knob =
     Knob::full("frequency", "the CPUs' clock does not change while they work", |machine, request| {
         let what = |cpu| format!("governor of CPU {cpu}");
-        let mut wants = each(machine, request, what, "cpufreq/scaling_governor", "performance")?;
+        let mut plan = each(machine, request, what, "cpufreq/scaling_governor", "performance")?;
         let turbo = ["sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost"];
         match turbo.map(|file| machine.file(file)) {
-            [no_turbo, _] if no_turbo.exists() => wants.set("turbo switched off", Place::Text(no_turbo), "1"),
-            [_, boost] => wants.set("turbo", Place::Text(boost), "0"),
+            [no_turbo, _] if no_turbo.exists() => plan.set("turbo switched off", Place::Text(no_turbo), "1"),
+            [_, boost] => plan.set("turbo", Place::Text(boost), "0"),
         }
-        Ok(wants)
+        Ok(plan)
     });
 
 /// Sets one file of each CPU.
@@ -29,11 +29,11 @@ fn each(
     what: impl Fn(u32) -> String,
     file: &str,
     value: &str,
-) -> Result<Wants, Error> {
-    let mut wants = Wants::default();
+) -> Result<KnobPlan, Error> {
+    let mut plan = KnobPlan::default();
     for &cpu in request.cpus.as_slice() {
         let place = Place::Text(machine.file(format!("sys/devices/system/cpu/cpu{cpu}")).join(file));
-        wants.set(what(cpu), place, value);
+        plan.set(what(cpu), place, value);
     }
-    Ok(wants)
+    Ok(plan)
 }

@@ -1,6 +1,6 @@
 //! Settings in single files of the kernel, most of which the whole machine shares.
 
-use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
+use crate::{Error, Knob, KnobPlan, Machine, Place, ShieldRequest};
 use std::path::PathBuf;
 
 /// Masks of the work queues for work that is bound to no CPU.
@@ -9,7 +9,7 @@ pub(crate) const WORKQUEUES: Knob = Knob::basic(
     "the kernel does work that is bound to no CPU elsewhere",
     |machine, request| {
         let queues = "sys/devices/virtual/workqueue";
-        let mut wants = Wants::default();
+        let mut plan = KnobPlan::default();
         let mut files = vec![machine.file(queues).join("cpumask")];
         files.extend(
             machine
@@ -24,19 +24,19 @@ pub(crate) const WORKQUEUES: Knob = Knob::basic(
             without(
                 machine,
                 request,
-                &mut wants,
+                &mut plan,
                 &format!("CPUs of work queue {queue}"),
                 Place::Mask(file.clone()),
             );
         }
-        Ok(wants)
+        Ok(plan)
     },
 );
 
 /// Masks for the processing of received packets on other CPUs: `Documentation/networking/scaling.rst`, RPS.
 pub(crate) const NETWORK: Knob =
     Knob::basic("network", "received packets are handed to other CPUs", |machine, request| {
-        let mut wants = Wants::default();
+        let mut plan = KnobPlan::default();
         for device in machine.entries("sys/class/net") {
             for queue in machine.entries(device.join("queues")) {
                 let file = queue.join("rps_cpus");
@@ -45,31 +45,31 @@ pub(crate) const NETWORK: Knob =
                     without(
                         machine,
                         request,
-                        &mut wants,
+                        &mut plan,
                         &format!("CPUs for packets from {device}"),
                         Place::Mask(file),
                     );
                 }
             }
         }
-        Ok(wants)
+        Ok(plan)
     });
 
 /// Removes the shield's CPUs from a set of CPUs.
-fn without(machine: &Machine, request: &ShieldRequest, wants: &mut Wants, what: &str, place: Place) {
+fn without(machine: &Machine, request: &ShieldRequest, plan: &mut KnobPlan, what: &str, place: Place) {
     let cpus = place.read().unwrap_or_default().parse().unwrap_or_default();
-    wants.set(what, place, request.leave(machine, &cpus).to_string());
+    plan.set(what, place, request.leave(machine, &cpus).to_string());
 }
 
 /// A kernel file with its wanted value: description, kind of place, path, value.
 type FileSetting = (&'static str, fn(PathBuf) -> Place, &'static str, &'static str);
 
-fn set(machine: &Machine, files: &[FileSetting]) -> Result<Wants, Error> {
-    let mut wants = Wants::default();
+fn set(machine: &Machine, files: &[FileSetting]) -> Result<KnobPlan, Error> {
+    let mut plan = KnobPlan::default();
     for (what, kind, path, value) in files {
-        wants.set(*what, kind(machine.file(path)), *value);
+        plan.set(*what, kind(machine.file(path)), *value);
     }
-    Ok(wants)
+    Ok(plan)
 }
 
 pub(crate) const RCU: Knob = Knob::full("rcu", "waiting for readers interrupts nobody", |machine, _| {
@@ -98,10 +98,10 @@ pub(crate) const STATISTICS: Knob = Knob::full(
 /// Excludes the shield's CPUs from the watchdog. CPUs without a tick (`nohz_full=`) are excluded already.
 pub(crate) const WATCHDOGS: Knob =
     Knob::full("watchdogs", "lockups are looked for on other CPUs alone", |machine, request| {
-        let mut wants = Wants::default();
+        let mut plan = KnobPlan::default();
         let place = Place::List(machine.file("proc/sys/kernel/watchdog_cpumask"));
-        without(machine, request, &mut wants, "CPUs watched", place);
-        Ok(wants)
+        without(machine, request, &mut plan, "CPUs watched", place);
+        Ok(plan)
     });
 
 pub(crate) const THROTTLING: Knob = Knob::full(
@@ -147,10 +147,10 @@ pub(crate) const FAIR_SERVER: Knob = Knob::full(
     "fair-server",
     "ordinary threads do not preempt real-time ones for a twentieth of each second",
     |machine, request| {
-        let mut wants = Wants::default();
+        let mut plan = KnobPlan::default();
         for cpu in request.cpus.as_slice() {
             let file = machine.file(format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
-            wants.set(
+            plan.set(
                 format!(
                     "nanoseconds of each period on CPU {cpu} (since Linux 6.12, where debugfs is mounted)"
                 ),
@@ -158,6 +158,6 @@ pub(crate) const FAIR_SERVER: Knob = Knob::full(
                 "0",
             );
         }
-        Ok(wants)
+        Ok(plan)
     },
 );

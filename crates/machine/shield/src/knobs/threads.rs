@@ -2,13 +2,13 @@
 
 use super::cpuset::may_move;
 use crate::machine::{Cpusets, RunningThread};
-use crate::{Error, Knob, Machine, Place, ShieldRequest, Wants};
+use crate::{Error, Knob, KnobPlan, Machine, Place, ShieldRequest};
 
 pub(crate) const THREADS: Knob =
-    Knob::basic("threads", "threads that no control group has taken away run elsewhere, too", wants);
+    Knob::basic("threads", "threads that no control group has taken away run elsewhere, too", plan);
 
-fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
-    let mut wants = Wants::default();
+fn plan(machine: &Machine, request: &ShieldRequest) -> Result<KnobPlan, Error> {
+    let mut plan = KnobPlan::default();
     // With version 1, threads of the root set have been moved by their group, and those of other sets follow their
     // sets.
     let taken = |task: &RunningThread| {
@@ -26,12 +26,12 @@ fn wants(machine: &Machine, request: &ShieldRequest) -> Result<Wants, Error> {
             continue;
         }
         let cpus = request.leave(machine, &task.affinity);
-        wants.set(format!("CPUs of thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
+        plan.set(format!("CPUs of thread {}", task.label()), Place::Affinity(task.thread), cpus.to_string());
     }
     // Threads that are bound to these CPUs alone come first: others may move away by themselves.
     bound.sort_by_key(|task| (!task.affinity.without(&request.cpus).is_empty(), task.thread.tid));
     let label =
         |task: &RunningThread| format!("{} is bound to CPU {} by the kernel", task.label(), task.affinity);
-    wants.stays.extend(bound.into_iter().map(label));
-    Ok(wants)
+    plan.stays.extend(bound.into_iter().map(label));
+    Ok(plan)
 }

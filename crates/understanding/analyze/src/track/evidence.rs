@@ -41,8 +41,8 @@ impl Tracker {
             self.past.run(tid, since);
         }
         let (thread, work) = (Thread::of(system, tid), self.works.get(&tid).cloned());
-        self.past.turn(cpu, seen, None);
-        self.past.turn(cpu, now, Some(thread.clone()));
+        self.past.begin_slice(cpu, seen, None);
+        self.past.begin_slice(cpu, now, Some(thread.clone()));
         let softirqs = self.softirqs.remove(&tid).unwrap_or_default();
         let processor = self.cpus.entry(cpu).or_default();
         let explained = processor.explained.clone();
@@ -66,7 +66,7 @@ impl Tracker {
         processor.leave_silently(tid);
         processor.running = None;
         let explained = processor.explained.clone();
-        self.past.turn(other, seen, None);
+        self.past.begin_slice(other, seen, None);
         for &index in &explained {
             self.correct(index, Some(tid), None, (seen, self.now));
         }

@@ -111,9 +111,9 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
             None => "nothing took time".into(),
         };
     };
-    let said = sentence(main, part);
+    let clause = sentence(main, part);
     // Of a file, the sentence does not say who ended the sleep.
-    let sentence = if part.main_file().is_none() { said.clone() + &awaited(part) } else { said.clone() };
+    let sentence = if part.main_file().is_none() { clause.clone() + &awaited(part) } else { clause.clone() };
     let amount = main.excess.unwrap_or(part.time);
     let inverted = explanation.inversions.iter().find(|inversion| inversion.explains(&part.cause));
     let inverted = inverted.filter(|inversion| inversion.time.0 >= amount.0 / 2);
@@ -122,7 +122,7 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
     match how {
         Inverted::Runnable | Inverted::InSyscall { .. } => format!("{sentence}; priority inversion by {by}"),
         Inverted::HeldUp { behind } => {
-            format!("{said}; priority inversion: {by} was held up behind {}", thread(behind))
+            format!("{clause}; priority inversion: {by} was held up behind {}", thread(behind))
         }
     }
 }

@@ -20,7 +20,7 @@ impl Vocabulary {
             )
         };
         self.kind(class).is_some_and(|kind| !has_no_fields(kind))
-            || self.said.get(index).is_some_and(Option::is_some)
+            || self.annotations.get(index).is_some_and(Option::is_some)
             || self.comms.get(index).is_some_and(Option::is_some)
             || self.perf_tids.get(index).is_some_and(Option::is_some)
             || self.counted.get(index).is_some_and(|(places, _)| places.is_some())

@@ -434,7 +434,7 @@ impl Script {
         };
         let mut trace = SuperTrace::new(&self.classes, [source]);
         self.numbering.into_iter().for_each(|numbering| trace.number_priorities(Host(0), numbering));
-        self.wake_ups.iter().for_each(|(pid, futex)| trace.introduce_wake_up(Host(0), *pid, *futex));
+        self.wake_ups.iter().for_each(|(pid, futex)| trace.set_wake_up(Host(0), *pid, *futex));
         while let Ok(Some(item)) = trace.next() {
             take(&item);
         }

@@ -153,14 +153,14 @@ fn a_placeholder_for_what_a_cause_does_not_have_is_a_question_mark() {
 #[test]
 fn a_sentence_tells_the_evidence() {
     let main = Main { part: 0, excess: None, others: 0, others_time: Nanos(0) };
-    let told = |cause: Cause, count| {
+    let phrased = |cause: Cause, count| {
         let all = evidence(Part { count, ..part(cause) });
         all.iter().map(|part| sentence(&main, part).replace(TIE, " ")).collect::<Vec<_>>()
     };
     let blocked = Cause::Blocked { state: TaskState::Uninterruptible, syscall: None, in_page_fault: true };
     let asleep = "blocked (uninterruptible) for 1.00 us in a page fault";
     let by = "hog/5 (RT 95)";
-    let sleeps = told(blocked, 1);
+    let sleeps = phrased(blocked, 1);
     assert_eq!(sleeps[0], asleep);
     assert_eq!(sleeps[1], format!("{asleep}, woken by {by}"));
     assert_eq!(sleeps[2], format!("blocked 1.00 us on a lock held by {by}"));
@@ -168,7 +168,7 @@ fn a_sentence_tells_the_evidence() {
     assert_eq!(sleeps[4], asleep, "nobody is known to have held the lock");
     assert_eq!(sleeps[7], format!("{asleep}, for pages of inode 7 of device 254:0, read by {by}"));
 
-    let throttled = |limit| told(Cause::Throttled { limit, syscall: Some("read".into()) }, 1);
+    let throttled = |limit| phrased(Cause::Throttled { limit, syscall: Some("read".into()) }, 1);
     let group = throttled(Limit::ControlGroup);
     let used_up = "its control group is used up (cpu.max)";
     assert_eq!(group[5], format!("throttled 1.00 us in read: the quota of {used_up}"));
@@ -193,7 +193,7 @@ fn a_sentence_tells_the_evidence() {
          (fair server, or sched_rt_runtime_us: 20.0 ms in each 50.0 ms)"
     );
 
-    let waiting = told(Cause::Waiting { after: After::Preemption, behind: Some(hog()), syscall: None }, 1);
+    let waiting = phrased(Cause::Waiting { after: After::Preemption, behind: Some(hog()), syscall: None }, 1);
     assert_eq!(
         waiting[6],
         format!(
@@ -201,12 +201,12 @@ fn a_sentence_tells_the_evidence() {
         )
     );
 
-    assert_eq!(told(Cause::Own, 1)[9], "its own code, or a hypervisor, took 1.00 us");
+    assert_eq!(phrased(Cause::Own, 1)[9], "its own code, or a hypervisor, took 1.00 us");
 
     let fault = Cause::PageFault { reason: None, huge: true };
-    assert_eq!(told(fault, 3)[0], "3 page faults for a huge page took at most 1.00 us");
+    assert_eq!(phrased(fault, 3)[0], "3 page faults for a huge page took at most 1.00 us");
     let ipi = || Cause::Vector { name: "call_function".into() };
     let interrupted = "interrupted 1.00 us by interrupt call_function";
-    assert_eq!(told(ipi(), 1)[8], format!("{interrupted}, sent by {by} for flush"));
-    assert_eq!(told(ipi(), 2)[8], interrupted, "another one may have sent half of them");
+    assert_eq!(phrased(ipi(), 1)[8], format!("{interrupted}, sent by {by} for flush"));
+    assert_eq!(phrased(ipi(), 2)[8], interrupted, "another one may have sent half of them");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The type of a value. Numbers have 64 bits; all values are aligned to bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum ExportedType {
     Unsigned(Base),
     Signed(Base),
     Float,
@@ -13,13 +13,13 @@ pub(super) enum Shape {
     /// An integer, and the labels of its values so far.
     Label(BTreeMap<i64, String>),
     /// A list of any length at the top of an event; the type of its elements, if it ever had any.
-    Sequence(Option<Box<Shape>>),
+    Sequence(Option<Box<ExportedType>>),
     /// A list within another value: all values of this type have this length.
-    Array(Option<Box<Shape>>, u32),
-    Group(Vec<(String, Shape)>),
+    Array(Option<Box<ExportedType>>, u32),
+    Group(Vec<(String, ExportedType)>),
 }
 
-impl Shape {
+impl ExportedType {
     /// Returns the type of a value. A list has the type of its first element; its values may not fit it.
     pub(super) fn of(view: View<'_>, is_top: bool) -> Self {
         match view {
@@ -79,11 +79,11 @@ impl Shape {
                 return entries.count() == *length as usize && elements(element, entries, labels_left, out);
             }
             (Self::Group(members), View::Group(mut entries)) => {
-                for (name, shape) in members {
+                for (name, ty) in members {
                     let (Some(View::Text(own)), Some(value)) = (entries.next(), entries.next()) else {
                         return false;
                     };
-                    if String::from_utf8_lossy(own) != *name || !shape.encode(value, labels_left, out) {
+                    if String::from_utf8_lossy(own) != *name || !ty.encode(value, labels_left, out) {
                         return false;
                     }
                 }
@@ -97,15 +97,15 @@ impl Shape {
 
 /// Appends the elements of a list. A list of lists has no type that all readers understand.
 fn elements<'a>(
-    element: &mut Option<Box<Shape>>,
+    element: &mut Option<Box<ExportedType>>,
     mut entries: impl Iterator<Item = View<'a>>,
     labels_left: &mut usize,
     out: &mut Vec<u8>,
 ) -> bool {
     match element.as_deref_mut() {
         None => entries.next().is_none(),
-        Some(Shape::Array(..)) => false,
-        Some(shape) => entries.all(|entry| shape.encode(entry, labels_left, out)),
+        Some(ExportedType::Array(..)) => false,
+        Some(ty) => entries.all(|entry| ty.encode(entry, labels_left, out)),
     }
 }
 

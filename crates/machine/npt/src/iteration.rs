@@ -4,10 +4,10 @@ use crate::{Gap, Monitor};
 use sordino_clock::{Rate, cycles};
 
 /// Work in each iteration. The loop is compiled for each type, so that an empty one costs nothing.
-pub(crate) trait Turn {
+pub(crate) trait Iteration {
     /// Does the work, and returns true if the loop counts. `before` is the gap that has just ended, with the last
     /// reading of the clock.
-    fn turn(&mut self, number: u64, before: Gap) -> bool;
+    fn iterate(&mut self, number: u64, before: Gap) -> bool;
 
     /// Returns the number of hits of the tracepoint.
     fn hits(&self) -> u64 {
@@ -18,18 +18,18 @@ pub(crate) trait Turn {
 /// An iteration without any work.
 pub(crate) struct Idle;
 
-impl Turn for Idle {
+impl Iteration for Idle {
     #[inline(always)]
-    fn turn(&mut self, _number: u64, _before: Gap) -> bool {
+    fn iterate(&mut self, _number: u64, _before: Gap) -> bool {
         true
     }
 }
 
 /// Does the work of both, one after the other.
-impl<A: Turn, B: Turn> Turn for (A, B) {
+impl<A: Iteration, B: Iteration> Iteration for (A, B) {
     #[inline(always)]
-    fn turn(&mut self, number: u64, before: Gap) -> bool {
-        self.0.turn(number, before) && self.1.turn(number, before)
+    fn iterate(&mut self, number: u64, before: Gap) -> bool {
+        self.0.iterate(number, before) && self.1.iterate(number, before)
     }
 
     fn hits(&self) -> u64 {
@@ -45,9 +45,9 @@ impl Sweep {
     const CACHE_LINE: usize = 64;
 }
 
-impl Turn for Sweep {
+impl Iteration for Sweep {
     #[inline(always)]
-    fn turn(&mut self, number: u64, _before: Gap) -> bool {
+    fn iterate(&mut self, number: u64, _before: Gap) -> bool {
         self.0.iter_mut().step_by(Self::CACHE_LINE).for_each(|byte| *byte = number as u8);
         std::hint::black_box(&mut self.0);
         true
@@ -57,9 +57,9 @@ impl Turn for Sweep {
 /// Enters and leaves the kernel: neither the C library nor the vDSO answers getppid(2).
 pub(crate) struct SystemCall;
 
-impl Turn for SystemCall {
+impl Iteration for SystemCall {
     #[inline(always)]
-    fn turn(&mut self, _number: u64, _before: Gap) -> bool {
+    fn iterate(&mut self, _number: u64, _before: Gap) -> bool {
         std::hint::black_box(rustix::process::getppid());
         true
     }
@@ -86,9 +86,9 @@ impl<F: Fn(u64, u64)> TracepointHit<F> {
     }
 }
 
-impl<F: Fn(u64, u64)> Turn for TracepointHit<F> {
+impl<F: Fn(u64, u64)> Iteration for TracepointHit<F> {
     #[inline(always)]
-    fn turn(&mut self, number: u64, before: Gap) -> bool {
+    fn iterate(&mut self, number: u64, before: Gap) -> bool {
         (self.hit)(number, self.nanoseconds(before.cycles));
         self.hits += 1;
         true
@@ -142,9 +142,9 @@ impl<'a, F: Fn(u64, u64)> Limited<'a, F> {
     }
 }
 
-impl<F: Fn(u64, u64)> Turn for Limited<'_, F> {
+impl<F: Fn(u64, u64)> Iteration for Limited<'_, F> {
     #[inline(always)]
-    fn turn(&mut self, number: u64, before: Gap) -> bool {
+    fn iterate(&mut self, number: u64, before: Gap) -> bool {
         let now = before.end;
         self.longest = self.longest.max(before.cycles);
         if now.saturating_sub(self.begin) >= self.limits.trace {
@@ -152,7 +152,7 @@ impl<F: Fn(u64, u64)> Turn for Limited<'_, F> {
             return false;
         }
         if now >= self.due {
-            self.hit.turn(number, Gap { cycles: self.longest, ..before });
+            self.hit.iterate(number, Gap { cycles: self.longest, ..before });
             self.longest = 0;
             self.due = next_due(self.due, now, self.limits.period);
         }
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn a_hit_says_how_long_the_loop_before_took() {
         let hits = RefCell::new(Vec::new());
-        let mut turn =
+        let mut iteration =
             TracepointHit::new(|number, duration| hits.borrow_mut().push((number, duration)), &RATE);
         // The durations reach from zero to a month.
         for (number, cycles) in [0, 3, 150_000, 7_776_000_000_000_000].into_iter().enumerate() {
-            assert!(turn.turn(number as u64, Gap { end: 1, cycles }));
+            assert!(iteration.iterate(number as u64, Gap { end: 1, cycles }));
         }
         let [none, short, long, month] = hits.take()[..] else { panic!("four hits") };
         assert_eq!([none, long], [(0, 0), (2, 50_000)]);
@@ -214,12 +214,12 @@ mod tests {
         let monitor = Monitor::default();
         let limits = HitLimits { period: 10, trace: u64::MAX, wait: 0 };
         let hit = TracepointHit::new(|number, _| hits.borrow_mut().push(number), &RATE);
-        let mut turn = Limited::new(hit, limits, &monitor);
-        turn.due = 100;
+        let mut iteration = Limited::new(hit, limits, &monitor);
+        iteration.due = 100;
         for now in (100..140).step_by(3).chain([175, 178, 184, 185]) {
-            assert!(turn.turn(now, at(now)));
+            assert!(iteration.iterate(now, at(now)));
         }
-        assert_eq!((turn.hits(), hits.take()), (6, vec![100, 112, 121, 130, 175, 185]));
+        assert_eq!((iteration.hits(), hits.take()), (6, vec![100, 112, 121, 130, 175, 185]));
     }
 
     #[test]
@@ -231,11 +231,11 @@ mod tests {
             |_, duration| hits.borrow_mut().push(duration),
             &Rate { hertz: 1e9, uncertainty: 0.0 },
         );
-        let mut turn = Limited::new(hit, limits, &monitor);
-        turn.due = 0;
+        let mut iteration = Limited::new(hit, limits, &monitor);
+        iteration.due = 0;
         for (end, cycles) in [(0, 5), (100, 100), (800, 700), (810, 10), (1000, 190), (1100, 100), (2000, 3)]
         {
-            assert!(turn.turn(0, Gap { end, cycles }));
+            assert!(iteration.iterate(0, Gap { end, cycles }));
         }
         assert_eq!(hits.take(), [5, 700, 100]);
     }
@@ -244,17 +244,17 @@ mod tests {
     fn a_turn_that_waits_does_not_count_and_a_new_window_begins() {
         let monitor = Monitor::default();
         let limits = HitLimits { period: 0, trace: 1_000_000_000, wait: 10_000 };
-        let mut turn = Limited::new(TracepointHit::new(|_, _| (), &RATE), limits, &monitor);
-        let begin = turn.begin;
-        assert!(turn.turn(0, at(begin)) && !turn.turn(1, at(begin + 1_000_000_000)));
-        assert!(turn.begin >= begin + 10_000);
-        assert!(turn.turn(2, at(turn.begin)) && turn.hits() == 2);
+        let mut iteration = Limited::new(TracepointHit::new(|_, _| (), &RATE), limits, &monitor);
+        let begin = iteration.begin;
+        assert!(iteration.iterate(0, at(begin)) && !iteration.iterate(1, at(begin + 1_000_000_000)));
+        assert!(iteration.begin >= begin + 10_000);
+        assert!(iteration.iterate(2, at(iteration.begin)) && iteration.hits() == 2);
     }
 
     #[test]
     fn a_sweep_touches_each_cache_line_to_the_last() {
         let mut sweep = Sweep(vec![0; 200]);
-        sweep.turn(7, at(0));
+        sweep.iterate(7, at(0));
         assert_eq!(sweep.0.iter().filter(|byte| **byte == 7).count(), 4);
         assert_eq!(sweep.0[192], 7);
     }

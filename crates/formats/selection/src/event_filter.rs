@@ -139,13 +139,8 @@ impl EventRules {
                 classes.iter().map(|(_, class)| class).filter(|class| rule.matches_class(class)).collect();
             if of_rule.is_empty() {
                 let names = classes.iter().map(|(_, class)| &*class.name);
-                let wanted = rule.pattern().trim_end_matches(":*");
-                return Err(nothing(
-                    &format!("{} '{rule}'", self.option),
-                    "event of that name",
-                    wanted,
-                    names,
-                ));
+                let name = rule.pattern().trim_end_matches(":*");
+                return Err(nothing(&format!("{} '{rule}'", self.option), "event of that name", name, names));
             }
             if let Some(condition) = rule.condition() {
                 check_fields(&format!("{} '{rule}'", self.option), condition, &of_rule)?;
@@ -187,10 +182,10 @@ pub fn check_fields(what: &str, condition: &Expression, classes: &[&Class]) -> R
 fn nothing<'a>(
     what: &str,
     lacking: &str,
-    wanted: &str,
+    name: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> SelectionError {
-    let remedy = meant(wanted, known).map_or(String::new(), |remedy| format!("; {remedy}"));
+    let remedy = meant(name, known).map_or(String::new(), |remedy| format!("; {remedy}"));
     SelectionError(format!("{what}: the recording has no {lacking}{remedy}"))
 }
 

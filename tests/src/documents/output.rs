@@ -1,15 +1,12 @@
-//! Expected shape of an output: some of its lines, with `*` for the parts that differ from run to run.
+//! Expected output: some of its lines, with `*` for the parts that differ from run to run.
 
-/// Returns a description of the first line of the shape that the output lacks behind the line before; `None` if it
-/// fits.
-pub(super) fn mismatch(shape: &[String], output: &str) -> Option<String> {
+/// Returns a description of the first expected line that the output lacks behind the line before; `None` if it fits.
+pub(super) fn mismatch(expected: &[String], output: &str) -> Option<String> {
     let mut lines = output.lines().map(words).filter(|line| !line.is_empty());
-    if shape.is_empty() {
-        return lines
-            .next()
-            .map(|line| format!("it prints '{line}', and there is no shape to compare it with"));
+    if expected.is_empty() {
+        return lines.next().map(|line| format!("it prints '{line}', and no output is expected"));
     }
-    let missing = shape.iter().find(|pattern| !lines.any(|line| is_like(&line, &words(pattern))));
+    let missing = expected.iter().find(|pattern| !lines.any(|line| is_like(&line, &words(pattern))));
     missing.map(|pattern| format!("no line '{pattern}' in its output:\n{}", excerpt(output)))
 }
 
