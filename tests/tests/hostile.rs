@@ -77,7 +77,7 @@ fn what_is_no_area_is_skipped_with_the_reason() {
     let hostile: String = NO_AREAS.iter().map(|(kind, _)| format!("{HOSTILE} {kind} 1.5 & ")).collect();
     let recording = record_beside(&scene, &[], &hostile);
     // Programs of one reason share a note.
-    let notes = recording.notes();
+    let (notes, skipped) = (recording.notes(), recording.summary["skipped"].as_array().unwrap());
     for (_, reason) in NO_AREAS {
         let expected = NO_AREAS.iter().filter(|(_, other)| *other == reason).count();
         let mut reasons =
@@ -85,6 +85,9 @@ fn what_is_no_area_is_skipped_with_the_reason() {
         let note = reasons.next().unwrap_or_else(|| panic!("{reason}: {notes}"));
         let programs = format!(", {expected} programs: ");
         assert!(reasons.next().is_none() && (expected == 1 || note.contains(&programs)), "{reason}: {notes}");
+        let has_reason = |kind: &&Value| kind["reason"].as_str().is_some_and(|text| text.contains(reason));
+        let pids = skipped.iter().filter(has_reason).map(|kind| kind["pids"].as_array().unwrap().len());
+        assert_eq!(pids.sum::<usize>(), expected, "{reason}: {skipped:?}");
     }
 }
 

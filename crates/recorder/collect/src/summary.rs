@@ -8,7 +8,7 @@ use crate::options::RecordingOptions;
 use crate::placement::RecorderCpus;
 use crate::rank::Rank;
 use crate::shortfall::Shortfall;
-use crate::unanswered::{Unanswered, UnrecordedPrograms};
+use crate::unanswered::{SkippedPrograms, Unanswered, UnrecordedPrograms};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
@@ -82,6 +82,9 @@ pub struct Summary {
     /// Programs that registered and could not be recorded.
     #[serde(default)]
     pub unrecorded: UnrecordedPrograms,
+    /// Programs that were examined and not recorded, by user, name and reason; the latest 200, of an ordinary user 20.
+    #[serde(default)]
+    pub skipped: Vec<SkippedPrograms>,
     /// For an incomplete recording, the facts for converting the kernel's pages that the pages do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingConversion>,

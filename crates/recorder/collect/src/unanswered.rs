@@ -9,6 +9,7 @@ use sordino_event::Ticks;
 use sordino_event::text::count;
 use sordino_filter::condition::Condition;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Hits of enabled tracepoints before the recorder's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,33 @@ pub struct UnrecordedPrograms {
     /// True if any number of others may have started and ended unnoticed, because the recorder's queue was full.
     #[serde(default)]
     pub unseen: bool,
+}
+
+/// Programs that were not recorded, of one user, one name and one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedPrograms {
+    /// The user whom the programs run as.
+    pub user: u32,
+    /// The name of the programs; empty for programs that ended before it was read.
+    pub name: String,
+    /// The reason why they are not recorded.
+    pub reason: String,
+    /// The ids of their processes.
+    pub pids: Vec<i32>,
+}
+
+/// Formats one line for all these programs.
+impl fmt::Display for SkippedPrograms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { user, name, reason, pids } = self;
+        let programs = count(pids.len(), "program");
+        match (name.as_str(), pids.as_slice()) {
+            ("", [_]) => write!(f, "skipped a program of user {user} that has ended: {reason}"),
+            ("", _) => write!(f, "skipped {programs} of user {user} that have ended: {reason}"),
+            (_, [pid]) => write!(f, "skipped {name} ({pid}) of user {user}: {reason}"),
+            _ => write!(f, "skipped {name} of user {user}, {programs}: {reason}"),
+        }
+    }
 }
 
 impl Unanswered {

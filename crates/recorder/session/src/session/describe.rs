@@ -67,6 +67,7 @@ impl RecordingSession<'_> {
             kernel: self.recordings.template.kernel_events.clone(),
             programs: self.recorded.programs.iter().map(program).collect(),
             unrecorded: self.recordings.template.unrecorded,
+            skipped: self.findings.skipped.programs(),
             ended,
             forgotten,
             recorder_cpu_seconds: cpu_seconds(ClockId::ProcessCPUTime),

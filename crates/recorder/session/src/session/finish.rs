@@ -62,6 +62,7 @@ impl RecordingSession<'_> {
                 chunk.summary.shortfall = shortfall.clone();
                 chunk.summary.collector_cpu_seconds = collector_cpu_seconds;
                 chunk.summary.notes.extend(memory.notes());
+                chunk.summary.skipped = self.findings.skipped.programs();
                 chunk.summary.notes.extend(self.findings.skipped.notes().chain(self.listener.refused()));
                 Some(chunk.finish(&self.clock, rest, watch))
             }

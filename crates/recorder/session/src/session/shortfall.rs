@@ -43,7 +43,7 @@ impl RecordingSession<'_> {
         let (processes, more_processes) = self.findings.sightings.processes();
         let is_all = matches!(self.options.programs, Programs::All);
         let reason = match self.recorded.numbered {
-            0 if is_all && self.findings.skipped.notes().next().is_some() => NoEventsReason::NotReached,
+            0 if is_all && !self.findings.skipped.is_empty() => NoEventsReason::NotReached,
             0 if is_all => NoEventsReason::NoProgram,
             0 => not_recorded(&processes),
             _ if !self.findings.coverage.has_any() => NoEventsReason::NoTracepoint,

@@ -1,5 +1,6 @@
 //! Programs that are not recorded, and the reasons: each is named once, and no user's programs fill the notes.
 
+use sordino_collect::unanswered::SkippedPrograms;
 use sordino_event::text::count;
 use sordino_intake::is_trusted;
 use sordino_ring::control::FileId;
@@ -29,11 +30,9 @@ struct SkippedProgram {
     reason: String,
 }
 
-/// The user, the name and the reason, which are equal for programs of one kind.
-type SkipKind<'a> = (u32, &'a str, &'a str);
-
 impl SkippedProgram {
-    fn kind(&self) -> SkipKind<'_> {
+    /// The user, the name and the reason, which are equal for programs that share a note.
+    fn kind(&self) -> (u32, &str, &str) {
         (self.user, &self.name, &self.reason)
     }
 }
@@ -73,30 +72,35 @@ impl Skipped {
         self.notes.retain(|skip| skip.who.1 != Some(id) && skip.who != (pid, None));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.notes.is_empty() && self.more.is_empty()
+    }
+
+    /// Returns the programs by user, name and reason, without those that are only counted.
+    pub(super) fn programs(&self) -> Vec<SkippedPrograms> {
+        let mut all: Vec<SkippedPrograms> = Vec::new();
+        for skip in &self.notes {
+            let is_same =
+                |other: &&mut SkippedPrograms| (other.user, &*other.name, &*other.reason) == skip.kind();
+            match all.iter_mut().find(is_same) {
+                Some(known) => known.pids.push(skip.who.0),
+                None => all.push(SkippedPrograms {
+                    user: skip.user,
+                    name: skip.name.clone(),
+                    reason: skip.reason.clone(),
+                    pids: vec![skip.who.0],
+                }),
+            }
+        }
+        all
+    }
+
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let more = self
             .more
             .iter()
             .map(|(user, times)| format!("skipped programs of user {user} {}", count(times, "more time")));
-        let mut kinds: Vec<(SkipKind<'_>, Vec<i32>)> = Vec::new();
-        for skip in &self.notes {
-            match kinds.iter_mut().find(|(kind, _)| *kind == skip.kind()) {
-                Some((_, pids)) => pids.push(skip.who.0),
-                None => kinds.push((skip.kind(), vec![skip.who.0])),
-            }
-        }
-        kinds.into_iter().map(|(kind, pids)| line(kind, &pids)).chain(more)
-    }
-}
-
-/// Formats one line for all programs of a kind.
-fn line((user, name, reason): SkipKind<'_>, pids: &[i32]) -> String {
-    let programs = count(pids.len(), "program");
-    match (name, pids) {
-        ("", [_]) => format!("skipped a program of user {user} that has ended: {reason}"),
-        ("", _) => format!("skipped {programs} of user {user} that have ended: {reason}"),
-        (_, [pid]) => format!("skipped {name} ({pid}) of user {user}: {reason}"),
-        _ => format!("skipped {name} of user {user}, {programs}: {reason}"),
+        self.programs().into_iter().map(|programs| programs.to_string()).chain(more)
     }
 }
 

@@ -5,7 +5,7 @@ use sordino_collect::missing::UnwrittenData;
 use sordino_collect::placement::RecorderCpus;
 use sordino_collect::rank::Rank;
 use sordino_collect::shortfall::Shortfall;
-use sordino_collect::unanswered::{Unanswered, UnrecordedPrograms};
+use sordino_collect::unanswered::{SkippedPrograms, Unanswered, UnrecordedPrograms};
 use std::path::PathBuf;
 
 /// The status of a session.
@@ -45,6 +45,9 @@ pub struct Status {
     /// Programs that registered and could not be recorded.
     #[serde(default)]
     pub unrecorded: UnrecordedPrograms,
+    /// Programs that were examined and are not recorded, by user, name and reason.
+    #[serde(default)]
+    pub skipped: Vec<SkippedPrograms>,
     /// The number of ended programs whose records are kept for snapshots.
     pub ended: usize,
     /// The number of ended programs whose records are no longer kept.
