@@ -1,9 +1,9 @@
-//! A disk that is soon full: a small file system in memory.
+//! Disks that are soon full, or stand still.
 
 use crate::install::succeed;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A file system of its own, unmounted at the end. Needs root.
 #[derive(Debug)]
@@ -51,6 +51,52 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// A file system whose writers can be made to wait, as by a disk that stands still. Unmounted at the end. Needs root
+/// and loop devices.
+#[derive(Debug)]
+pub struct SlowDisk(PathBuf);
+
+impl SlowDisk {
+    /// Mounts an ext4 file system of 256 MiB, which is a file beside it, at a new directory; `None` if this machine has
+    /// no loop device for it.
+    ///
+    /// # Panics
+    /// If the file system can't be made.
+    pub fn mount(place: &Path) -> Option<Self> {
+        let image = place.with_extension("image");
+        fs::create_dir(place).expect("a directory");
+        fs::File::create(&image).and_then(|file| file.set_len(256 << 20)).expect("a file");
+        succeed(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+        let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(place).status();
+        let disk = mounted.expect("mount").success().then(|| Self(place.to_owned()))?;
+        fs::remove_dir(place.join("lost+found")).expect("a new file system");
+        Some(disk)
+    }
+
+    /// Lets writers wait from now on.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn freeze(&self) {
+        succeed(Command::new("fsfreeze").arg("--freeze").arg(&self.0));
+    }
+
+    /// Lets writers continue.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn thaw(&self) {
+        succeed(Command::new("fsfreeze").arg("--unfreeze").arg(&self.0));
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").arg("--unfreeze").arg(&self.0).stderr(Stdio::null()).status();
         let _ = Command::new("umount").arg(&self.0).status();
     }
 }

@@ -1,9 +1,10 @@
 //! Supplies the rings of recorded programs with pages: rings in use get some, idle ones give some back.
 //!
 //! The thread that empties a ring detects that writers approach the end of its pages, and wakes a thread of this
-//! module. A program can delay access to its pages for ever, so each user has a thread of its own; root's programs and
-//! those of the recorder's user share one. A program whose thread hangs gets no more pages and loses records without
-//! room: its own events, which are counted.
+//! module, which also looks at the rings in use itself: the other one may wait for a disk. A program can delay access
+//! to its pages for ever, so each user has a thread of its own; root's programs and those of the recorder's user share
+//! one. A program whose thread hangs gets no more pages and loses records without room: its own events, which are
+//! counted.
 //!
 //! | file | contents |
 //! |---|---|

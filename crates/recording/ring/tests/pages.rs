@@ -294,6 +294,7 @@ fn the_pager_is_called_once_when_writers_come_to_its_mark() {
     (0..RECORDS).for_each(|_| ring.write());
     assert!(!calls(&ring) && !ring.attached.pagers[0].is_called());
     (0..100).for_each(|_| ring.write());
+    assert!(ring.attached.pagers[0].is_called(), "the pager does not depend on the reader");
     assert!(calls(&ring) && !calls(&ring) && ring.attached.pagers[0].is_called());
     ring.end();
 }

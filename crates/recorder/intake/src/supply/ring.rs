@@ -32,6 +32,12 @@ const USED: u64 = 16 << 10;
 const SOON: Duration = Duration::from_millis(100);
 /// Time until the next attempt for a ring that got no memory.
 pub(super) const RETRY: Duration = Duration::from_millis(10);
+/// Time between two looks at the mark of a ring in use, because its reader may wait for a disk. Writers that use
+/// [`WINDOW`] in less than twice [`SOON`] have all of their ring; slower ones do not come to the end of what they have
+/// within this time.
+pub(super) const WATCH: Duration = Duration::from_millis(20);
+/// Time without a record after which a ring is not looked at that often.
+const WATCHED: Duration = Duration::from_secs(2);
 /// Time between a revocation and the removal of the pages.
 const SETTLED: Duration = Duration::from_millis(900);
 /// Time without a record after which a ring is idle.
@@ -54,7 +60,7 @@ pub(super) struct SuppliedRing {
     target: u32,
     /// True if the ring has fewer than `target`.
     is_filling: bool,
-    /// True if the reader is to call the pager when writers reach a mark.
+    /// True if the ring is to grow when writers reach a mark, of which the reader reports.
     is_marked: bool,
     /// The time of the last such call.
     called: Option<Instant>,
@@ -186,6 +192,11 @@ impl SuppliedRing {
         {
             self.mark(head, ahead);
         }
+    }
+
+    /// Returns true if its mark is to be looked at every [`WATCH`].
+    pub(super) fn is_watched(&self, now: Instant) -> bool {
+        self.is_marked && now - self.since < WATCHED
     }
 
     /// Returns true if it waits for memory.

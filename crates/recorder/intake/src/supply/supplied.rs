@@ -113,6 +113,14 @@ impl Supplied {
         locked.as_ref().is_some_and(|SuppliedRings { rings, .. }| rings.iter().any(SuppliedRing::is_short))
     }
 
+    /// Returns true if the mark of a ring is to be looked at again soon.
+    pub(super) fn is_watched(&self, now: Instant) -> bool {
+        let locked = self.lock();
+        locked
+            .as_ref()
+            .is_some_and(|SuppliedRings { rings, .. }| rings.iter().any(|ring| ring.is_watched(now)))
+    }
+
     /// Ignores poisoning: no code panics while it holds the lock, and each step is complete.
     fn lock(&self) -> MutexGuard<'_, Option<SuppliedRings>> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,6 @@
 //! One user's thread, which supplies the rings of that user's programs with pages.
 
-use super::ring::{RETRY, kept};
+use super::ring::{RETRY, WATCH, kept};
 use super::supplied::Supplied;
 use super::waker::SupplyWaker;
 use sordino_inspect::threads;
@@ -124,8 +124,10 @@ impl Supplier {
                 continue;
             }
             let is_short = supplied.iter().any(|program| program.is_short());
+            let is_watched = supplied.iter().any(|program| program.is_watched(now));
             drop(supplied);
             let left = TICK.saturating_sub(ticked.elapsed());
+            let left = if is_watched { left.min(WATCH) } else { left };
             park_timeout(if is_short { left.min(RETRY) } else { left });
         }
     }

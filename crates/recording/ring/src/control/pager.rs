@@ -130,7 +130,8 @@ impl Pager {
         self.room.call_at(Head((u64::from(seqno.0) << 32) + u64::from(offset.after(rest).0)));
     }
 
-    /// Returns true if the reader has called, or there is no mark.
+    /// Returns true if the reader has called, would call now, or there is no mark. The reader may be late: it waits for
+    /// the disk that it writes to.
     pub fn is_called(&self) -> bool {
         self.room.is_called()
     }

@@ -113,20 +113,23 @@ impl Room {
         self.mark.store(mark.0, Relaxed);
     }
 
-    /// Returns true if the pager was called, or there is no mark.
+    /// Returns true if the pager was called, is to be called now, or there is no mark.
     pub(crate) fn is_called(&self) -> bool {
-        self.mark.load(Relaxed) == NEVER
+        let mark = self.mark.load(Relaxed);
+        mark == NEVER || self.is_beyond(mark)
+    }
+
+    /// Returns true if writers are beyond this mark.
+    fn is_beyond(&self, mark: u64) -> bool {
+        // A head's word is its sequence number, and then the offset.
+        mark != NEVER && self.header.head.load(Relaxed).wrapping_sub(mark) as i64 >= 0
     }
 
     /// Returns true if the pager is to be called now, once for each mark.
     pub(crate) fn calls(&self) -> bool {
         let mark = self.mark.load(Relaxed);
-        // A head's word is its sequence number, and then the offset.
-        let is_beyond = mark != NEVER && self.header.head.load(Relaxed).wrapping_sub(mark) as i64 >= 0;
-        if is_beyond {
-            self.mark.store(NEVER, Relaxed);
-        }
-        is_beyond
+        // The pager may have set the next mark meanwhile, which stays.
+        self.is_beyond(mark) && self.mark.compare_exchange(mark, NEVER, Relaxed, Relaxed).is_ok()
     }
 
     /// Puts the reader's sub-buffers before `oldest`. If all have pages, writers may enter them again.
