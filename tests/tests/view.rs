@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_tests::browser::{Browser, kept};
-use sordino_tests::{Running, Scene, last_cpu, wait_until};
+use sordino_tests::{Running, Scene, last_cpu, perfetto, wait_until};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,6 +88,48 @@ fn perfetto_shows_the_peak_without_a_network() {
     let ended = running.end();
     assert_eq!(ended.status, 0, "{}", ended.errors);
     assert_eq!(status(trace, &[]), "000");
+}
+
+/// Returns the times of npt's loops in the trace that such a command serves, and the command's messages; `None` without
+/// Perfetto's engine.
+fn served_loops(scene: &Scene, arguments: &[&str]) -> Option<(Vec<i64>, String)> {
+    let page = scene.fresh("page");
+    std::fs::create_dir(&page).unwrap();
+    std::fs::write(page.join("index.html"), "").unwrap();
+    let (running, address) = view(scene, &[arguments, &["--ui", page.to_str().unwrap()]].concat());
+    let trace = address.split("url=").nth(1).unwrap().split('&').next().unwrap();
+    let file = scene.fresh("served");
+    let fetched = Command::new("curl").args(["--silent", "--fail", "-o"]).arg(&file).arg(trace).status();
+    assert!(fetched.unwrap().success());
+    let ended = running.interrupt();
+    assert_eq!(ended.status, 0, "{}", ended.errors);
+    let queries = ["select ts from slice where name = 'npt:loop'"];
+    let [rows] = perfetto::query(scene, &file, queries)?;
+    let times = rows.iter().map(|row| row["ts"].as_str().and_then(|text| text.parse().ok()).expect("a time"));
+    Some((times.collect(), ended.errors))
+}
+
+#[test]
+fn a_page_gets_the_chosen_part_and_of_many_events_those_around_the_peak() {
+    let scene = Scene::new();
+    let npt = ["./sordino", "npt", "--cpu", &last_cpu(), "--pace", "1us", "--duration", "1s"];
+    let recording = scene.record(&["--subbuf-size", "1M", "--num-subbuf", "32"], &npt);
+    let explained = scene.sordino(&["explain", recording.name(), "--top", "1", "--json"]);
+    let explained: serde_json::Value = serde_json::from_str(explained.succeeded()).unwrap();
+    let interval = &explained["intervals"][0];
+    let (begin, end) = (interval["begin_ns"].as_i64().unwrap(), interval["end_ns"].as_i64().unwrap());
+    let Some((peak, notes)) = served_loops(&scene, &[recording.name(), "--peak", "1"]) else { return };
+    assert!(notes.contains("around the interval"), "{notes}");
+    assert!(peak.contains(&begin) && peak.contains(&end), "{begin} to {end} of {} loops", peak.len());
+    assert!((10_000..=300_000).contains(&peak.len()), "{}", peak.len());
+
+    let part = ["--from", "-0.3s", "--until", "-0.2s"];
+    let (chosen, notes) = served_loops(&scene, &[&[recording.name()], &part[..]].concat()).unwrap();
+    let listed =
+        scene.sordino(&[&["events", recording.name(), "--event", "npt:loop", "--json"], &part[..]].concat());
+    let loops = listed.succeeded().lines().filter(|line| line.contains("\"npt:loop\"")).count();
+    assert!(loops > 10_000 && chosen.len() == loops, "{} of {loops}: {notes}", chosen.len());
+    assert!(!notes.contains("events"), "{notes}");
 }
 
 #[test]

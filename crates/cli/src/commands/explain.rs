@@ -131,7 +131,7 @@ pub(crate) struct Intervals {
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     #[command(flatten)]
-    within: TimeOptions,
+    pub(crate) within: TimeOptions,
 }
 
 /// The intervals of a recording, in all forms.

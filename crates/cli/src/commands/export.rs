@@ -18,6 +18,7 @@ use sordino_selection::{EventFilter, EventOptions, TimeOptions};
 use sordino_timeline::Item;
 use std::fs::File;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -168,7 +169,7 @@ fn to_file(
         if passes {
             exported.add(item);
         }
-        passes
+        ControlFlow::Continue(passes)
     };
     let is_read = convert(recording, &mut *exporter, is_selected, |portion| {
         bytes += portion.len() as u64;
@@ -181,12 +182,12 @@ fn to_file(
     Ok(written.map(|path| (path, bytes)))
 }
 
-/// Passes wanted items of the recording to the exporter, and its output to `write`, which returns false to end it.
-/// Returns false if it was ended.
+/// Passes the selected items of the recording to the exporter, and its output to `write`. Returns false if
+/// `is_selected` broke it off, or `write` by returning false.
 fn convert(
     recording: &mut Recording,
     exporter: &mut dyn Exporter,
-    mut is_selected: impl FnMut(&Item<'_>) -> bool,
+    mut is_selected: impl FnMut(&Item<'_>) -> ControlFlow<(), bool>,
     mut write: impl FnMut(Vec<u8>) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let (mut buffer, mut is_read) = (Vec::new(), true);
@@ -195,7 +196,11 @@ fn convert(
     exporter.begin(&mut buffer);
     recording.pass(Some("exporting"), |item| {
         names.take(item);
-        if is_selected(item) {
+        let ControlFlow::Continue(is_selected) = is_selected(item) else {
+            is_read = false;
+            return Ok(false);
+        };
+        if is_selected {
             exporter.take(item, &mut buffer);
             if buffer.len() >= PORTION {
                 is_read = write(std::mem::replace(&mut buffer, Vec::with_capacity(2 * PORTION)))?;
@@ -210,25 +215,22 @@ fn convert(
     Ok(is_read)
 }
 
-/// Writes the recording in a format to a file. Returns false if `is_stopped` returned true before the end.
+/// Writes the recording in a format to a file. Returns false if `is_stopped` returned true for an item before the end.
 pub(crate) fn write_to(
     file: &mut File,
     format: ExportFormat,
     recording: &mut Recording,
-    is_stopped: impl Fn() -> bool,
+    mut is_stopped: impl FnMut(&Item<'_>) -> bool,
 ) -> Result<bool, Failure> {
     let ExportWriter::File(mut exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
     };
-    convert(
-        recording,
-        &mut *exporter,
-        |_| true,
-        |portion| {
-            file.write_all(&portion)?;
-            Ok(!is_stopped())
-        },
-    )
+    let is_selected =
+        |item: &Item<'_>| if is_stopped(item) { ControlFlow::Break(()) } else { ControlFlow::Continue(true) };
+    convert(recording, &mut *exporter, is_selected, |portion| {
+        file.write_all(&portion)?;
+        Ok(true)
+    })
 }
 
 /// Writes the recording to a new file, in a format whose files are written in parts.

@@ -1,5 +1,7 @@
 //! The command `sordino view`.
 
+mod part;
+
 use crate::Failure;
 use crate::commands::explain::Intervals;
 use crate::commands::export::{ExportFormat, write_parts, write_to};
@@ -39,6 +41,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     intervals: Intervals,
     /// Zoom to the N-th longest interval, 1 to 1000; other options choose the intervals [default: the whole recording]
+    ///
+    /// Of a recording with more than 300,000 events, the page gets the part around the interval.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     peak: Option<u32>,
     /// Viewer that shows the recording
@@ -60,6 +64,9 @@ pub(crate) struct Options {
     no_browser: bool,
 }
 
+/// Number of items between two looks for Ctrl-C.
+const ITEMS: u64 = 4096;
+
 /// A program that shows traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Viewer {
@@ -75,6 +82,7 @@ enum Viewer {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut recording = options.intervals.open()?;
+    recording.limit(&options.intervals.within).map_err(|failure| recording.failing(failure))?;
     match options.with {
         Viewer::Perfetto => in_browser(options, recording)?,
         Viewer::TraceCompass => {
@@ -92,8 +100,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let stop = Stop::new()?;
             let place = temporary::directory()?;
             let mut file = tempfile::Builder::new().prefix("sordino-").suffix(".trace").tempfile_in(place)?;
-            let is_whole =
-                write_to(file.as_file_mut(), ExportFormat::Paje, &mut recording, || stop.is_requested())?;
+            let mut items = 0_u64;
+            let is_whole = write_to(file.as_file_mut(), ExportFormat::Paje, &mut recording, |_| {
+                items += 1;
+                items.is_multiple_of(ITEMS) && stop.is_requested()
+            })?;
             if !is_whole {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
@@ -145,7 +156,7 @@ fn in_browser(options: &Options, mut recording: Recording) -> Result<(), Failure
     let shown = options.peak.map(|rank| shown(options, &mut recording, rank as usize)).transpose()?;
     let mut trace: File = tempfile::tempfile_in(temporary::directory()?)?;
     // Ctrl-C ends this command as long as no more than a file without a name is open.
-    write_to(&mut trace, ExportFormat::Perfetto, &mut recording, || false)?;
+    part::write(&mut trace, &mut recording, shown.as_ref())?;
     recording.close()?;
     let is_public = page.is_none();
     let server = Server::bind(options.port, ServedFiles { trace, page }).map_err(failure)?;
