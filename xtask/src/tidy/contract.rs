@@ -3,7 +3,8 @@
 use super::{Findings, Tree};
 
 /// Files that define the layout.
-const FILES: [&str; 5] = ["layout.rs", "position.rs", "enable.rs", "condition.rs", "value.rs"];
+const FILES: [&str; 7] =
+    ["layout.rs", "position.rs", "number.rs", "table.rs", "enable.rs", "condition.rs", "value.rs"];
 
 /// The FNV-1a hash of [`FILES`], without comments and white space.
 pub fn layout_hash(tree: &Tree) -> String {
@@ -25,7 +26,8 @@ pub(super) fn check(tree: &Tree) -> Findings {
         return Vec::new();
     }
     vec![format!(
-        "layout.rs, position.rs, enable.rs or condition.rs of crates/recording/ring/src changed: bring docs/layout.md up to date, count VERSION up if \
-         programs and collectors no longer understand each other, and write this hash into the page: {hash}"
+        "one of {} in crates/recording/ring/src changed, or is missing: bring docs/layout.md up to date, count VERSION up \
+         if programs and collectors no longer understand each other, and write this hash into the page: {hash}",
+        FILES.join(", ")
     )]
 }

@@ -24,7 +24,7 @@ type BoxedSource<'a> = Box<dyn FnMut(&mut Event) -> Result<Step, sordino_ctf::Er
 
 /// Maximum number of problems that are kept.
 const PROBLEMS_MAX: usize = 3;
-/// Number of items after which reading asks if it is to stop.
+/// Number of items between two checks for the end of reading.
 const EACH: u64 = 1 << 16;
 
 /// The state of reading: positions, and events that wait for older ones of other CPUs.
@@ -159,7 +159,7 @@ impl PartReader {
         self.floor = Some(until);
     }
 
-    /// Passes over a gap between two times, of which nothing is known: the next part is read like the first one.
+    /// Skips a gap without data between two times; the next part is read like the first one.
     pub(crate) fn lose(&mut self, from: Time, until: Time, tally: &mut Tally) {
         self.leave_out(from, until, tally);
         self.floor = None;

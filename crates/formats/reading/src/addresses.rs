@@ -25,7 +25,7 @@ pub struct Symbols {
     unnamed: Arc<Mutex<HashSet<(Pid, u64)>>>,
 }
 
-/// Locks what no panic leaves half done.
+/// Locks the mutex, also after a panic of another thread: each change of the symbols is complete.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

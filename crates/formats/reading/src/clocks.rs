@@ -69,14 +69,14 @@ pub enum ClockRelation {
     Same(usize),
     /// It and the clock of the recording with this index are different clocks of one boot.
     Boot(usize),
-    /// By pairs of events.
+    /// Pairs of events relate the clocks.
     Pairs {
         /// The amount by which the times of day of both disagree.
         shift: Nanos,
         /// The greatest error of both times of day, if the traces have it.
         error: Option<Nanos>,
     },
-    /// By the time of day.
+    /// The time of day relates the clocks.
     TimeOfDay,
 }
 

@@ -128,16 +128,17 @@ impl fmt::Display for ThreadIdentity {
 }
 
 /// The text is not a [`ThreadIdentity`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no thread and its start, such as 4711@1234")]
-pub struct BadThread;
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}': expected TID@START, for example 4711@1234")]
+pub struct BadThread(String);
 
 impl FromStr for ThreadIdentity {
     type Err = BadThread;
     fn from_str(text: &str) -> Result<Self, BadThread> {
-        let (tid, started) = text.split_once('@').ok_or(BadThread)?;
-        let tid = tid.parse().ok().filter(|tid| *tid > 0).ok_or(BadThread)?;
-        Ok(Self { tid, started: started.parse().map_err(|_| BadThread)? })
+        let bad = || BadThread(text.to_owned());
+        let (tid, started) = text.split_once('@').ok_or_else(bad)?;
+        let tid = tid.parse().ok().filter(|tid| *tid > 0).ok_or_else(bad)?;
+        Ok(Self { tid, started: started.parse().map_err(|_| bad())? })
     }
 }
 
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn what_is_no_thread_is_refused() {
         for text in ["", "1", "@", "1@", "@1", "0@1", "-1@1", "1@-1", "1@2@3"] {
-            assert_eq!(text.parse::<ThreadIdentity>(), Err(BadThread), "{text}");
+            assert_eq!(text.parse::<ThreadIdentity>(), Err(BadThread(text.to_owned())), "{text}");
         }
     }
 }

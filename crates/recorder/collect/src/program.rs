@@ -19,6 +19,7 @@ use crate::options::{Polling, RecordingOptions, UserEvents};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
 use sordino_clock::Sample;
+use sordino_event::text::count;
 use sordino_event::{Cpu, Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
@@ -385,7 +386,8 @@ impl Traced {
         match self.program.refused_values() {
             0 => {}
             refused => self.notes.push(format!(
-                "{refused} times a thread said something of itself and found no room: more than {VALUES} values at once"
+                "{} not stored: a program has room for {VALUES}",
+                count(refused, "annotation")
             )),
         }
     }

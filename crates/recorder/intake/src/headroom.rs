@@ -1,5 +1,5 @@
-//! The memory that control groups leave to this process. Of a group without any, the kernel kills a process: that may
-//! be a program, since rings are memory of the recorder's group.
+//! The memory that control groups leave to this process. In a group without memory the kernel kills a process, possibly
+//! a traced program: the memory of rings is charged to the recorder's group.
 
 use sordino_proc::cgroup::memberships;
 use std::fs::File;

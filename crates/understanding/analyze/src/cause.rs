@@ -111,7 +111,7 @@ pub enum Cause {
     },
     /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
     PageFault {
-        /// Why it came, if the trace tells.
+        /// Reason for the fault, if the trace has it.
         #[serde(serialize_with = "fault_reason")]
         reason: Option<FaultReason>,
         /// True if the kernel is seen to get a huge page for it.
@@ -160,7 +160,7 @@ pub enum Cause {
     },
     /// The thread slept, or was stopped.
     Blocked {
-        /// In which state: the letter of `ps`.
+        /// The thread's state: the letter of `ps`.
         #[serde(serialize_with = "letter")]
         state: TaskState,
         /// The system call it was in.
@@ -210,7 +210,7 @@ pub enum Limit {
     Deadline,
 }
 
-/// Since what happened a thread waits for its CPU.
+/// Event after which a thread waits for its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum After {

@@ -1,4 +1,4 @@
-//! The interrupts that CPUs are in, with the events that they go back to.
+//! Interrupt handlers that CPUs execute, with the kernel's events that caused them.
 
 use crate::kernel_names::KernelNames;
 use foldhash::HashMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The maximum depth of nested handlers; a trace with more has lost their exits.
 const DEPTH_MAX: usize = 32;
 
-/// The event of the kernel that something goes back to.
+/// The kernel's event that caused a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OriginEvent {
     pub(crate) name: Arc<str>,

@@ -22,7 +22,7 @@ pub struct TableFormat {
     pub time: TimeFormat,
     /// The maximum number of rows.
     pub top: usize,
-    /// True if only the columns are shown that tell most, and no parts.
+    /// True to show only the main columns, without parts.
     pub brief: bool,
     /// True if the distribution of all rows together is drawn.
     pub histogram: bool,

@@ -82,10 +82,10 @@ impl RecordingSession<'_> {
 /// The time of the reply to a client.
 enum ReplyTime {
     Now(Reply),
-    /// When this job is done.
+    /// The end of this job.
     Written(WriteJob),
-    /// When the processes with these tickets have returned.
+    /// The return of the processes with these tickets.
     Attached(Vec<u64>),
-    /// When the session has ended.
+    /// The end of the session.
     Ended,
 }
