@@ -1,9 +1,11 @@
-//! The whole machine: its memory in `/proc/meminfo`, its CPUs in `/proc/cpuinfo` and their times in `/proc/stat`, the
-//! release of its kernel.
+//! The whole machine: its memory in `/proc/meminfo`, its CPUs in `/proc/cpuinfo` and their times in `/proc/stat`, its
+//! interrupts in `/proc/interrupts`, the release of its kernel.
 
 mod cpuinfo;
+mod interrupts;
 
 pub use cpuinfo::{CpuEntry, CpuInfo};
+pub use interrupts::{InterruptCounts, interrupts};
 
 use crate::file;
 use std::path::Path;
@@ -60,6 +62,17 @@ pub fn cpus(stat: &str) -> impl Iterator<Item = (u32, SplitAsciiWhitespace<'_>)>
         let (cpu, times) = line.strip_prefix("cpu")?.split_once(' ')?;
         Some((cpu.parse().ok()?, times.split_ascii_whitespace()))
     })
+}
+
+/// Returns the time of each CPU in the text of `/proc/stat` in which a hypervisor kept it from running although it was
+/// ready to, in hundredths of a second.
+///
+/// ```
+/// use sordino_proc::machine::stolen;
+/// assert_eq!(stolen("cpu0 1 2 3 4 5 6 7 8 9\n").collect::<Vec<_>>(), [(0, 8)]);
+/// ```
+pub fn stolen(stat: &str) -> impl Iterator<Item = (u32, u64)> {
+    cpus(stat).filter_map(|(cpu, mut times)| Some((cpu, times.nth(7)?.parse().ok()?)))
 }
 
 #[cfg(test)]

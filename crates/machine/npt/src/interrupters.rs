@@ -1,6 +1,7 @@
 //! Sources that interrupt a CPU, from the kernel's own counters and without tracing.
 
 use serde::Serialize;
+use sordino_proc::machine::{InterruptCounts, interrupts, stolen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{fs, io};
@@ -38,7 +39,7 @@ impl Counts {
                 .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
         };
         let [interrupts, softirqs, stat] = ["interrupts", "softirqs", "stat"].map(read);
-        Ok(Self { stolen: stolen(&stat?), ..Self::parse(&interrupts?, &softirqs?) })
+        Ok(Self { stolen: stolen(&stat?).collect(), ..Self::parse(&interrupts?, &softirqs?) })
     }
 
     /// Parses the texts of `/proc/interrupts` and `/proc/softirqs`.
@@ -66,19 +67,10 @@ impl Counts {
 
     /// Parses a table that has a column for each online CPU, followed by a description.
     fn read(&mut self, table: &str, name: impl Fn(&str, &str) -> String) {
-        let mut lines = table.lines();
-        let cpus = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> = cpus.filter_map(|cpu| cpu.strip_prefix("CPU")?.parse().ok()).collect();
-        for (label, rest) in lines.filter_map(|line| line.split_once(':')) {
-            let words: Vec<&str> = rest.split_whitespace().collect();
-            let counts: Vec<u64> =
-                words.iter().map_while(|word| word.parse().ok()).take(cpus.len()).collect();
-            // Some sources are counted for the whole machine only.
-            if counts.len() < cpus.len() {
-                continue;
+        for InterruptCounts { label, counts, description } in interrupts(table) {
+            if !counts.is_empty() {
+                self.sources.insert(name(label, &description.join(" ")), counts.into_iter().collect());
             }
-            let name = name(label.trim(), &words[counts.len()..].join(" "));
-            self.sources.insert(name, cpus.iter().copied().zip(counts).collect());
         }
     }
 
@@ -106,16 +98,6 @@ impl Counts {
 /// decreased, as it can if the CPU was offline in between.
 fn more(now: u64, earlier: u64) -> Option<u64> {
     now.checked_sub(earlier).or_else(|| (now + (1 << 32)).checked_sub(earlier).filter(|more| *more < 1 << 31))
-}
-
-/// Parses the text of `/proc/stat`: field 8 of each CPU's line.
-fn stolen(stat: &str) -> BTreeMap<u32, u64> {
-    let of_line = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split(' ');
-        let cpu = words.next()?.parse().ok()?;
-        Some((cpu, words.nth(7)?.parse().ok()?))
-    };
-    stat.lines().filter_map(of_line).collect()
 }
 
 #[cfg(test)]
@@ -172,7 +154,7 @@ ERR:          9
             let text = format!(
                 "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu3 1 2 3 4 5 6 7 {stolen} 9 10\nintr 5\n"
             );
-            Counts { stolen: super::stolen(&text), ..Counts::default() }
+            Counts { stolen: super::stolen(&text).collect(), ..Counts::default() }
         };
         let (before, after) = (stat(20), stat(25));
         assert_eq!(after.stolen_since(&before, 3), Some(Duration::from_millis(50)));

@@ -30,7 +30,7 @@ use sordino_ctf::write::{
 use sordino_ctf::{Error, Uuid};
 use sordino_event::{Cpu, Ticks};
 use sordino_event::{Field, Integer, Level, Scalar, Schema, Type, Width};
-use sordino_proc::machine::CpuInfo;
+use sordino_proc::machine::{CpuInfo, InterruptCounts, interrupts};
 use std::fs;
 use std::io::Write;
 use walk::{Walked, walk};
@@ -316,16 +316,15 @@ impl Topology {
 
 /// Parses the numbered lines of `/proc/interrupts`: a count for each CPU, then the chip with its pin, then the handler.
 fn interrupts_of(text: &str) -> Vec<InterruptLine> {
-    let mut lines = text.lines();
-    let cpus = lines.next().map_or(0, |head| head.split_whitespace().count());
-    lines
-        .filter_map(|line| {
-            let (irq, rest) = line.trim_start().split_once(':')?;
-            let mut words = rest.split_whitespace().skip(cpus);
-            let name = words.next().unwrap_or_default().to_owned();
-            let rest: Vec<&str> = words.collect();
-            let action = rest.last().copied().unwrap_or_default().to_owned();
-            Some(InterruptLine { irq: irq.parse().ok()?, name, action })
+    interrupts(text)
+        .filter_map(|InterruptCounts { label, description, .. }| {
+            let (name, rest) = description.split_first().unwrap_or((&"", &[]));
+            let action = rest.last().copied().unwrap_or_default();
+            Some(InterruptLine {
+                irq: label.parse().ok()?,
+                name: (*name).to_owned(),
+                action: action.to_owned(),
+            })
         })
         .collect()
 }

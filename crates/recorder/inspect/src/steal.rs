@@ -74,10 +74,7 @@ impl Steal {
     }
 
     fn take(&mut self, stat: &str, at: Ticks, window_ns: u64) {
-        // USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...
-        let cpus = machine::cpus(stat);
-        let now: Vec<(Cpu, u64)> =
-            cpus.filter_map(|(cpu, mut times)| Some((Cpu(cpu), times.nth(7)?.parse().ok()?))).collect();
+        let now: Vec<(Cpu, u64)> = machine::stolen(stat).map(|(cpu, ticks)| (Cpu(cpu), ticks)).collect();
         for &(cpu, ticks) in &now {
             let before = self.last.iter().find(|(known, _)| *known == cpu);
             let more = before.map_or(0, |(_, before)| ticks.saturating_sub(*before));
