@@ -187,12 +187,12 @@ fn read(reader: &mut sordino_ring::read::Reader, geometry: Geometry, round: usiz
     seen.refused += u64::from(reader.waiting().is_err());
     let whole = |end: u32| (PACKET_HEADER..=geometry.size()).contains(&(end as usize));
     for _ in 0..4 {
-        let Ok(Some(mut sub_buffer)) = reader.take() else { break };
+        let Ok(Some(mut sub_buffer)) = reader.get() else { break };
         let content = sub_buffer.content;
         assert!(whole(content.end) && content.first_timestamp <= content.last_timestamp, "{content:?}");
         assert_eq!(sub_buffer.copy().len(), content.end as usize);
         sub_buffer.set_header(&[0; PACKET_HEADER]);
-        reader.give_back();
+        reader.put();
         seen.taken += 1;
     }
     let is_packet = |packet: &Packet| {

@@ -87,10 +87,10 @@ impl Exchange {
             let cpu = reader.cpu();
             // Not for ever: the others wait.
             for _ in 0..reader.geometry().count {
-                let Some(sub_buffer) = reader.take().expect("a head that can be") else { break };
+                let Some(sub_buffer) = reader.get().expect("a head that can be") else { break };
                 let (content, bytes) = (sub_buffer.content, sub_buffer.copy());
                 known.read(cpu, content, &bytes, reader.overwritten(), &self.fills, lanes);
-                reader.give_back();
+                reader.put();
                 self.taken += 1;
             }
         }

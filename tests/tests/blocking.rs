@@ -54,9 +54,9 @@ impl Recorded {
                     u64::from_ne_bytes(record[at..at + 8].try_into().unwrap())
                 }));
             };
-            while let Some(sub_buffer) = reader.take().unwrap() {
+            while let Some(sub_buffer) = reader.get().unwrap() {
                 gather(&sub_buffer.copy());
-                reader.give_back();
+                reader.put();
             }
             if all {
                 reader.salvage(Ticks(u64::MAX), |part| gather(&part.bytes)).unwrap();

@@ -168,19 +168,18 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn take(&mut self) -> Result<Option<SubBuffer<'_>>, Corrupt> {
-        Ok(self.take_run(1)?.pop())
+    pub fn get(&mut self) -> Result<Option<SubBuffer<'_>>, Corrupt> {
+        Ok(self.get_run(1)?.pop())
     }
 
-    /// Gets the next sub-buffers, at most `most`, in order, each as [`take`](Self::take) returns it. From a ring that
+    /// Gets the next sub-buffers, at most `most`, in order, each as [`get`](Self::get) returns it. From a ring that
     /// overwrites it gets one at most.
     ///
     /// # Errors
     /// [`Corrupt`] if no writer could have stored the head.
-    pub fn take_run(&mut self, most: u32) -> Result<Vec<SubBuffer<'_>>, Corrupt> {
+    pub fn get_run(&mut self, most: u32) -> Result<Vec<SubBuffer<'_>>, Corrupt> {
         let head = self.head()?;
-        let first =
-            if self.exchange.is_some() { self.take_oldest(head) } else { self.next(head, self.seqno) };
+        let first = if self.exchange.is_some() { self.get_oldest(head) } else { self.next(head, self.seqno) };
         let Some(first) = first else { return Ok(Vec::new()) };
         self.close_up(first);
         self.handed_out.taken = true;
@@ -207,19 +206,18 @@ impl Reader {
         done.then_some(sub_buffer.number)
     }
 
-    /// Puts the sub-buffer that [`take`](Self::take) returned: writers may use it again.
-    pub fn give_back(&mut self) {
-        self.give_back_run(1);
+    /// Puts the sub-buffer that [`get`](Self::get) returned: writers may use it again.
+    pub fn put(&mut self) {
+        self.put_run(1);
     }
 
-    /// Puts the first `count` of the sub-buffers that [`take_run`](Self::take_run) returned: writers may use them
-    /// again.
-    pub fn give_back_run(&mut self, count: u32) {
+    /// Puts the first `count` of the sub-buffers that [`get_run`](Self::get_run) returned: writers may use them again.
+    pub fn put_run(&mut self, count: u32) {
         self.seqno = self.seqno.after(count);
         self.handed_out = HandedOut::default();
         match &mut self.exchange {
-            Some(exchange) => exchange.give_back(),
-            None => self.room.give_back(self.seqno),
+            Some(exchange) => exchange.put(),
+            None => self.room.put(self.seqno),
         }
     }
 

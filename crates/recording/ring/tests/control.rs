@@ -234,7 +234,7 @@ fn a_hostile_head_is_an_error_and_not_a_crash() {
         // SAFETY: the ring's header is mapped as long as the area; all fields are atomics.
         unsafe { &*first }.head.store(head, std::sync::atomic::Ordering::SeqCst);
         let reader = &mut attached.readers[0];
-        let error = reader.take().map(drop).unwrap_err();
+        let error = reader.get().map(drop).unwrap_err();
         assert_eq!((error.head, error.seqno), (Head(head), Seqno(3)));
         assert!(
             reader.part(|| Ticks(0)).is_err()
@@ -260,7 +260,7 @@ fn hostile_words_left_behind_stay_within_the_sub_buffer() {
     for bad in [0, 1, 79, 1 << 14, (1 << 14) + 1, u64::MAX] {
         // SAFETY: the words lie in the first sub-buffer's header room, which is mapped; nothing else writes there.
         unsafe { words.write([bad; 4]) };
-        let sub_buffer = attached.readers[0].take().unwrap().unwrap();
+        let sub_buffer = attached.readers[0].get().unwrap().unwrap();
         assert!((80..=1 << 14).contains(&sub_buffer.content.end));
         assert!(sub_buffer.content.first_timestamp <= sub_buffer.content.last_timestamp);
         assert_eq!(sub_buffer.copy().len(), sub_buffer.content.end as usize);

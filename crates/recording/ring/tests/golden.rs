@@ -97,7 +97,7 @@ fn the_page_shows_what_is_left_behind() {
     let mut attached = harness.attach(geometry, 3);
     (0..510).for_each(|_| harness.write(attached.slot, 1 << 32, &[0; 16]));
     let reader = attached.readers.iter_mut().find(|reader| reader.cpu() == Some(Cpu(0))).unwrap();
-    let mut left = reader.take().unwrap().expect("a full sub-buffer").copy()[LEFT..LEFT + 24].to_vec();
+    let mut left = reader.get().unwrap().expect("a full sub-buffer").copy()[LEFT..LEFT + 24].to_vec();
     left[..8].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     assert_eq!(dump(&left), block("What is left behind"));
 }

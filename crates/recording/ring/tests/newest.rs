@@ -75,11 +75,11 @@ fn what_was_taken_is_not_copied_again() {
         }
         for taken in 1..=3 {
             // The header is written over the words of the sub-buffer switch.
-            attached.readers[0].take().unwrap().unwrap().set_header(&[0xff; 80]);
+            attached.readers[0].get().unwrap().unwrap().set_header(&[0xff; 80]);
             let rest: Vec<_> = (taken * RECORDS..3 * RECORDS + 1).collect();
             let reader = &mut attached.readers[0];
             assert_eq!(numbers(reader, &all(reader)), rest);
-            reader.give_back();
+            reader.put();
             assert_eq!(numbers(reader, &all(reader)), rest);
         }
         harness.program.detach(&attached).unwrap();
@@ -159,8 +159,8 @@ fn packets_say_what_was_lost_by_their_end() {
         let newest = all(&attached.readers[0]);
         let by_packet: Vec<_> = newest.packets.iter().map(|packet| packet.content.lost.total).collect();
         assert_eq!(by_packet, [0, 0, 0, lost]);
-        assert!(attached.readers[0].take().unwrap().is_some());
-        attached.readers[0].give_back();
+        assert!(attached.readers[0].get().unwrap().is_some());
+        attached.readers[0].put();
         harness.write(attached.slot, 0, &[0; 16]);
         let newest = all(&attached.readers[0]);
         let by_packet: Vec<_> = newest.packets.iter().map(|packet| packet.content.lost.total).collect();
@@ -181,8 +181,8 @@ fn a_ring_says_how_full_it_is() {
             harness.write(attached.slot, 0, &[1; 16]);
         }
         assert_eq!(used(&attached.readers[0]), ((1 << 14) + 80 + 32, 4 << 14));
-        attached.readers[0].take().unwrap().unwrap();
-        attached.readers[0].give_back();
+        attached.readers[0].get().unwrap().unwrap();
+        attached.readers[0].put();
         assert_eq!(used(&attached.readers[0]), (80 + 32, 4 << 14));
         for _ in 0..10 * RECORDS {
             harness.write(attached.slot, 0, &[1; 16]);
@@ -254,8 +254,8 @@ fn storm(request: &sordino_ring::control::AttachOptions<'_>, taking: bool) -> u6
             }
             copies += 1;
             cut += u64::from(newest.overwritten);
-            if taking && reader.take().unwrap().is_some() {
-                reader.give_back();
+            if taking && reader.get().unwrap().is_some() {
+                reader.put();
             }
         }
         drop(end);

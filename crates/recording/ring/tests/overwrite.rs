@@ -48,17 +48,17 @@ fn a_sub_buffer_that_the_reader_holds_is_not_written_to() {
     };
     write(0, 2 * RECORDS);
     let reader = &mut attached.readers[0];
-    let held = reader.take().unwrap().unwrap();
+    let held = reader.get().unwrap().unwrap();
     let before = numbers(&held.copy());
     assert_eq!(before, (0..RECORDS).collect::<Vec<_>>());
     write(2 * RECORDS, 20 * RECORDS);
     assert_eq!(numbers(&held.copy()), before);
     // A second request before the put returns the same sub-buffer.
-    assert_eq!(numbers(&reader.take().unwrap().unwrap().copy()), before);
-    reader.give_back();
-    let next = numbers(&reader.take().unwrap().unwrap().copy());
+    assert_eq!(numbers(&reader.get().unwrap().unwrap().copy()), before);
+    reader.put();
+    let next = numbers(&reader.get().unwrap().unwrap().copy());
     assert_eq!(next, (18 * RECORDS..19 * RECORDS).collect::<Vec<_>>());
-    reader.give_back();
+    reader.put();
     assert_eq!(reader.overwritten(), 17);
 }
 

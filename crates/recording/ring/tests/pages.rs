@@ -217,7 +217,7 @@ fn a_head_in_a_sub_buffer_that_was_not_given_is_an_error_and_allocates_nothing()
         seqnos
             .filter(|&seqno| {
                 store(seqno);
-                ring.attached.readers[0].take_run(8).is_ok()
+                ring.attached.readers[0].get_run(8).is_ok()
             })
             .count()
     };

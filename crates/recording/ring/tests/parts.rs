@@ -29,12 +29,12 @@ fn part(reader: &mut Reader) -> Option<Vec<u64>> {
 }
 
 fn take(reader: &mut Reader) -> Option<Vec<u64>> {
-    let bytes = reader.take().unwrap()?.copy();
+    let bytes = reader.get().unwrap()?.copy();
     // A second request returns the same sub-buffer.
-    assert_eq!(reader.take().unwrap().unwrap().copy(), bytes);
+    assert_eq!(reader.get().unwrap().unwrap().copy(), bytes);
     assert_eq!(part(reader), None);
     let numbers = numbers(reader, &bytes);
-    reader.give_back();
+    reader.put();
     Some(numbers)
 }
 
@@ -156,10 +156,10 @@ fn parts_are_whole_while_a_writer_goes_on() {
             });
             pin(cpus() - 1);
             while !done.load(Relaxed) {
-                while let Some(sub_buffer) = reader.take().unwrap() {
+                while let Some(sub_buffer) = reader.get().unwrap() {
                     let bytes = sub_buffer.copy();
                     check(reader, &bytes);
-                    reader.give_back();
+                    reader.put();
                 }
                 if let Some(packet) = reader.part(|| Ticks(END_OF_TIME)).unwrap() {
                     check(reader, &packet.bytes);

@@ -191,7 +191,7 @@ impl RingStream {
         let most = most_at_once(geometry);
         let mut taken = 0;
         while taken < geometry.count && self.state.corrupt.is_none() && !self.can_wait() {
-            let count = match self.reader.take_run(most.min(geometry.count - taken)) {
+            let count = match self.reader.get_run(most.min(geometry.count - taken)) {
                 Ok(mut run) => {
                     if let Some(room) = room {
                         run.iter().for_each(|taken| self.retained.keep(taken.content, || taken.copy(), room));
@@ -207,7 +207,7 @@ impl RingStream {
             if count == 0 {
                 break;
             }
-            self.reader.give_back_run(count);
+            self.reader.put_run(count);
             taken += count;
         }
         taken > 0

@@ -22,7 +22,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// Puts the held sub-buffer, which becomes the spare of the next exchange.
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn put(&mut self) {
         self.spare = self.held.take().unwrap_or(self.spare);
     }
 }
@@ -30,7 +30,7 @@ impl Exchange {
 impl Reader {
     /// Gets the oldest complete sub-buffer that nobody has claimed, and returns its index. Bounded by the number of
     /// sub-buffers.
-    pub(super) fn take_oldest(&mut self, head: Head) -> Option<u32> {
+    pub(super) fn get_oldest(&mut self, head: Head) -> Option<u32> {
         let held = self.exchange.as_ref()?.held;
         if let Some(held) = held {
             return Some(held.number);

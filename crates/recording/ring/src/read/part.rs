@@ -26,12 +26,12 @@ impl HandedOut {
 
 impl Reader {
     /// Copies the published records of the sub-buffer being filled that no earlier part had, so that a record need not
-    /// wait until its sub-buffer is full. [`take`](Self::take) yields only the rest. The packet is empty if there is
+    /// wait until its sub-buffer is full. [`get`](Self::get) yields only the rest. The packet is empty if there is
     /// nothing new; `None` if another sub-buffer has to be got or put first, or, in a ring that overwrites, this one is
     /// gone.
     ///
     /// In the shared ring a part ends before the first record that is not complete; a sub-buffer behind the head has
-    /// parts, too, while [`take`](Self::take) waits for such a record.
+    /// parts, too, while [`get`](Self::get) waits for such a record.
     ///
     /// `now` reads the clock of the records, in order: it is called once, behind the last record that is copied, and is
     /// the end of the packet. A writer reads the clock before it publishes, so a record that is published next may have

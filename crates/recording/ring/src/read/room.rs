@@ -133,7 +133,7 @@ impl Room {
     }
 
     /// Puts the reader's sub-buffers before `oldest`. If all have pages, writers may enter them again.
-    pub(crate) fn give_back(&self, oldest: Seqno) {
+    pub(crate) fn put(&self, oldest: Seqno) {
         self.publishing.store(1, Relaxed);
         self.change(|bounds| {
             let open = match bounds.length() == self.count {
@@ -236,11 +236,11 @@ mod tests {
     fn writers_enter_what_has_pages_and_was_given_back() {
         let room = room(Seqno(u32::MAX), 2);
         assert_eq!(open(&room, 0), [0]);
-        room.give_back(Seqno(0));
+        room.put(Seqno(0));
         assert_eq!(open(&room, 0), [0], "it has pages, and the one behind it has not");
         room.open_until(Seqno(4), true);
         assert_eq!(open(&room, 0), [0, 1, 2, 3]);
-        room.give_back(Seqno(1));
+        room.put(Seqno(1));
         assert_eq!(open(&room, 0), [0, 1, 2, 3, 4], "all have pages");
     }
 
@@ -260,7 +260,7 @@ mod tests {
     fn a_ring_that_was_revoked_behind_its_writers_can_be_opened_again() {
         let room = room(Seqno(0), 4);
         room.close_from(Seqno(1));
-        room.give_back(Seqno(3));
+        room.put(Seqno(3));
         assert_eq!(room.bounds(), Bounds { oldest: Seqno(3), open: Seqno(3) });
         room.open_until(Seqno(5), false);
         assert_eq!(open(&room, 3), [3, 4]);
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(room.close_from(Seqno(7)), Some(Bounds { oldest: Seqno(5), open: Seqno(9) }));
         assert_eq!(open(&room, 6), [6]);
         assert!(open(&room, 7).is_empty() && open(&room, 8).is_empty() && open(&room, 20).is_empty());
-        room.give_back(Seqno(6));
+        room.put(Seqno(6));
         assert_eq!(open(&room, 6), [6]);
     }
 }

@@ -184,9 +184,9 @@ pub(crate) fn records(bytes: &[u8], header: usize, length: usize) -> Vec<(u64, u
 /// Gets the next sub-buffer, if there is one, and puts it. Returns the numbers of its records.
 pub(crate) fn take(reader: &mut Reader, length: usize) -> Vec<u64> {
     let header = if reader.cpu().is_some() { 16 } else { 24 };
-    let Some(sub_buffer) = reader.take().unwrap() else { return Vec::new() };
+    let Some(sub_buffer) = reader.get().unwrap() else { return Vec::new() };
     let numbers = records(&sub_buffer.copy(), header, length).into_iter().map(|(_, number)| number).collect();
-    reader.give_back();
+    reader.put();
     numbers
 }
 

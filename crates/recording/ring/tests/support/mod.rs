@@ -188,9 +188,9 @@ pub fn drain(attached: &mut Attached) -> Vec<(Option<Cpu>, Content, Vec<u8>)> {
     let mut taken = Vec::new();
     for reader in &mut attached.readers {
         let cpu = reader.cpu();
-        while let Some(sub_buffer) = reader.take().unwrap() {
+        while let Some(sub_buffer) = reader.get().unwrap() {
             taken.push((cpu, sub_buffer.content, sub_buffer.copy()));
-            reader.give_back();
+            reader.put();
         }
     }
     taken
