@@ -86,7 +86,7 @@ pub(crate) struct Intervals {
     directories: Vec<PathBuf>,
     #[command(flatten)]
     align: AlignOptions,
-    /// Explain the intervals from each event of this name, such as motor:period, to the next one in the same thread
+    /// Choose the intervals from each event of this name, such as motor:period, to the next one in the same thread
     /// [default: chosen from the recording]
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["begin", "end"])]
     event: Option<String>,
@@ -102,30 +102,30 @@ pub(crate) struct Intervals {
     /// Other events with that value in between are the stages of the request, each explained by its own thread.
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Explain wake-up latencies, from each wake-up until the thread has a CPU: of this thread, given by name or id, or
+    /// Choose wake-up latencies, from each wake-up until the thread has a CPU: of this thread, given by name or id, or
     /// of all threads. Needs no tracepoint, but kernel events (sordino record --kernel rt)
     ///
     /// Without a name, the directory must stand before the option, and threads of sordino's recorder are left out.
     #[arg(long, value_name = "NAME|TID", num_args = 0..=1, conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<Option<String>>,
-    /// Explain system calls, from entry to exit (sordino record --kernel syscalls)
+    /// Choose system calls, from entry to exit (sordino record --kernel syscalls)
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     syscalls: bool,
-    /// Explain interrupt handlers, from entry to exit, that interrupt a thread, not those on an idle CPU (sordino
-    /// record --kernel irq)
+    /// Choose interrupt handlers, from entry to exit, that interrupt a thread, not those on an idle CPU (sordino record
+    /// --kernel irq)
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     irqs: bool,
-    /// Explain the waits of this fiber (a user-level thread, task or coroutine of a program), given by name or number:
+    /// Choose the waits of this fiber (a user-level thread, task or coroutine of a program), given by name or number:
     /// from when it is ready until a thread executes it
     #[arg(long, value_name = "NAME", group = "measured", conflicts_with_all = ["event", "begin", "end", "thread"])]
     fiber: Option<String>,
-    /// Explain all jobs (from EVENT in a thread until the thread sleeps) longer than TIME, such as sched_waking=1ms, of
-    /// --thread or all threads; exit with status 1 if there are any
+    /// Choose all jobs (from EVENT in a thread until the thread sleeps) longer than TIME, such as sched_waking=1ms, of
+    /// --thread or all threads; 'sordino explain' exits with status 1 if there are any
     ///
     /// If EVENT is a wake-up, such as sched_waking, a job begins when the thread is woken.
     #[arg(long, value_name = "EVENT=TIME", group = "measured", conflicts_with_all = ["event", "begin", "end"], value_parser = deadline)]
     deadline: Option<(String, Duration)>,
-    /// Explain only intervals that meet this condition, such as 'late > 5us && $prio < 100': fields are those of the
+    /// Choose only intervals that meet this condition, such as 'late > 5us && $prio < 100': fields are those of the
     /// event that ends an interval; $tid, $comm (name), $prio (below 100: real-time), $cpu, $time and the others of
     /// 'sordino events --where' are about its thread at that time
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]

@@ -36,7 +36,7 @@ pub(crate) struct SnapshotOptions {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     last: Option<Duration>,
     /// Reason for the snapshot, which its summary and 'sordino status' show
-    #[arg(long, value_name = "TEXT", default_value = "asked for")]
+    #[arg(long, value_name = "TEXT", default_value = "requested")]
     why: String,
     /// Print the snapshot's path and a count of missing data as JSON
     #[arg(long)]
@@ -65,8 +65,8 @@ pub(crate) struct RotateOptions {
 pub(crate) struct EventsOptions {
     /// Name of the session
     name: String,
-    /// Tracepoints, such as 'motor:*': names or globs; 'enable' also takes rules as for --user of 'sordino record'.
-    /// Takes effect at once; nothing is restarted
+    /// Tracepoints by name or glob, such as 'motor:*'; for 'enable' also with conditions, as for --user of 'sordino
+    /// record'. Takes effect at once; nothing is restarted
     #[arg(required = true)]
     events: Vec<String>,
 }
