@@ -164,14 +164,14 @@ fn to_file(
     let is_text = options.format != ExportFormat::Perfetto;
     let mut out = ExportStream::open(options.output.as_deref(), options.force, is_text)?;
     let mut bytes = 0;
-    let is_selected = |item: &Item<'_>| {
+    let mut is_selected = |item: &Item<'_>| {
         let passes = sieve.passes(item);
         if passes {
             exported.add(item);
         }
         ControlFlow::Continue(passes)
     };
-    let is_read = convert(recording, &mut *exporter, is_selected, |portion| {
+    let is_read = convert(recording, &mut *exporter, &mut is_selected, &mut |portion| {
         bytes += portion.len() as u64;
         Ok(out.write(portion)?)
     })?;
@@ -187,8 +187,8 @@ fn to_file(
 fn convert(
     recording: &mut Recording,
     exporter: &mut dyn Exporter,
-    mut is_selected: impl FnMut(&Item<'_>) -> ControlFlow<(), bool>,
-    mut write: impl FnMut(Vec<u8>) -> Result<bool, Failure>,
+    is_selected: &mut dyn FnMut(&Item<'_>) -> ControlFlow<(), bool>,
+    write: &mut dyn FnMut(Vec<u8>) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let (mut buffer, mut is_read) = (Vec::new(), true);
     let names = AddressNames::new(recording);
@@ -225,9 +225,9 @@ pub(crate) fn write_to(
     let ExportWriter::File(mut exporter) = format.writer(recording) else {
         return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
     };
-    let is_selected =
+    let mut is_selected =
         |item: &Item<'_>| if is_stopped(item) { ControlFlow::Break(()) } else { ControlFlow::Continue(true) };
-    convert(recording, &mut *exporter, is_selected, |portion| {
+    convert(recording, &mut *exporter, &mut is_selected, &mut |portion| {
         file.write_all(&portion)?;
         Ok(true)
     })
