@@ -7,6 +7,7 @@ use sordino_event::Ticks;
 use sordino_percpu::thread;
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
+use sordino_ring::number::SlotIndex;
 use sordino_ring::write::{self, Attempt, Full, PayloadSource, ReadClock, Record, Rings, TracedThread};
 
 /// The calling thread, as the ring's writer.
@@ -34,10 +35,11 @@ impl TracedThread for ThisThread {
     unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
         let Some(slots) = program::slots() else { return };
         let Some(slot) = slots.slot_of(attempt.ring) else { return };
+        let first = slots.rings(SlotIndex::FIRST);
         // SAFETY: `slot` has the ring of `attempt`, which a collector made before it enabled the event, and which stays
         // mapped; the caller guarantees a readable payload.
-        unsafe { write::retry(slots.rings(slot), record, attempt, self) };
-        long::remember_cpu(slots);
+        unsafe { write::retry(first.in_slot(slot), record, attempt, self) };
+        long::remember_cpu(first);
     }
 
     fn wait(self, rings: Rings) -> impl FnMut(Full) -> bool {

@@ -8,7 +8,7 @@ use sordino_percpu::thread;
 use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::number::{PointId, SlotIndex};
 use sordino_ring::slots::Slots;
-use sordino_ring::write::{self, PayloadSource, Staged};
+use sordino_ring::write::{self, PayloadSource, Rings, Staged};
 
 /// Writes the record to every session of `mask`. `event` is the tracepoint's number, shifted as in a record's tag.
 ///
@@ -20,8 +20,9 @@ use sordino_ring::write::{self, PayloadSource, Staged};
 pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
     let Some(slots) = program::slots() else { return };
     let record = staged.record(tag() | event);
-    let cpu = remember_cpu(slots);
-    let Sessions { all, conditional, .. } = mask.sessions(slots.cpus());
+    let first = slots.rings(SlotIndex::FIRST);
+    let cpu = remember_cpu(first);
+    let Sessions { all, conditional, .. } = mask.sessions(first.cpus);
     let mut left = all;
     while left != 0 {
         let slot = SlotIndex::first_of(left);
@@ -34,7 +35,7 @@ pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
         if decision.record {
             // SAFETY: the caller guarantees a readable payload, and a collector enabled the event in `slot` after it
             // had made its rings.
-            unsafe { write::write_to(slots.rings(slot), cpu, &record, ThisThread) };
+            unsafe { write::write_to(first.in_slot(slot), cpu, &record, ThisThread) };
         }
         if decision.trigger {
             slots.trigger(slot, PointId::of_tag(event));
@@ -58,12 +59,13 @@ pub(crate) fn tag() -> u64 {
 }
 
 /// Chooses the CPU whose rings get the record, and stores it for the thread's next hit; `None` for the shared ring.
-pub(crate) fn remember_cpu(slots: Slots) -> Option<Cpu> {
+/// `first` are the rings of the first slot.
+pub(crate) fn remember_cpu(first: Rings) -> Option<Cpu> {
     let cpu = sordino_percpu::cpu();
-    if cpu >= slots.cpus() || thread::borrowed() != 0 {
+    if cpu >= first.cpus || thread::borrowed() != 0 {
         return None;
     }
-    thread::set_base(EnableMask::base(slots.rings(SlotIndex::FIRST).at(cpu) as usize));
+    thread::set_base(EnableMask::base(first.at(cpu) as usize));
     Some(Cpu(cpu))
 }
 
@@ -96,7 +98,8 @@ fn emit_counters(slots: Slots, slot: SlotIndex, tag: u64) {
     let Some((event, payload)) = counters::payload(slots, slot, PointId::of_tag(tag)) else { return };
     let staged = payload.staged();
     let record = staged.record(tag & !0xffff_ffff | event);
+    let first = slots.rings(SlotIndex::FIRST);
     // SAFETY: laid out as the fields of the tracepoint `event` are declared, and as long as its encoded length;
     // `payload` outlives the call.
-    unsafe { write::write_to(slots.rings(slot), remember_cpu(slots), &record, ThisThread) };
+    unsafe { write::write_to(first.in_slot(slot), remember_cpu(first), &record, ThisThread) };
 }

@@ -44,8 +44,7 @@ impl Slots {
     /// The rings of slot `slot`.
     #[inline(always)]
     pub fn rings(self, slot: SlotIndex) -> Rings {
-        let cpus = self.cpus();
-        Rings { first: self.first.wrapping_add(slot.index() as usize * (cpus as usize + 1)), cpus }
+        Rings { first: self.first, cpus: self.cpus() }.in_slot(slot)
     }
 
     /// The slot that `ring` belongs to, whichever CPU's it is.

@@ -27,7 +27,7 @@ mod switch;
 mod wake;
 
 use crate::layout::{LEFT_OUT, RingHeader};
-use crate::number::RingOffset;
+use crate::number::{RingOffset, SlotIndex};
 use crate::position::{Head, stays};
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
@@ -96,6 +96,15 @@ impl Rings {
     #[inline(always)]
     pub fn at(&self, index: u32) -> *const RingHeader {
         self.first.wrapping_add(index as usize)
+    }
+
+    /// The rings of `slot`, if these are the first slot's. Needs no other load of the number of CPUs than theirs.
+    #[inline(always)]
+    pub fn in_slot(self, slot: SlotIndex) -> Self {
+        Self {
+            first: self.first.wrapping_add(slot.index() as usize * (self.cpus as usize + 1)),
+            cpus: self.cpus,
+        }
     }
 
     /// # Safety
@@ -193,22 +202,22 @@ fn destination(ring: &RingHeader, offset: RingOffset) -> *mut u8 {
 /// The requirements of [`write()`] hold for all of `rings`, which have one of `cpu`.
 #[inline(always)]
 pub unsafe fn write_to<T: TracedThread>(rings: Rings, cpu: Option<Cpu>, record: &Record, thread: T) {
-    let staged = Staged { from: record.payload.from, encoded_length: record.encoded_length };
     match cpu {
         // SAFETY: the caller guarantees a ring of `cpu` in a slot that a collector set up, and a readable payload.
-        Some(cpu) => unsafe { write_staged(rings.at(cpu.0), record.tag, staged, thread) },
+        Some(cpu) => unsafe { write_staged(rings.at(cpu.0), record, thread) },
         // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload.
         None => unsafe { shared::write_shared(rings, record, thread) },
     }
 }
 
 /// Calls [`write()`], as one copy: each copy is another restartable section, which a test has to stop and kill at every
-/// instruction.
+/// instruction. Takes the record by reference: its parts need not be kept in registers from one session to the next.
 ///
 /// # Safety
 /// The requirements of [`write()`] hold.
 #[inline(never)]
-unsafe fn write_staged<T: TracedThread>(ring: *const RingHeader, tag: u64, staged: Staged, thread: T) {
+unsafe fn write_staged<T: TracedThread>(ring: *const RingHeader, record: &Record, thread: T) {
+    let staged = Staged { from: record.payload.from, encoded_length: record.encoded_length };
     // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload (this function's # Safety).
-    unsafe { write(ring, tag, staged, thread) };
+    unsafe { write(ring, record.tag, staged, thread) };
 }

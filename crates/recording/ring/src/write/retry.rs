@@ -1,7 +1,7 @@
 //! The slow path of a record: all that the fast path leaves out.
 
 use super::payload::{PayloadSource, Record};
-use super::room::{Full, IfFull, until_done};
+use super::room::{Full, IfFull, until_room};
 use super::shared::try_shared;
 use super::wake::wake;
 use super::{ReadClock, Rings, TimestampClock, TracedThread, destination};
@@ -61,7 +61,30 @@ pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
 #[inline(always)]
 pub unsafe fn retry<T: TracedThread>(rings: Rings, record: &Record, attempt: &Attempt, thread: T) {
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
-    until_done(rings, thread, |if_full| unsafe { write_fully(rings, record, thread, attempt, if_full) });
+    if let Err(full) = unsafe { write_fully(rings, record, thread, attempt, IfFull::Tell) } {
+        // SAFETY: the same.
+        unsafe { retry_waiting(rings, record, attempt, thread, full) };
+    }
+}
+
+/// Continues [`retry`] when there was no room. A function of its own, with parameters that fit into registers: so the
+/// tries that need not wait have nothing to prepare for the wait.
+///
+/// # Safety
+/// The requirements of [`retry`] hold.
+#[cold]
+#[inline(never)]
+unsafe fn retry_waiting<T: TracedThread>(
+    rings: Rings,
+    record: &Record,
+    attempt: &Attempt,
+    thread: T,
+    full: Full,
+) {
+    // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
+    until_room(rings, thread, full, |if_full| unsafe {
+        write_fully(rings, record, thread, attempt, if_full)
+    });
 }
 
 /// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost.

@@ -19,23 +19,10 @@ pub(crate) enum IfFull {
     Tell,
 }
 
-/// Calls `try_write` until it has written the record or counted it as lost. As long as there is no room, the thread
-/// waits in between, as [`TracedThread::wait`] does; then the record is lost.
+/// Continues after a try that found no room: waits, as [`TracedThread::wait`] does, and calls `try_write`, until that has
+/// written the record or counted it as lost. If there is no wait any more, the record is lost.
 #[inline(always)]
-pub(super) fn until_done<T: TracedThread>(
-    rings: Rings,
-    thread: T,
-    try_write: impl Fn(IfFull) -> Result<(), Full>,
-) {
-    if let Err(full) = try_write(IfFull::Tell) {
-        until_room(rings, thread, full, try_write);
-    }
-}
-
-/// Waits for room, and then calls `try_write`, until it has written the record or counted it as lost.
-#[cold]
-#[inline(never)]
-fn until_room<T: TracedThread>(
+pub(super) fn until_room<T: TracedThread>(
     rings: Rings,
     thread: T,
     full: Full,

@@ -1,7 +1,7 @@
 //! Writing to the shared ring of a slot.
 
 use super::payload::Record;
-use super::room::{Full, IfFull, until_done};
+use super::room::{Full, IfFull, until_room};
 use super::wake::wake;
 use super::{ReadClock, Rings, TracedThread};
 use crate::commit;
@@ -19,7 +19,21 @@ use sordino_percpu::current_cpu;
 #[inline(never)]
 pub(super) unsafe fn write_shared<T: TracedThread>(rings: Rings, record: &Record, thread: T) {
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
-    until_done(rings, thread, |if_full| unsafe { try_shared(rings, record, thread, if_full) });
+    if let Err(full) = unsafe { try_shared(rings, record, thread, IfFull::Tell) } {
+        // SAFETY: the same.
+        unsafe { write_shared_waiting(rings, record, thread, full) };
+    }
+}
+
+/// Continues [`write_shared`] when there was no room; a function of its own as `retry_waiting` is.
+///
+/// # Safety
+/// The requirements of [`write_shared`] hold.
+#[cold]
+#[inline(never)]
+unsafe fn write_shared_waiting<T: TracedThread>(rings: Rings, record: &Record, thread: T, full: Full) {
+    // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
+    until_room(rings, thread, full, |if_full| unsafe { try_shared(rings, record, thread, if_full) });
 }
 
 /// Tries once to write `record` to the shared ring of `rings`.
