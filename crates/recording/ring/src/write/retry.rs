@@ -62,7 +62,7 @@ pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
 pub unsafe fn retry<T: TracedThread>(rings: Rings, record: &Record, attempt: &Attempt, thread: T) {
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
     if let Err(full) = unsafe { write_fully(rings, record, thread, attempt, IfFull::Tell) } {
-        // SAFETY: the same.
+        // SAFETY: a slot that a collector set up, and a readable payload, as the caller guarantees.
         unsafe { retry_waiting(rings, record, attempt, thread, full) };
     }
 }

@@ -19,8 +19,8 @@ pub(crate) enum IfFull {
     Tell,
 }
 
-/// Continues after a try that found no room: waits, as [`TracedThread::wait`] does, and calls `try_write`, until that has
-/// written the record or counted it as lost. If there is no wait any more, the record is lost.
+/// Continues after a try that found no room: waits, as [`TracedThread::wait`] does, and calls `try_write`, until that
+/// has written the record or counted it as lost. If there is no wait any more, the record is lost.
 #[inline(always)]
 pub(super) fn until_room<T: TracedThread>(
     rings: Rings,

@@ -20,7 +20,7 @@ use sordino_percpu::current_cpu;
 pub(super) unsafe fn write_shared<T: TracedThread>(rings: Rings, record: &Record, thread: T) {
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
     if let Err(full) = unsafe { try_shared(rings, record, thread, IfFull::Tell) } {
-        // SAFETY: the same.
+        // SAFETY: a slot that a collector set up, and a readable payload, as the caller guarantees.
         unsafe { write_shared_waiting(rings, record, thread, full) };
     }
 }
