@@ -46,7 +46,7 @@ fn a_block_that_is_neither_run_nor_explained_is_a_fault() {
     assert_eq!(fault("<!-- not run: -->\n```sh\nls\n```\n"), "page.md:2: not run: why?");
     assert_eq!(fault("<!-- shap: x -->\n```sh\nls\n```\n"), "page.md:1: 'shap' is no setting");
     assert_eq!(
-        fault("<!-- shape: x -->\ntext\n```sh\nls\n```\n"),
+        fault("<!-- output: x -->\ntext\n```sh\nls\n```\n"),
         "page.md:2: settings, and no block behind them"
     );
     assert_eq!(
@@ -73,15 +73,15 @@ fn commands_are_the_lines_that_backslashes_do_not_join() {
 fn a_block_whose_output_or_status_is_another_fails() {
     let block = |settings: &str, command: &str| failures(&format!("{settings}\n```sh\n{command}\n```\n"));
     assert_eq!(
-        block("<!-- shape:\nrecorded * events\nlost *\n-->", "printf 'recorded 17  events\\n\\nlost 0\\n'"),
+        block("<!-- output:\nrecorded * events\nlost *\n-->", "printf 'recorded 17  events\\n\\nlost 0\\n'"),
         [""; 0]
     );
     assert!(
-        block("<!-- shape: recorded * events -->", "echo recorded nothing")[0]
+        block("<!-- output: recorded * events -->", "echo recorded nothing")[0]
             .contains("no line 'recorded * events'")
     );
-    assert!(block("<!-- shape:\nb\na\n-->", "printf 'a\\nb\\n'")[0].contains("no line 'a'"));
-    assert!(block("", "echo more")[0].contains("it prints 'more', and there is no shape"));
+    assert!(block("<!-- output:\nb\na\n-->", "printf 'a\\nb\\n'")[0].contains("no line 'a'"));
+    assert!(block("", "echo more")[0].contains("it prints 'more', and no output is expected"));
     assert_eq!(block("<!-- status: false = 0 1 -->", "false"), [""; 0]);
     assert!(
         block("<!-- status: false = 0 -->", "false")[0].starts_with("page.md:2: false: status 1, not [0]")
@@ -92,7 +92,7 @@ fn a_block_whose_output_or_status_is_another_fails() {
 #[test]
 fn a_command_that_does_not_end_is_interrupted_when_it_has_begun() {
     let text = "<!-- interrupt: sleep = until grep -q begun $OUTPUT; do sleep 0.01; done -->\n\
-        <!-- status: sleep = 130 -->\n<!-- shape: begun -->\n```sh\necho begun && sleep 1000\n```\n";
+        <!-- status: sleep = 130 -->\n<!-- output: begun -->\n```sh\necho begun && sleep 1000\n```\n";
     assert_eq!(failures(text), [""; 0]);
 }
 
@@ -101,7 +101,7 @@ fn what_a_page_started_is_ended_also_where_a_block_fails() {
     let scene = Scene::new();
     let text = "<!-- file: there/note -->\n```toml\na = 1\n```\n<!-- append: there/note -->\n```toml\nb = 2\n```\n\
         <!-- before: sleep 1000 & echo $! >pid -->\n<!-- finally: touch ended -->\n```sh\nfalse\n```\n\
-        <!-- shape:\na = 1\nb = 2\n-->\n```sh\ncat there/note\n```\n";
+        <!-- output:\na = 1\nb = 2\n-->\n```sh\ncat there/note\n```\n";
     let outcome = walk(&scene, &page(text));
     assert_eq!((outcome.ran, outcome.failures.len()), (4, 1), "{:?}", outcome.failures);
     let directory = scene.path("page.md");

@@ -20,7 +20,6 @@ pub(super) fn write(
     recording: &mut Recording,
     shown: Option<&Shown>,
 ) -> Result<(), Failure> {
-    let whole = recording.within();
     let Some(shown) = shown else {
         let events = attempt(trace, recording, u64::MAX)?.0;
         if events > MOST_EVENTS {
@@ -31,6 +30,9 @@ pub(super) fn write(
         }
         return Ok(());
     };
+    let (first, last) = recording.span();
+    recording.narrow(first, last);
+    let whole = recording.within();
     while let (_, Some(reached)) = attempt(trace, recording, MOST_EVENTS)? {
         let part = recording.within();
         let Some((from, to)) = narrower(part, reached, shown) else {
@@ -39,12 +41,12 @@ pub(super) fn write(
         };
         recording.narrow(from, to);
     }
-    let (span, part) = (recording.span(), recording.within());
+    let part = recording.within();
     if part != whole {
         message!(
             "sordino: the page gets {} of {} around the interval, which it loads within seconds; another part: --from, --until, --around",
             part.1 - part.0,
-            whole.1.min(span.1) - whole.0.max(span.0)
+            whole.1 - whole.0
         );
     }
     Ok(())
