@@ -159,8 +159,7 @@ fn loops(bench: &Bench, recording: &Path, first: &str, last: &str) -> Result<u64
     counts.map(|counts| counts.iter().sum()).ok_or_else(|| format!("no count of npt:loop: {json}"))
 }
 
-/// Opens the address that the command prints. Returns the seconds from then until the page has counted, and what it
-/// reported.
+/// Opens the address that the command prints. Returns the seconds from then until the page's report, and the report.
 fn opened(view: &mut Child, profile: &Path) -> Result<(f64, String), String> {
     let output = view.stdout.take().ok_or("no output")?;
     let mut address = String::new();

@@ -65,7 +65,7 @@ impl SlowDisk {
     /// no loop device for it.
     ///
     /// # Panics
-    /// If the file system can't be made.
+    /// If `mkfs.ext4` fails or is not installed.
     pub fn mount(place: &Path) -> Option<Self> {
         let image = place.with_extension("image");
         fs::create_dir(place).expect("a directory");
@@ -80,15 +80,15 @@ impl SlowDisk {
     /// Lets writers wait from now on.
     ///
     /// # Panics
-    /// If that fails.
+    /// If `fsfreeze` fails or is not installed.
     pub fn freeze(&self) {
         succeed(Command::new("fsfreeze").arg("--freeze").arg(&self.0));
     }
 
-    /// Lets writers continue.
+    /// Lets the writers that wait continue.
     ///
     /// # Panics
-    /// If that fails.
+    /// If `fsfreeze` fails or is not installed.
     pub fn thaw(&self) {
         succeed(Command::new("fsfreeze").arg("--unfreeze").arg(&self.0));
     }

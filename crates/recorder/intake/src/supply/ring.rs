@@ -32,9 +32,8 @@ const USED: u64 = 16 << 10;
 const SOON: Duration = Duration::from_millis(100);
 /// Time until the next attempt for a ring that got no memory.
 pub(super) const RETRY: Duration = Duration::from_millis(10);
-/// Time between two looks at the mark of a ring in use, because its reader may wait for a disk. Writers that use
-/// [`WINDOW`] in less than twice [`SOON`] have all of their ring; slower ones do not come to the end of what they have
-/// within this time.
+/// Time between two looks at the mark of a ring in use, whose reader may be waiting for a disk. Writers that are not in
+/// fast use (see [`SOON`]) take longer than this from the mark to the end of the ring's pages.
 pub(super) const WATCH: Duration = Duration::from_millis(20);
 /// Time without a record after which a ring is not looked at that often.
 const WATCHED: Duration = Duration::from_secs(2);
