@@ -8,7 +8,7 @@ use sordino_percpu::thread;
 use sordino_ring::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
 use sordino_ring::number::SlotIndex;
-use sordino_ring::write::{self, Attempt, Full, PayloadSource, ReadClock, Record, Rings, TracedThread};
+use sordino_ring::write::{self, Full, PayloadSource, ReadClock, Rings, TracedThread};
 
 /// The calling thread, as the ring's writer.
 #[derive(Clone, Copy)]
@@ -30,15 +30,13 @@ impl ReadClock for ThisThread {
 }
 
 impl TracedThread for ThisThread {
-    #[cold]
-    #[inline(never)]
-    unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
-        let Some(slots) = program::slots() else { return };
-        let Some(slot) = slots.slot_of(attempt.ring) else { return };
-        let first = slots.rings(SlotIndex::FIRST);
-        // SAFETY: `slot` has the ring of `attempt`, which a collector made before it enabled the event, and which stays
-        // mapped; the caller guarantees a readable payload.
-        unsafe { write::retry(first.in_slot(slot), record, attempt, self) };
+    #[inline(always)]
+    fn first_rings(self) -> Option<Rings> {
+        program::slots().map(|slots| slots.rings(SlotIndex::FIRST))
+    }
+
+    #[inline(always)]
+    fn remember_cpu(self, first: Rings) {
         long::remember_cpu(first);
     }
 

@@ -8,6 +8,7 @@
 use crate::program;
 use sordino_clock::{Clock, nanoseconds};
 use sordino_percpu::thread;
+use sordino_ring::number::SlotIndex;
 use sordino_ring::write::{Full, Rings};
 
 /// Time between two tries, in nanoseconds: well below a recorder's period, and 1 % of a CPU at most.
@@ -45,7 +46,7 @@ impl Waiting {
     #[cold]
     pub(crate) fn sleep(&mut self, rings: Rings, full: Full) -> bool {
         let Some(slots) = program::slots() else { return false };
-        let Some(slot) = slots.slot_of(rings.first) else { return false };
+        let Some(slot) = slots.rings(SlotIndex::FIRST).slot_of(rings.first) else { return false };
         // The child of a vfork does not wait: its parent would wait, too.
         if !slots.allows_blocking() || thread::borrowed() != 0 {
             return false;

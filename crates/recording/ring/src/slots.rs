@@ -6,7 +6,7 @@
 //! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
 use crate::condition::{CodeRange, MAX_CODE};
-use crate::enable::{EnableMask, stride};
+use crate::enable::EnableMask;
 use crate::layout::{
     CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, Slot,
     VALUES,
@@ -45,12 +45,6 @@ impl Slots {
     #[inline(always)]
     pub fn rings(self, slot: SlotIndex) -> Rings {
         Rings { first: self.first, cpus: self.cpus() }.in_slot(slot)
-    }
-
-    /// The slot that `ring` belongs to, whichever CPU's it is.
-    pub fn slot_of(self, ring: *const RingHeader) -> Option<SlotIndex> {
-        let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
-        SlotIndex::new(offset.checked_div(stride(self.cpus()))?)
     }
 
     fn capacity(self) -> Capacity {

@@ -26,6 +26,7 @@ mod shared;
 mod switch;
 mod wake;
 
+use crate::enable::stride;
 use crate::layout::{LEFT_OUT, RingHeader};
 use crate::number::{RingOffset, SlotIndex};
 use crate::position::{Head, stays};
@@ -34,7 +35,6 @@ use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_percpu::{Commit, Outcome, expect_write, publish};
 
 pub use payload::{MAX_PAYLOAD, PayloadSource, Record, Staged};
-pub use retry::{Attempt, retry};
 pub use room::Full;
 pub(crate) use room::IfFull;
 pub(crate) use wake::wake;
@@ -69,13 +69,11 @@ pub trait ReadClock: Copy {
 
 /// The thread that writes records, as far as the slow path depends on it.
 pub trait TracedThread: ReadClock {
-    /// Completes a record that the fast path did not write: calls [`retry()`] with the rings of the slot that the
-    /// attempt's ring belongs to. So the traced program has one copy of the slow path's restartable sections, however
-    /// many kinds of payload it writes.
-    ///
-    /// # Safety
-    /// The payload is readable; the attempt's ring is one to which [`write()`] may write.
-    unsafe fn write_again(self, record: &Record, attempt: &Attempt);
+    /// The rings of the program's first slot; `None` if the program has no area.
+    fn first_rings(self) -> Option<Rings>;
+
+    /// Stores the thread's present CPU for its next hit. `first` are the rings of the program's first slot.
+    fn remember_cpu(self, first: Rings);
 
     /// Begins a wait for room in `rings`. The returned function sleeps until the next try, and returns true, or it
     /// returns false: the record is lost.
@@ -107,6 +105,12 @@ impl Rings {
         }
     }
 
+    /// The slot that `ring` belongs to, whichever CPU's it is, if these are the first slot's rings.
+    pub fn slot_of(self, ring: *const RingHeader) -> Option<SlotIndex> {
+        let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
+        SlotIndex::new(offset.checked_div(stride(self.cpus))?)
+    }
+
     /// # Safety
     /// `index <= self.cpus`, and `self.first` points to mapped ring headers.
     unsafe fn get<'a>(&self, index: u32) -> &'a RingHeader {
@@ -127,7 +131,8 @@ impl RingHeader {
 /// otherwise on the slow path, which may find another ring of the slot.
 ///
 /// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; on the fast
-/// path one try, bounded by the record's length. The slow path is [`retry()`]'s.
+/// path one try, bounded by the record's length. The slow path makes at most 16 tries in CPUs' rings, then 1000 to
+/// reserve in the shared ring; it waits only if [`TracedThread::wait`] does.
 ///
 /// # Safety
 /// - `ring` is a CPU's ring header in a mapped area, of a slot that a collector set up before it enabled the event; all

@@ -19,9 +19,9 @@ const TRIES: u32 = 16;
 
 /// An unfinished try: the head that it saw, and the timestamp that the record has already.
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt {
+struct Attempt {
     /// The header of the ring that was tried.
-    pub ring: *const RingHeader,
+    ring: *const RingHeader,
     /// The head that the try read.
     head: Head,
     /// The record's timestamp, by `clock`.
@@ -47,31 +47,38 @@ pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
     let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
     // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
     // call.
-    payload.in_memory(|staged| unsafe { thread.write_again(&staged.record(tag & !0xffff), &attempt) });
+    payload.in_memory(|staged| unsafe { retry(&staged.record(tag & !0xffff), &attempt, thread) });
 }
 
-/// Writes `record` after `attempt`, which failed on the fast path, to the ring of this CPU or to the shared ring of
-/// `rings`, or counts it as lost. The record keeps its timestamp unless others were published since.
+/// Writes `record` after `attempt`, which failed on the fast path, to the ring of this CPU or to the shared ring of the
+/// same slot, or counts it as lost. The record keeps its timestamp unless others were published since.
 ///
-/// Real-time: no system call (but for the wake-up if the session requested it), no lock, no allocation; bounded by the
-/// number of tries, 16, and the record's length. Waits only if [`TracedThread::wait`] does.
+/// Not generic over the payload, and never inlined: so the traced program has one copy of the slow path's restartable
+/// sections, in the crate that implements [`TracedThread`], however many kinds of payload it writes.
 ///
 /// # Safety
-/// The requirements of [`write()`](super::write()) hold for all of `rings`, one of which `attempt` has.
-#[inline(always)]
-pub unsafe fn retry<T: TracedThread>(rings: Rings, record: &Record, attempt: &Attempt, thread: T) {
-    // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
+/// The requirements of [`write()`](super::write()) hold for the ring of `attempt`.
+#[cold]
+#[inline(never)]
+unsafe fn retry<T: TracedThread>(record: &Record, attempt: &Attempt, thread: T) {
+    let Some(first) = thread.first_rings() else { return };
+    let Some(slot) = first.slot_of(attempt.ring) else { return };
+    let rings = first.in_slot(slot);
+    // SAFETY: `slot` has the ring of `attempt`, which a collector made before it enabled the event, and which stays
+    // mapped; the caller guarantees a readable payload.
     if let Err(full) = unsafe { write_fully(rings, record, thread, attempt, IfFull::Tell) } {
-        // SAFETY: a slot that a collector set up, and a readable payload, as the caller guarantees.
+        // SAFETY: a collector made the rings of `slot`, to which the ring of `attempt` belongs; the caller guarantees a
+        // readable payload.
         unsafe { retry_waiting(rings, record, attempt, thread, full) };
     }
+    thread.remember_cpu(first);
 }
 
 /// Continues [`retry`] when there was no room. A function of its own, with parameters that fit into registers: so the
 /// tries that need not wait have nothing to prepare for the wait.
 ///
 /// # Safety
-/// The requirements of [`retry`] hold.
+/// The requirements of [`write()`](super::write()) hold for all of `rings`.
 #[cold]
 #[inline(never)]
 unsafe fn retry_waiting<T: TracedThread>(

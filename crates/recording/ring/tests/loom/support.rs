@@ -9,9 +9,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
-use sordino_ring::write::{
-    Attempt, Full, PayloadSource, ReadClock, Record, Rings, Staged, TracedThread, retry, write, write_to,
-};
+use sordino_ring::write::{Full, PayloadSource, ReadClock, Rings, Staged, TracedThread, write, write_to};
 use std::sync::Arc;
 
 /// Two sub-buffers, the smallest number.
@@ -123,10 +121,11 @@ impl ReadClock for Writer<'_> {
 }
 
 impl TracedThread for Writer<'_> {
-    unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
-        // SAFETY: the model's memory stays as long as the execution; the caller guarantees a readable payload.
-        unsafe { retry(self.rings, record, attempt, self) };
+    fn first_rings(self) -> Option<Rings> {
+        Some(self.rings)
     }
+
+    fn remember_cpu(self, _: Rings) {}
 
     fn wait(self, _: Rings) -> impl FnMut(Full) -> bool {
         move |_| {

@@ -9,7 +9,7 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{Seqno, SlotIndex};
 use sordino_ring::position::EncodedLength;
 use sordino_ring::read::Content;
-use sordino_ring::write::{Attempt, Full, ReadClock, Record, Rings, Staged, TracedThread, retry, write};
+use sordino_ring::write::{Full, ReadClock, Rings, Staged, TracedThread, write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -35,9 +35,11 @@ impl ReadClock for Writer<'_> {
 }
 
 impl TracedThread for Writer<'_> {
-    unsafe fn write_again(self, record: &Record, attempt: &Attempt) {
-        // SAFETY: the area is never unmapped; the caller guarantees a readable payload.
-        unsafe { retry(self.rings, record, attempt, self) };
+    fn first_rings(self) -> Option<Rings> {
+        Some(self.rings)
+    }
+
+    fn remember_cpu(self, _: Rings) {
         thread::set_base(cpu().min(cpus() - 1) as usize);
     }
 
