@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_ring::layout::Geometry;
-use sordino_ring::position::max_payload;
+use sordino_ring::offset::max_payload;
 use sordino_tests::exchange::Exchange;
 use sordino_tests::storm::{LOADS, Program, Rounds, Shared};
 use sordino_tests::verified::{Lanes, PLUGIN, mixed, too_large};

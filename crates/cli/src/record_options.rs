@@ -148,7 +148,7 @@ impl RecordOptions {
         }
         let contexts = self.context.unwrap_or_default();
         // Annotations and counters are recorded as events.
-        let own = [(contexts.values, "sordino:context"), (contexts.counters, "sordino:counters")];
+        let own = [(contexts.annotations, "sordino:context"), (contexts.counters, "sordino:counters")];
         let own = own.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name.to_owned());
         // The recording is given to the user who called sudo, whichever user the command runs as.
         let reader = target(None)?.or_else(|| owner.cloned());

@@ -7,7 +7,7 @@ use sordino_percpu::primitive::{Relaxed, Release};
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Header, POINTS, RingHeader};
 use sordino_ring::number::{RingOffset, Seqno, SlotIndex};
-use sordino_ring::position::Head;
+use sordino_ring::offset::Head;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, IoSlice, Write};

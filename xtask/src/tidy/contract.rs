@@ -4,7 +4,7 @@ use super::{Findings, Tree};
 
 /// Files that define the layout.
 const FILES: [&str; 7] =
-    ["layout.rs", "position.rs", "number.rs", "table.rs", "enable.rs", "condition.rs", "value.rs"];
+    ["layout.rs", "offset.rs", "number.rs", "table.rs", "enable.rs", "condition.rs", "annotations.rs"];
 
 /// The FNV-1a hash of [`FILES`], without comments and white space.
 pub fn layout_hash(tree: &Tree) -> String {

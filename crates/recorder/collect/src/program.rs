@@ -28,7 +28,7 @@ use sordino_intake::{Claim, MappedCode, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
 use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
-use sordino_ring::layout::VALUES;
+use sordino_ring::layout::ANNOTATIONS;
 use sordino_ring::read;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -383,10 +383,10 @@ impl Traced {
         let unnamed = self.reader.note_unnamed(self.program.refused());
         self.notes.extend(unnamed);
         self.notes.extend(self.reader.note_unread(&*self.program));
-        match self.program.refused_values() {
+        match self.program.refused_annotations() {
             0 => {}
             refused => self.notes.push(format!(
-                "{} not stored: a program has room for {VALUES}",
+                "{} not stored: a program has room for {ANNOTATIONS}",
                 count(refused, "annotation")
             )),
         }

@@ -3,11 +3,11 @@
 use crate::{long, program, system};
 use sordino_clock::{Clock, nanoseconds};
 use sordino_percpu::thread;
-use sordino_ring::layout::{VALUE_NAME, VALUE_TEXT};
-use sordino_ring::value::Annotation;
+use sordino_ring::annotations::Annotation;
+use sordino_ring::layout::{ANNOTATION_NAME, ANNOTATION_TEXT};
 
 /// The most bytes of a name and a text together.
-pub const ANNOTATION_SIZE: usize = VALUE_NAME + VALUE_TEXT;
+pub const ANNOTATION_SIZE: usize = ANNOTATION_NAME + ANNOTATION_TEXT;
 
 /// Stores an annotation where recorders that come later find it. Returns the name and the text, cut to the room that
 /// there is.
@@ -19,8 +19,8 @@ pub fn say<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
     if let Some(slots) = program::slots() {
         value.tid = (long::tag() >> 32) as u32;
         value.since = nanoseconds(Clock::Boottime);
-        if !slots.values().set(&value, is_gone) {
-            slots.refuse_value();
+        if !slots.annotations().set(&value, is_gone) {
+            slots.refuse_annotation();
         }
     }
     (value.name, value.text)

@@ -96,6 +96,6 @@ pub mod internal {
     pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;
     pub use sordino_ring::layout::VERSION as LAYOUT_VERSION;
-    pub use sordino_ring::position::EncodedLength;
+    pub use sordino_ring::offset::EncodedLength;
     pub use sordino_ring::write::Staged;
 }

@@ -4,7 +4,7 @@ use crate::MAX_PAYLOAD;
 use crate::emit::emit_outlined;
 use crate::point::Tracepoint;
 use sordino_percpu::Words;
-use sordino_ring::position::EncodedLength;
+use sordino_ring::offset::EncodedLength;
 use sordino_ring::write::Staged;
 use std::mem::MaybeUninit;
 

@@ -19,7 +19,7 @@
 
 use crate::layout::{MARKED, MarkWord, RECORD_HEADER, RingHeader, SHARED_EXTRA};
 use crate::number::Seqno;
-use crate::position::{Head, Placement, RecordSize, plan};
+use crate::offset::{Head, Placement, RecordSize, plan};
 use crate::view::{NoSwitch, Ring};
 use crate::write::{Full, IfFull, ReadClock, Record, TimestampClock};
 use sordino_event::Ticks;

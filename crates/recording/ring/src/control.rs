@@ -37,15 +37,15 @@ pub use prepare::Preparation;
 pub use refusal::Refusal;
 pub use vet::FileId;
 
+use crate::annotations::Annotations;
 use crate::enable::EnableMask;
 use crate::layout::{
-    Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, Slot, VALUES, VERSION,
+    ANNOTATIONS, Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, Slot, VERSION,
 };
 use crate::map::{self, Mapping};
 use crate::number::{PointId, SlotIndex};
 use crate::pending::Pending;
 use crate::read::HeaderRef;
-use crate::value::Values;
 use sizes::Sizes;
 use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, Relaxed};
 use std::io;
@@ -211,8 +211,8 @@ impl Program {
     }
 
     /// Number of annotations that found no room, as the program reports it.
-    pub fn refused_values(&self) -> u32 {
-        self.header().refused_values.load(Relaxed)
+    pub fn refused_annotations(&self) -> u32 {
+        self.header().refused_annotations.load(Relaxed)
     }
 
     /// Bytes of the catalogue's text now.
@@ -237,11 +237,11 @@ impl Program {
     }
 
     /// The annotations of the program's threads.
-    pub fn values(&self) -> Values<'_> {
-        let first = self.control.at(self.capacity.values_offset()).cast();
-        // SAFETY: the table has `VALUES` cells inside the control part, which is mapped as long as `control`; all are
-        // atomics.
-        Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
+    pub fn annotations(&self) -> Annotations<'_> {
+        let first = self.control.at(self.capacity.annotations_offset()).cast();
+        // SAFETY: the table has `ANNOTATIONS` cells inside the control part, which is mapped as long as `control`; all
+        // are atomics.
+        Annotations::of(unsafe { std::slice::from_raw_parts(first, ANNOTATIONS) })
     }
 
     /// The owners of sessions that record the program now.

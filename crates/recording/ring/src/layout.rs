@@ -9,7 +9,7 @@
 //! rings_offset   RingHeader[8][cpus + 1]      per slot: one per CPU, then the shared ring
 //! points_offset  enable words                 one per tracepoint: the sessions that enabled it (enable::EnableMask)
 //! next page      InlineFilter[8][INLINE_FILTERS]  per slot: inline filters, which hits test before anything else
-//! next page      ValueCell[VALUES]            annotations of the program's threads
+//! next page      AnnotationCell[ANNOTATIONS]  annotations of the program's threads
 //! catalogue_offset                            text, only ever grows (sordino_event::catalogue)
 //! control_size                                end of the part that the program makes when it starts
 //! ...            per attached session: tables, commit words, sub-buffers, conditions; made by the collector
@@ -91,8 +91,8 @@ pub struct Header {
     pub restartable: AtomicU32,
     /// 1 if a session may make writers wait for room, else 0.
     pub allows_blocking: AtomicU32,
-    /// Annotations that found no room among the [`VALUES`].
-    pub refused_values: AtomicU32,
+    /// Annotations that found no room among the [`ANNOTATIONS`].
+    pub refused_annotations: AtomicU32,
     /// The number of recorders whose answer is awaited. [`pending`](crate::pending) explains this and the next four
     /// fields.
     pub awaited: AtomicU32,
@@ -143,7 +143,7 @@ pub struct Slot {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RingHeader {
-    /// The offset of the writers: a [`Head`](crate::position::Head).
+    /// The offset of the writers: a [`Head`](crate::offset::Head).
     pub head: AtomicU64,
     /// The number of lost records; its low 16 bits go into every record.
     pub lost: AtomicU64,
@@ -254,28 +254,28 @@ pub struct InlineFilter {
 /// The most inline filters that a session has in one program.
 pub const INLINE_FILTERS: usize = if cfg!(loom) { 1 } else { 128 };
 
-/// An annotation of one thread under one name: see [`value`](crate::value).
+/// An annotation of one thread under one name: see [`value`](crate::annotations).
 #[derive(Debug)]
 #[repr(C)]
-pub struct ValueCell {
+pub struct AnnotationCell {
     /// The id of the thread that has the cell; 0 if none has had it yet.
     pub owner: AtomicU32,
     /// Odd while the words are being written.
     pub count: AtomicU32,
     /// The annotation: thread, lengths, time, name and text.
-    pub words: [AtomicU64; VALUE_WORDS],
+    pub words: [AtomicU64; ANNOTATION_WORDS],
 }
 
 /// The most annotations that a program's threads have together.
-pub const VALUES: usize = if cfg!(loom) { 2 } else { 512 };
+pub const ANNOTATIONS: usize = if cfg!(loom) { 2 } else { 512 };
 /// The length of an annotation's longest name, in bytes.
-pub const VALUE_NAME: usize = if cfg!(loom) { 8 } else { 24 };
+pub const ANNOTATION_NAME: usize = if cfg!(loom) { 8 } else { 24 };
 /// The length of an annotation's longest text, in bytes.
-pub const VALUE_TEXT: usize = if cfg!(loom) { 8 } else { 80 };
+pub const ANNOTATION_TEXT: usize = if cfg!(loom) { 8 } else { 80 };
 /// The number of words of an annotation.
-pub const VALUE_WORDS: usize = 2 + (VALUE_NAME + VALUE_TEXT) / 8;
+pub const ANNOTATION_WORDS: usize = 2 + (ANNOTATION_NAME + ANNOTATION_TEXT) / 8;
 
-const _: () = assert!(cfg!(loom) || size_of::<ValueCell>() == 128);
+const _: () = assert!(cfg!(loom) || size_of::<AnnotationCell>() == 128);
 const _: () = assert!(size_of::<Header>() == 256 + SLOTS * 128 && size_of::<Header>() <= PAGE);
 const _: () = assert!(offset_of!(Header, catalogue_length) == 72 && offset_of!(Header, slots) == 256);
 const _: () = assert!(offset_of!(Header, pending_since) == 104);
@@ -317,14 +317,14 @@ impl Capacity {
     }
 
     /// File offset of the threads' annotations.
-    pub const fn values_offset(self) -> usize {
+    pub const fn annotations_offset(self) -> usize {
         (self.inline_filters_offset() + SLOTS * INLINE_FILTERS * size_of::<InlineFilter>())
             .next_multiple_of(PAGE)
     }
 
     /// File offset of the catalogue.
     pub const fn catalogue_offset(self) -> usize {
-        (self.values_offset() + VALUES * size_of::<ValueCell>()).next_multiple_of(PAGE)
+        (self.annotations_offset() + ANNOTATIONS * size_of::<AnnotationCell>()).next_multiple_of(PAGE)
     }
 }
 
@@ -450,10 +450,13 @@ mod tests {
             let words = parts.points_offset() + points as usize * size_of::<EnableWord>();
             assert!(parts.inline_filters_offset() >= words);
             assert!(
-                parts.values_offset()
+                parts.annotations_offset()
                     >= parts.inline_filters_offset() + SLOTS * INLINE_FILTERS * size_of::<InlineFilter>()
             );
-            assert!(parts.catalogue_offset() >= parts.values_offset() + VALUES * size_of::<ValueCell>());
+            assert!(
+                parts.catalogue_offset()
+                    >= parts.annotations_offset() + ANNOTATIONS * size_of::<AnnotationCell>()
+            );
         }
     }
 }

@@ -8,13 +8,13 @@
 //! | file | content |
 //! |---|---|
 //! | `layout` | the contract: every shared word, its offset, the sizes |
-//! | `position` | pure arithmetic on the offsets of records |
+//! | `offset` | pure: the head, the size of records, the placement of the next one |
 //! | `table` | pure: sub-buffers, their sequence numbers and owners |
 //! | `number` | slots, tracepoints, sequence numbers, offsets and timestamps as types of their own |
 //! | `enable` | pure: the enable word of a tracepoint |
 //! | `condition` | pure: the place of the code that decides about a hit |
 //! | `pending` | hits before the recorders' answers |
-//! | `value` | the annotations of threads |
+//! | `annotations` | the annotations of threads |
 //! | `slots` | a program's view of its area at a hit |
 //! | `view` | one side's mapping of a ring: its header, and what the header's offsets point to |
 //! | `write` | a record's way into a ring: a CPU's, in one restartable section; retries, the shared ring, waiting |
@@ -23,6 +23,7 @@
 //! | `area`, `control` | the program's and the collector's side of an area |
 //! | `map` | the system calls |
 
+pub mod annotations;
 pub mod area;
 mod commit;
 pub mod condition;
@@ -31,11 +32,10 @@ pub mod enable;
 pub mod layout;
 pub mod map;
 pub mod number;
+pub mod offset;
 pub mod pending;
-pub mod position;
 pub mod read;
 pub mod slots;
 pub mod table;
-pub mod value;
 mod view;
 pub mod write;

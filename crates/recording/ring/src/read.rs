@@ -27,7 +27,7 @@ use crate::layout::{
 };
 use crate::map::Mapping;
 use crate::number::Seqno;
-use crate::position::Head;
+use crate::offset::Head;
 use crate::table::Spare;
 use crate::view::all_committed;
 use sordino_event::{Cpu, Ticks};
@@ -143,14 +143,6 @@ impl Reader {
         Ok(ahead.min(self.geometry.count - 1))
     }
 
-    /// The head's word, which differs after each record.
-    ///
-    /// # Errors
-    /// [`Corrupt`] if no writer could have stored the head.
-    pub fn position(&self) -> Result<u64, Corrupt> {
-        Ok(self.head()?.0)
-    }
-
     /// The fill level of the ring, for display: it changes at any time.
     ///
     /// # Errors
@@ -242,8 +234,11 @@ impl Reader {
         Some((commits, marks))
     }
 
-    /// The head, if it is possible.
-    fn head(&self) -> Result<Head, Corrupt> {
+    /// The head, which differs after each record.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if no writer could have stored it.
+    pub fn head(&self) -> Result<Head, Corrupt> {
         // ORDER(read:A) pairs with write:A: if the load sees this head, then it sees the records before it and the
         // words of sub-buffer switches.
         let head = Head(self.header.head.load(Acquire));

@@ -5,15 +5,15 @@
 //! | `slots:A`, counting a hit that asks for a snapshot | `control:I` | if the load sees the count, it sees the record that was written before |
 //! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
+use crate::annotations::Annotations;
 use crate::condition::{CodeRange, MAX_CODE};
 use crate::enable::EnableMask;
 use crate::layout::{
-    CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET, RingHeader, Slot,
-    VALUES,
+    ANNOTATIONS, CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET,
+    RingHeader, Slot,
 };
 use crate::number::{PointId, SlotIndex};
 use crate::pending::Pending;
-use crate::value::Values;
 use crate::write::{self, Rings};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
@@ -66,15 +66,16 @@ impl Slots {
 
     /// Counts an annotation that found no room.
     #[cold]
-    pub fn refuse_value(self) {
-        self.header().refused_values.fetch_add(1, Relaxed);
+    pub fn refuse_annotation(self) {
+        self.header().refused_annotations.fetch_add(1, Relaxed);
     }
 
     /// The annotations of the program's threads.
-    pub fn values(self) -> Values<'static> {
-        let first = self.start().wrapping_add(self.capacity().values_offset()).cast();
-        // SAFETY: the table has `VALUES` cells at this offset of the control part, which stays mapped; all are atomics.
-        Values::of(unsafe { std::slice::from_raw_parts(first, VALUES) })
+    pub fn annotations(self) -> Annotations<'static> {
+        let first = self.start().wrapping_add(self.capacity().annotations_offset()).cast();
+        // SAFETY: the table has `ANNOTATIONS` cells at this offset of the control part, which stays mapped; all are
+        // atomics.
+        Annotations::of(unsafe { std::slice::from_raw_parts(first, ANNOTATIONS) })
     }
 
     /// Returns true if sessions may make this program's threads wait for room.

@@ -2,7 +2,7 @@
 
 use crate::layout::{CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RingHeader, TableEntry};
 use crate::number::{RingOffset, Seqno};
-use crate::position::{Head, is_full};
+use crate::offset::{Head, is_full};
 use crate::table::{Entering, Entry};
 use crate::write::{Full, IfFull, TimestampClock};
 use sordino_percpu::SwitchWords;

@@ -29,7 +29,7 @@ mod wake;
 use crate::enable::stride;
 use crate::layout::{LEFT_OUT, RingHeader};
 use crate::number::{RingOffset, SlotIndex};
-use crate::position::{Head, stays};
+use crate::offset::{Head, stays};
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
 use sordino_percpu::{Commit, Outcome, expect_write, publish};

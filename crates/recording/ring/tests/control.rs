@@ -6,7 +6,7 @@ use sordino_ring::control::{EnableMode, FileId, Program, Refusal};
 use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
 use sordino_ring::map;
 use sordino_ring::number::{PointId, Seqno, SlotIndex};
-use sordino_ring::position::Head;
+use sordino_ring::offset::Head;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use support::*;

@@ -3,7 +3,7 @@ mod support;
 
 use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::Geometry;
-use sordino_ring::position::max_payload;
+use sordino_ring::offset::max_payload;
 use sordino_ring::read::{Lost, Packet};
 use std::io::Write;
 use support::*;

@@ -22,7 +22,7 @@ pub struct Contexts {
     /// Cgroups of the threads.
     pub cgroup: bool,
     /// Annotations that threads set themselves.
-    pub values: bool,
+    pub annotations: bool,
     /// Performance counters of the threads.
     pub counters: bool,
 }
@@ -32,7 +32,7 @@ const NAMES: &str = "comm, ids, priority, cgroup, values, counters, all";
 impl Contexts {
     /// All contexts are enabled.
     pub const ALL: Self =
-        Self { comm: true, ids: true, priority: true, cgroup: true, values: true, counters: true };
+        Self { comm: true, ids: true, priority: true, cgroup: true, annotations: true, counters: true };
 
     /// Returns true if no enabled context requires the recorder to read `/proc`. Counters do not: events carry them.
     pub(crate) fn needs_no_look(self) -> bool {
@@ -52,7 +52,7 @@ impl FromStr for Contexts {
                 "ids" => contexts.ids = true,
                 "priority" => contexts.priority = true,
                 "cgroup" => contexts.cgroup = true,
-                "values" => contexts.values = true,
+                "values" => contexts.annotations = true,
                 "counters" => contexts.counters = true,
                 "all" => contexts = Self::ALL,
                 _ => return Err(format!("there is no context '{name}': there are {NAMES}")),

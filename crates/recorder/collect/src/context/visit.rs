@@ -10,7 +10,7 @@ use sordino_proc::file::text;
 use sordino_proc::list::tids;
 use sordino_proc::stat::{START, Stat};
 use sordino_proc::status::innermost;
-use sordino_ring::value::Copied;
+use sordino_ring::annotations::CopiedAnnotation;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Visit {
     pid: i32,
     own_pid: i32,
     tids: Vec<i32>,
-    values: Vec<Copied>,
+    annotations: Vec<CopiedAnnotation>,
     contexts: Contexts,
 }
 
@@ -33,8 +33,9 @@ impl Visit {
     /// Starts a visit of all threads of a program.
     pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
         let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
-        let values = if contexts.values { program.program.values().copy() } else { Vec::new() };
-        Self { pid, own_pid, tids: tids(pid).collect(), values, contexts }
+        let annotations =
+            if contexts.annotations { program.program.annotations().copy() } else { Vec::new() };
+        Self { pid, own_pid, tids: tids(pid).collect(), annotations, contexts }
     }
 
     /// Returns the attributes of the next thread, with `now` as the time; `None` after the last one. A thread that has
@@ -42,7 +43,7 @@ impl Visit {
     pub(super) fn next(&mut self, now: &Sample) -> Option<Option<ThreadAttributes>> {
         let tid = self.tids.pop()?;
         let mut observed: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
-        add_values(&self.values, now.boottime, &mut observed);
+        add_annotations(&self.annotations, now.boottime, &mut observed);
         Some(observed.pop().map(|(observed, _)| observed))
     }
 }
@@ -75,10 +76,10 @@ fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(Threa
 
 /// Adds the threads' annotations; `now` is in nanoseconds since boot. Annotations of an earlier thread with the same id
 /// are skipped.
-fn add_values(copies: &[Copied], now: u64, observed: &mut [(ThreadAttributes, u64)]) {
-    let mut values: Vec<_> = copies.iter().filter_map(Copied::value).collect();
-    values.sort_by_key(|value| value.since);
-    for value in values {
+fn add_annotations(copies: &[CopiedAnnotation], now: u64, observed: &mut [(ThreadAttributes, u64)]) {
+    let mut annotations: Vec<_> = copies.iter().filter_map(CopiedAnnotation::annotation).collect();
+    annotations.sort_by_key(|value| value.since);
+    for value in annotations {
         let is_its = |(observed, began): &&mut (ThreadAttributes, u64)| {
             observed.thread.vtid == value.tid as i32 && *began <= value.since
         };
@@ -111,7 +112,7 @@ fn cgroup(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_ring::value::Annotation;
+    use sordino_ring::annotations::Annotation;
 
     #[test]
     fn a_cgroup_is_where_the_thread_is_in_either_version() {
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_thread_has_the_newest_that_it_said_itself() {
-        let copied = |tid, since, name, text| Copied::of(&Annotation { tid, since, name, text });
+        let copied = |tid, since, name, text| CopiedAnnotation::of(&Annotation { tid, since, name, text });
         // A thread that began at 50 has the id of an earlier one.
         let copies = [
             copied(7, 40, "request", "of the earlier one"),
@@ -135,7 +136,7 @@ mod tests {
         ];
         let thread = ThreadIds { pid: 1, tid: 107, vtid: 7 };
         let mut observed = [(ThreadAttributes { thread, attributes: Vec::new() }, 50)];
-        add_values(&copies, 100, &mut observed);
+        add_annotations(&copies, 100, &mut observed);
         let value = |name: &str, text: &str, age| {
             (Attribute::Value { name: name.to_owned(), text: text.to_owned() }, age)
         };
@@ -146,7 +147,7 @@ mod tests {
     fn this_thread_is_seen_as_it_is() {
         let here = std::process::id() as i32;
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
-        let all = Contexts { values: false, ..Contexts::ALL };
+        let all = Contexts { annotations: false, ..Contexts::ALL };
         let (observed, began) = thread(here, here, tid, all).unwrap();
         assert_eq!(observed.thread, ThreadIds { pid: here, tid, vtid: tid });
         assert!(observed.attributes.contains(&(Attribute::Ids { vpid: here }, 0)));

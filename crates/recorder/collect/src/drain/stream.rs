@@ -4,6 +4,7 @@ use crate::output::{Output, UnwrittenData};
 use sordino_dirfd::lacks_descriptors;
 use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::Geometry;
+use sordino_ring::offset::Head;
 use sordino_ring::read::{Content, Corrupt, Fill, Lost, MOST_IN_A_WRITE, Packet, Reader, SubBuffer};
 use std::io;
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ pub(crate) struct RingStream {
     state: StreamState,
     /// Copies of written packets for live readers.
     retained: LiveCopies,
-    /// The ring's position at the last check.
-    position: Option<u64>,
+    /// The ring's head at the last check.
+    head: Option<Head>,
     /// The first time at which a full sub-buffer was waiting.
     first_waited: Option<Instant>,
 }
@@ -37,8 +38,8 @@ struct LiveCopies {
 impl RingStream {
     /// Creates the stream of a ring that is written to `output`, if there is one.
     pub(crate) fn new(reader: Reader, output: Option<Output>, state: StreamState) -> Self {
-        let position = reader.position().ok();
-        Self { reader, output, state, retained: LiveCopies::default(), position, first_waited: None }
+        let head = reader.head().ok();
+        Self { reader, output, state, retained: LiveCopies::default(), head, first_waited: None }
     }
 
     /// Returns true if the ring's pager is to be called.
@@ -226,7 +227,7 @@ impl RingStream {
     /// pages. Emptying it now would take the CPU from the thread that supplies them, without a benefit to writers.
     /// Bounded by [`FIRST_LAP`].
     pub(super) fn is_left_alone(&mut self) -> bool {
-        // An invalid position is detected when the ring is read.
+        // An impossible head is detected when the ring is read.
         let waits = || self.reader.waiting().map_or(true, |waiting| waiting > 0);
         if self.first_waited.is_none() && waits() {
             self.first_waited = Some(Instant::now());
@@ -236,9 +237,9 @@ impl RingStream {
 
     /// Returns the ring's CPU if there were records since the last call.
     pub(super) fn moved(&mut self) -> Option<Cpu> {
-        let position = self.reader.position().ok();
-        let before = std::mem::replace(&mut self.position, position);
-        self.cpu().filter(|_| position != before)
+        let head = self.reader.head().ok();
+        let before = std::mem::replace(&mut self.head, head);
+        self.cpu().filter(|_| head != before)
     }
 
     /// Skips the sub-buffers that the ring has overwritten.
@@ -427,7 +428,6 @@ pub fn unwritable(output: &Output, failure: &io::Error) -> String {
 mod tests {
     use super::*;
     use sordino_ring::number::Seqno;
-    use sordino_ring::position::Head;
 
     #[test]
     fn a_write_holds_no_more_than_a_quarter_of_a_small_ring() {

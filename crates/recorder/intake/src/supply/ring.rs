@@ -15,7 +15,7 @@ use crate::ledger::Shortage;
 use crate::portion::bytes_alone;
 use sordino_ring::control::{Pager, Use};
 use sordino_ring::layout::Geometry;
-use sordino_ring::position::Head;
+use sordino_ring::offset::Head;
 use sordino_sched::CpuList;
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};

@@ -188,7 +188,7 @@ SORDINO_OWN static inline __attribute__((always_inline)) bool sordino_is_rejecte
 }
 
 /* The size of a record with so many bytes of payload, and the bytes that are copied: see EncodedLength in
- * crates/recording/ring/src/position.rs. */
+ * crates/recording/ring/src/offset.rs. */
 #define SORDINO_ENCODED_LENGTH(length) \
     ((16 + (uint64_t)(length) + 2 * (-(uint64_t)(length) & 7)) | (((uint64_t)(length) + 7) & ~(uint64_t)7) << 32)
 

@@ -4,7 +4,7 @@ use super::kind::{LABELS, MOST};
 use crate::point::{Description, FieldDescription, Tracepoint};
 use sordino_event::Level;
 use sordino_ring::number::PointId;
-use sordino_ring::position::EncodedLength;
+use sordino_ring::offset::EncodedLength;
 use sordino_ring::write::Staged;
 
 /// The tracepoint of `sordino:counters`.

@@ -9,7 +9,7 @@ use crate::layout::{
 };
 use crate::map::{self, Mapping};
 use crate::number::{PointId, RingOffset, Seqno, SlotIndex};
-use crate::position::Head;
+use crate::offset::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};
 use crate::table::{Entry, Spare};
 use crate::write::TimestampClock;

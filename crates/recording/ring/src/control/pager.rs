@@ -29,7 +29,7 @@
 use super::Program;
 use crate::layout::{Geometry, PAGE};
 use crate::number::{RingOffset, Seqno};
-use crate::position::Head;
+use crate::offset::Head;
 use crate::read::{Bounds, Reader, Room};
 use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed, SeqCst, fence};

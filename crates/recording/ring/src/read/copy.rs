@@ -4,7 +4,7 @@ use super::Reader;
 use super::packet::Copied;
 use crate::layout::{LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use crate::number::Seqno;
-use crate::position::Head;
+use crate::offset::Head;
 use crate::table::Spare;
 use sordino_event::Ticks;
 use sordino_percpu::primitive::{Acquire, plain};

@@ -3,7 +3,7 @@
 use super::{Corrupt, HandedOut, Reader};
 use crate::layout::TableEntry;
 use crate::number::Seqno;
-use crate::position::Head;
+use crate::offset::Head;
 use crate::table::{Entry, Spare};
 use sordino_percpu::primitive::{Relaxed, Release};
 

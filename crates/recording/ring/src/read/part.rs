@@ -3,7 +3,7 @@
 use super::packet::{Copied, packets};
 use super::{Corrupt, Packet, Reader};
 use crate::layout::{LEFT, PACKET_HEADER};
-use crate::position::Head;
+use crate::offset::Head;
 use crate::table::Spare;
 use sordino_event::Ticks;
 use sordino_percpu::primitive::plain;

@@ -17,7 +17,7 @@
 
 use super::HeaderRef;
 use crate::number::Seqno;
-use crate::position::Head;
+use crate::offset::Head;
 use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed, Release};
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::layout::{Geometry, RingHeader};
     use crate::map::{Mapping, create_file};
-    use crate::position::is_full;
+    use crate::offset::is_full;
     use std::os::fd::AsFd;
 
     fn room(first_seqno: Seqno, present: u32) -> Arc<Room> {

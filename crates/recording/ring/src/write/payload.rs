@@ -1,7 +1,7 @@
 //! A record to be written, and the forms of its payload.
 
 use crate::layout::MAX_RECORD;
-use crate::position::EncodedLength;
+use crate::offset::EncodedLength;
 use sordino_percpu::{Bytes, Payload, Words};
 
 /// The length of the longest payload in bytes: of the largest record in either kind of ring, with some room left.

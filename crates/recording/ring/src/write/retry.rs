@@ -6,7 +6,7 @@ use super::shared::try_shared;
 use super::wake::wake;
 use super::{ReadClock, Rings, TimestampClock, TracedThread, destination};
 use crate::layout::RingHeader;
-use crate::position::{Head, Placement, plan};
+use crate::offset::{Head, Placement, plan};
 use crate::view::{NoSwitch, Ring};
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};

@@ -4,7 +4,7 @@ use super::payload::{PayloadSource, Record};
 use super::wake::wake;
 use super::{TracedThread, retry};
 use crate::layout::{PACKET_HEADER, RingHeader};
-use crate::position::{Head, fits_alone};
+use crate::offset::{Head, fits_alone};
 use crate::view::Ring;
 use sordino_event::Ticks;
 use sordino_percpu::primitive::Relaxed;

@@ -10,7 +10,7 @@ use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::enable::{EnableMask, Sessions};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::{PointId, Seqno, SlotIndex};
-use sordino_ring::position::Head;
+use sordino_ring::offset::Head;
 
 /// Two collectors of different processes, of which the second has attached. Loom knows the words that the first will
 /// use.

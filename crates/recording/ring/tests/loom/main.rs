@@ -9,6 +9,7 @@
 //! `../orders.txt` lists each memory order, its weaker replacement, and the models of these that then have to fail.
 #![cfg(loom)]
 
+mod annotations;
 mod area;
 mod attach;
 mod condition;
@@ -19,4 +20,3 @@ mod pages;
 mod pending;
 mod shared;
 mod support;
-mod value;

@@ -7,7 +7,7 @@ use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno};
-use sordino_ring::position::EncodedLength;
+use sordino_ring::offset::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{Full, PayloadSource, ReadClock, Rings, Staged, TracedThread, write, write_to};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{Seqno, SlotIndex};
-use sordino_ring::position::EncodedLength;
+use sordino_ring::offset::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{Full, ReadClock, Rings, Staged, TracedThread, write};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Offset arithmetic, pure: the place of the next record, and the space that it takes.
+//! Arithmetic of a ring's offsets, pure: the head, the size of records, the placement of the next one.
 
 use crate::layout::{Geometry, PACKET_HEADER, RECORD_HEADER};
 use crate::number::{RingOffset, Seqno};
