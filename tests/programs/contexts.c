@@ -1,5 +1,5 @@
-/* Threads with annotations: contexts THREADS [VALUES [PAUSE]]. Each worker hits a tracepoint every PAUSE us (2000).
- * Each SIGUSR1 begins another phase, whose number the workers set as an annotation. VALUES more threads set one
+/* Threads with annotations: contexts THREADS [ANNOTATIONS [PAUSE]]. Each worker hits a tracepoint every PAUSE us (2000).
+ * Each SIGUSR1 begins another phase, whose number the workers set as an annotation. ANNOTATIONS more threads set one
  * annotation each and end at once. SIGTERM ends the program. */
 #include <pthread.h>
 #include <signal.h>

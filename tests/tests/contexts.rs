@@ -86,7 +86,7 @@ fn reads_as_text(scene: &Scene, recording: &Recording) {
 fn a_snapshot_has_values_whose_events_were_overwritten() {
     let scene = Scene::new();
     let small = ["--subbuf-size", "16K", "--num-subbuf", "2"];
-    let options = ["--overwrite", "--user", "contexts:*", "--context", "values"];
+    let options = ["--overwrite", "--user", "contexts:*", "--context", "annotations"];
     let session = Session::start(&scene, "box", &[&options[..], &small].concat());
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", "0"]).arg(scene.program("contexts.c"));
@@ -111,7 +111,7 @@ fn a_snapshot_has_values_whose_events_were_overwritten() {
 #[test]
 fn each_chunk_has_what_holds_when_it_begins() {
     let scene = Scene::new();
-    let options = ["--user", "contexts:*", "--context", "values,priority"];
+    let options = ["--user", "contexts:*", "--context", "annotations,priority"];
     let session = Session::start(&scene, "chunks", &options);
     let running = started(&scene, &["1"]);
     session.records(running.pid());
@@ -133,7 +133,7 @@ fn each_chunk_has_what_holds_when_it_begins() {
 fn values_of_threads_that_have_ended_make_room_and_are_nobody_else_s() {
     let scene = Scene::new();
     let running = started(&scene, &["1", "2000"]);
-    let attached = scene.attach(running.pid(), &["--context", "values"]);
+    let attached = scene.attach(running.pid(), &["--context", "annotations"]);
     a_while();
     let recording = attached.stop();
     running.signal(Signal::TERM);
@@ -180,7 +180,7 @@ fn a_context_that_there_is_not_is_refused_with_those_there_are() {
     let arguments = ["record", "--context", "comm,colour", "--", "true"];
     scene.refuses(
         2,
-        &["there is no context 'colour'", "comm, ids, priority, cgroup, values, counters, all"],
+        &["there is no context 'colour'", "comm, ids, priority, cgroup, annotations, counters, all"],
         &arguments,
     );
 }

@@ -47,10 +47,10 @@ pub(crate) struct RecordOptions {
     #[arg(long, requires = "kernel", conflicts_with_all = ["user", "pid", "context"])]
     no_user: bool,
     /// Record data about the programs' threads beside their events, such as comm,priority; one or more of comm (name),
-    /// ids, priority (policy, priority, nice value), cgroup, values, counters, or all [default: none]
+    /// ids, priority (policy, priority, nice value), cgroup, annotations, counters, or all [default: none]
     ///
-    /// The first four are sampled ten times a second. The others are exact for each event: values are the annotations
-    /// that a thread sets by sordino_context(), counters the performance counters that it opens by sordino_counters().
+    /// The first four are sampled ten times a second. The others are exact for each event: annotations are those that a
+    /// thread sets by sordino_context(), counters the performance counters that it opens by sordino_counters().
     #[arg(long, value_name = "CONTEXT,...")]
     context: Option<Contexts>,
     /// Interval at which the recorder writes full sub-buffers (see --subbuf-size) to disk, 1us to 20ms [default: 2ms

@@ -27,7 +27,7 @@ pub struct Contexts {
     pub counters: bool,
 }
 
-const NAMES: &str = "comm, ids, priority, cgroup, values, counters, all";
+const NAMES: &str = "comm, ids, priority, cgroup, annotations, counters, all";
 
 impl Contexts {
     /// All contexts are enabled.
@@ -52,7 +52,7 @@ impl FromStr for Contexts {
                 "ids" => contexts.ids = true,
                 "priority" => contexts.priority = true,
                 "cgroup" => contexts.cgroup = true,
-                "values" => contexts.annotations = true,
+                "annotations" => contexts.annotations = true,
                 "counters" => contexts.counters = true,
                 "all" => contexts = Self::ALL,
                 _ => return Err(format!("there is no context '{name}': there are {NAMES}")),
