@@ -1,5 +1,5 @@
 /*
- * Sessions that come and go: attach, enable, disable, detach (crates/recording/ring/src/control/), against threads that write to the
+ * Sessions that come and go: attach, enable, disable, detach (crates/recording/ring/src/area/control/), against threads that write to the
  * shared ring (commit.rs, write).
  *
  * Models: two slots, two regions, collectors that attach, enable, disable and detach, some of them at the same time, and that are

@@ -6,7 +6,7 @@ use crate::programs::{numbers, output_of};
 use crate::table::{Samples, Table};
 use sordino_event::{Cpu, Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
-use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
+use sordino_ring::area::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::{PointId, Seqno};
 use std::fs::{self, File};

@@ -4,8 +4,8 @@
 //! the area's file: a hostile program could make the same ones, in no stronger order.
 
 use sordino_event::{Cpu, Ticks};
+use sordino_ring::area::control::{AttachOptions, Program};
 use sordino_ring::area::{Area, AreaRequest};
-use sordino_ring::control::{AttachOptions, Program};
 use sordino_ring::layout::{Geometry, Header, LEFT, PACKET_HEADER, RINGS_OFFSET, RingHeader};
 use sordino_ring::number::Seqno;
 use sordino_ring::read::Packet;

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_event::{Cpu, Ticks, catalogue};
-use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program, Refusal};
+use sordino_ring::area::control::{AttachOptions, Attached, EnableMode, Program, Refusal};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use sordino_event::{Cpu, Pid, Schema, Ticks, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
-use sordino_ring::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
+use sordino_ring::area::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;

@@ -1,7 +1,7 @@
 //! Many programs, one after the other and at once.
 
 use rustix::process::Signal;
-use sordino_ring::control::Program;
+use sordino_ring::area::control::Program;
 use sordino_tests::exchange::find_area;
 use sordino_tests::recording::events_of;
 use sordino_tests::running::Stopped;

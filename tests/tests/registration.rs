@@ -3,7 +3,7 @@
 use sordino_event::catalogue;
 use sordino_event::{Cpu, Ticks};
 use sordino_intake::{Listener, Registration};
-use sordino_ring::control::{AttachOptions, Attached, EnableMode, Program};
+use sordino_ring::area::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::read::Packet;

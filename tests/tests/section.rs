@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use sordino_event::{Cpu, catalogue};
-use sordino_ring::control::{self, AttachOptions, EnableMode};
+use sordino_ring::area::control::{self, AttachOptions, EnableMode};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;

@@ -3,8 +3,8 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sordino_event::catalogue;
-use sordino_ring::control::Program;
-use sordino_ring::enable::EnableMask;
+use sordino_ring::area::control::Program;
+use sordino_ring::area::enable::EnableMask;
 use sordino_tests::exchange::area;
 use sordino_tests::listing::{babeltrace, named};
 use sordino_tests::session::{Session, summary};

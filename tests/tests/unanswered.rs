@@ -3,7 +3,7 @@
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use sordino_ring::control::Program;
+use sordino_ring::area::control::Program;
 use sordino_ring::layout::POINTS;
 use sordino_ring::number::PointId;
 use sordino_tests::exchange::{area, find_area};

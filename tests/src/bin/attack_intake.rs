@@ -103,7 +103,7 @@ fn plant(path: &str, socket: &str, seconds: u64) {
     static OVER: AtomicBool = AtomicBool::new(false);
     let file: OwnedFd = File::open(path).expect(path).into();
     // The memory is no area, so the recorder examines it each time.
-    let memory = sordino_ring::map::create_file(1 << 20).expect("a file");
+    let memory = sordino_ring::area::map::create_file(1 << 20).expect("a file");
     let (watch, number) = (watch_writers(path), 200);
     // SAFETY: no other code of this program owns descriptor 200, so `dup2` closes no descriptor in use.
     assert_eq!(unsafe { libc::dup2(memory.as_raw_fd(), number) }, number);
@@ -156,7 +156,7 @@ fn leases(socket: &str, count: usize) {
     // the leases.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     for _ in 0..count {
-        let file = sordino_ring::map::create_file(1 << 20).expect("a file");
+        let file = sordino_ring::area::map::create_file(1 << 20).expect("a file");
         // `F_WRLCK` requires that the file is open once; the creation does not count.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let file: OwnedFd = File::options().read(true).write(true).open(path).expect("the file again").into();
@@ -276,8 +276,8 @@ fn rings_never_come(device: &str, area: &Area) {
 /// Writes to a file from pages whose faults are never answered. The kernel keeps the file's inode locked meanwhile, and
 /// every change of the file's size or memory waits uninterruptibly.
 fn hold_inode(device: &str, path: &str) {
-    let memory = sordino_ring::map::create_file(1 << 20).expect("a file");
-    let pages = sordino_ring::map::Mapping::new(memory.as_fd(), 0, 1 << 20).expect("a mapping").leak();
+    let memory = sordino_ring::area::map::create_file(1 << 20).expect("a file");
+    let pages = sordino_ring::area::map::Mapping::new(memory.as_fd(), 0, 1 << 20).expect("a mapping").leak();
     never_come(device, pages.addr().get() as u64, 1 << 20);
     let file = File::options().write(true).open(path).expect(path);
     println!("ready");

@@ -3,8 +3,15 @@
 use super::{Findings, Tree};
 
 /// Files that define the layout.
-const FILES: [&str; 7] =
-    ["layout.rs", "offset.rs", "number.rs", "table.rs", "enable.rs", "condition.rs", "annotations.rs"];
+const FILES: [&str; 7] = [
+    "layout.rs",
+    "offset.rs",
+    "number.rs",
+    "table.rs",
+    "area/enable.rs",
+    "area/condition.rs",
+    "area/annotations.rs",
+];
 
 /// The FNV-1a hash of [`FILES`], without comments and white space.
 pub fn layout_hash(tree: &Tree) -> String {

@@ -27,7 +27,7 @@ use sordino_inspect::discover::Identity;
 use sordino_intake::{Claim, MappedCode, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
-use sordino_ring::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
+use sordino_ring::area::control::{Attached, Code, Conditions, EnableMode, FileId, PATIENCE, Program, When};
 use sordino_ring::layout::ANNOTATIONS;
 use sordino_ring::read;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! Hits before the recorder's answer, which a recording lacks if programs were attached to late, or not at all.
 //!
 //! A program waits for the recorder's answer for a limited time, and then continues. From its registration to the
-//! answer its tracepoints are [pending](sordino_ring::pending): the area counts their hits, and the recorder that
+//! answer its tracepoints are [pending](sordino_ring::area::pending): the area counts their hits, and the recorder that
 //! attaches adds these counts to its own.
 
 use serde::{Deserialize, Serialize};

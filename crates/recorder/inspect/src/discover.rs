@@ -7,7 +7,7 @@ use sordino_proc::list::tids;
 use sordino_proc::maps::MappedRange;
 use sordino_proc::stat::{START, Stat};
 use sordino_proc::status::{innermost, line};
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 use sordino_sched::Right;
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ const LINK: &str = "/memfd:sordino (deleted)";
 pub struct Found {
     /// The process id of the program.
     pub pid: i32,
-    /// The file, usually open with `O_PATH`: [`Program::open`](sordino_ring::control::Program::open) vets it.
+    /// The file, usually open with `O_PATH`: [`Program::open`](sordino_ring::area::control::Program::open) vets it.
     pub file: OwnedFd,
     /// The file's identity, the same for every descriptor of one area.
     pub id: FileId,

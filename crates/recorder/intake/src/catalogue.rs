@@ -4,7 +4,7 @@ use sordino_ctf::write::{StreamClass, event_classes};
 use sordino_event::Schema;
 use sordino_event::catalogue::{ErrorKind, MAX_TEXT, Read, RejectedTracepoint, read};
 use sordino_event::text::count;
-use sordino_ring::control::Program;
+use sordino_ring::area::control::Program;
 use sordino_ring::number::PointId;
 use std::fmt;
 

@@ -3,7 +3,7 @@
 use crate::accounts::is_trusted;
 use crate::ledger::Claim;
 use crate::supply::Supplied;
-use sordino_ring::control::{Hold, Program};
+use sordino_ring::area::control::{Hold, Program};
 use std::sync::Arc;
 use std::time::Instant;
 

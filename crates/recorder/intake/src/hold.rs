@@ -12,7 +12,7 @@ use sordino_event::text::count;
 use sordino_inspect::discover::{Hidden, Identity, identity};
 use sordino_inspect::quota::CpuQuotas;
 use sordino_registration::environment::RESERVE;
-use sordino_ring::control::{AttachOptions, Attached, FileId, Portion, Program, Refusal};
+use sordino_ring::area::control::{AttachOptions, Attached, FileId, Portion, Program, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::Seqno;
 use sordino_ring::write::TimestampClock;

@@ -5,7 +5,7 @@ use crate::code::MappedCode;
 use crate::detachment::Detachment;
 use crate::registration::Registration;
 use sordino_inspect::discover::{Hidden, Incarnation};
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 use std::collections::VecDeque;
 use std::time::Instant;
 

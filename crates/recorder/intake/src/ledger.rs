@@ -3,7 +3,7 @@
 use super::accounts::is_trusted;
 use crate::headroom::Headroom;
 use crate::limits;
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use sordino_event::Schema;
 use sordino_inspect::discover::{Hidden, Identity, areas, identity};
 use sordino_proc::list::pids;
-use sordino_ring::control::Program;
+use sordino_ring::area::control::Program;
 
 /// The programs that could be recorded now.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -73,7 +73,7 @@ fn unknown(identity: &Identity, pid: i32) -> Listed {
 fn listed(
     identity: &Identity,
     pid: i32,
-    program: &Result<Program, sordino_ring::control::Refusal>,
+    program: &Result<Program, sordino_ring::area::control::Refusal>,
 ) -> Listed {
     let mut listed = unknown(identity, pid);
     match program {

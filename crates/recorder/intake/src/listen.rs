@@ -405,7 +405,7 @@ mod tests {
     use super::*;
     use rustix::net::send;
     use sordino_registration::{AreaSizes, RecorderReply};
-    use sordino_ring::control::FileId;
+    use sordino_ring::area::control::FileId;
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 

@@ -2,7 +2,7 @@
 
 use sordino_proc::file::text;
 use sordino_proc::maps::MappedRange;
-use sordino_ring::map::{populate, populate_apart};
+use sordino_ring::area::map::{populate, populate_apart};
 use std::io;
 use std::time::Duration;
 

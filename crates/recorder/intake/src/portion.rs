@@ -1,7 +1,7 @@
 //! The part of their pages with which a program's rings begin, where they get pages while they are used.
 
 use super::ledger::Memory;
-use sordino_ring::control::Portion;
+use sordino_ring::area::control::Portion;
 use sordino_ring::layout::Geometry;
 
 /// Initial size of a program's rings, in bytes: the program waits for that memory.

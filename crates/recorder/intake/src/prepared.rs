@@ -10,7 +10,7 @@ use crate::portion::prepared_portion;
 use sordino_inspect::discover::executes_our_program;
 use sordino_inspect::threads;
 use sordino_registration::AreaSizes;
-use sordino_ring::control::{FileId, Preparation};
+use sordino_ring::area::control::{FileId, Preparation};
 use sordino_ring::layout::{CATALOGUE, Capacity, POINTS};
 use std::fs;
 use std::io;
@@ -70,7 +70,7 @@ impl PreparedAreas {
     #[cfg(test)]
     pub(crate) fn ready(file: &Arc<OwnedFd>, sizes: AreaSizes) -> Self {
         let ledger = Ledger::of_this_process(crate::ledger::IntakeLimits::of_this_machine(None));
-        let portion = sordino_ring::control::Portion { cpu: 1, shared: 1 };
+        let portion = sordino_ring::area::control::Portion { cpu: 1, shared: 1 };
         let start = PreparedStart { first_seqno: sordino_ring::number::Seqno(0), portion };
         let id = FileId::of(&**file).unwrap();
         let area = PreparedArea {

@@ -3,7 +3,7 @@
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sordino_inspect::discover::{Found, Hidden, area_at, areas_of_registered};
 use sordino_registration::{RecorderReply, WENT_ON};
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ pub use waker::SupplyWaker;
 
 use crate::accounts::is_trusted;
 use crate::ledger::Claim;
-use sordino_ring::control::{Pager, Program};
+use sordino_ring::area::control::{Pager, Program};
 use sordino_sched::CpuList;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::registration::Whereabouts;
 use sordino_inspect::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
 use sordino_proc::file::text;
 use sordino_proc::maps::MappedRange;
-use sordino_ring::control::{FileId, PATIENCE, Program, Refusal};
+use sordino_ring::area::control::{FileId, PATIENCE, Program, Refusal};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 /// Longest time for finding a process's areas: reading `/proc` and vetting files.

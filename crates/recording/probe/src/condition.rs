@@ -1,9 +1,9 @@
 //! The decision about a hit by a session's condition.
 
 use sordino_filter_vm::{self as machine, Sole, ValueInterval};
-use sordino_ring::condition::When;
+use sordino_ring::area::condition::When;
+use sordino_ring::area::slots::{Copied, Table};
 use sordino_ring::number::PointId;
-use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 

@@ -3,7 +3,7 @@
 use crate::{long, program, system};
 use sordino_clock::{Clock, nanoseconds};
 use sordino_percpu::thread;
-use sordino_ring::annotations::Annotation;
+use sordino_ring::area::annotations::Annotation;
 use sordino_ring::layout::{ANNOTATION_NAME, ANNOTATION_TEXT};
 
 /// The most bytes of a name and a text together.

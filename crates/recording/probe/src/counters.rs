@@ -26,9 +26,9 @@ use events::PerfEvents;
 use kind::{MOST, parse};
 use record::{CountersPayload, POINT};
 use sordino_percpu::thread;
-use sordino_ring::enable::EnableMask;
+use sordino_ring::area::enable::EnableMask;
+use sordino_ring::area::slots::Slots;
 use sordino_ring::number::{PointId, SlotIndex};
-use sordino_ring::slots::Slots;
 
 /// Threads of a program that may have counters at the same time.
 const THREADS: usize = 256;

@@ -5,7 +5,7 @@ use crate::wait::Waiting;
 use crate::{long, program};
 use sordino_event::Ticks;
 use sordino_percpu::thread;
-use sordino_ring::enable::EnableMask;
+use sordino_ring::area::enable::EnableMask;
 use sordino_ring::layout::RingHeader;
 use sordino_ring::number::SlotIndex;
 use sordino_ring::write::{self, Full, PayloadSource, ReadClock, Rings, TracedThread};
@@ -112,7 +112,7 @@ unsafe fn emit_if<C: PayloadSource>(point: &Tracepoint, mask: EnableMask, conten
 
 /// Counts the hit of a pending tracepoint, and writes the record to the sessions that have answered.
 ///
-/// Real-time: that of [`Pending::count`](sordino_ring::pending::Pending::count), then that of several sessions.
+/// Real-time: that of [`Pending::count`](sordino_ring::area::pending::Pending::count), then that of several sessions.
 ///
 /// # Safety
 /// The requirements of [`emit`] hold.

@@ -1,7 +1,7 @@
 //! The inline filter: a session's comparison, evaluated at the hit before anything is prepared for a record.
 
 use sordino_percpu::primitive::Relaxed;
-use sordino_ring::enable::EnableMask;
+use sordino_ring::area::enable::EnableMask;
 use sordino_ring::layout::{EnableWord, InlineFilter};
 
 /// Returns true if one session enabled the event without an inline filter: [`EnableMask::is_one`].

@@ -5,9 +5,9 @@ use crate::emit::ThisThread;
 use crate::{counters, program, system};
 use sordino_event::Cpu;
 use sordino_percpu::thread;
-use sordino_ring::enable::{EnableMask, Sessions};
+use sordino_ring::area::enable::{EnableMask, Sessions};
+use sordino_ring::area::slots::Slots;
 use sordino_ring::number::{PointId, SlotIndex};
-use sordino_ring::slots::Slots;
 use sordino_ring::write::{self, PayloadSource, Rings, Staged};
 
 /// Writes the record to every session of `mask`. `event` is the tracepoint's number, shifted as in a record's tag.

@@ -109,8 +109,8 @@ impl Tracepoint {
         Self { enabled: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
     }
 
-    /// The sessions that enabled its events, as [`EnableMask`](sordino_ring::enable::EnableMask) encodes them in one
-    /// word; 0 if there is none.
+    /// The sessions that enabled its events, as [`EnableMask`](sordino_ring::area::enable::EnableMask) encodes them in
+    /// one word; 0 if there is none.
     ///
     /// Real-time: two loads.
     #[inline(always)]

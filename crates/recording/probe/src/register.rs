@@ -4,7 +4,7 @@
 //! `SORDINO_SESSION`; [`discovery`] finds those of others. The program sends each of them one
 //! [packet](sordino_registration::RegistrationPacket). Then it waits for the replies, a [bounded
 //! time](sordino_registration::Patience) for all of them together. From before the first packet on, its new tracepoints
-//! are [pending](sordino_ring::pending): hits are counted for the recorders that have not answered. The
+//! are [pending](sordino_ring::area::pending): hits are counted for the recorders that have not answered. The
 //! [reply](RecorderReply) is that the recorder has answered in the area, or that it will not; the end of the connection
 //! is the latter, too. A program that stops waiting sends [`WENT_ON`].
 //!
@@ -22,7 +22,7 @@ use sordino_registration::{
     MAX_RECORDERS, Patience, RecorderAddress, RecorderReply, RegistrationPacket, Token, WENT_ON, environment,
     is_runtime_dir,
 };
-use sordino_ring::pending::Pending;
+use sordino_ring::area::pending::Pending;
 use sordino_ring::write::ReadClock;
 use std::ffi::{CStr, CString};
 use std::ops::Range;

@@ -1,10 +1,29 @@
-//! The program's side of an area, which is made when the program starts, and made anew in the child of a fork.
+//! The shared memory of a program, and the program's side of it: an area is made when the program starts, and made anew
+//! in the child of a fork.
+//!
+//! | file | content |
+//! |---|---|
+//! | `enable` | pure: the enable word of a tracepoint |
+//! | `condition` | pure: the offsets of the code that decides about a hit |
+//! | `pending` | hits before the recorders' answers |
+//! | `annotations` | the annotations of threads |
+//! | `slots` | a program's view of its area at a hit |
+//! | `control` | a collector's side: attaches to a slot, makes its rings, enables tracepoints |
+//! | `map` | the system calls |
+
+pub mod annotations;
+pub mod condition;
+pub mod control;
+pub mod enable;
+pub mod map;
+pub mod pending;
+pub mod slots;
 
 use crate::layout::{Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, VERSION};
-use crate::map::{self, Mapping};
 use crate::number::{PointId, SlotIndex};
-use crate::slots::Slots;
 use crate::write::Rings;
+use map::Mapping;
+use slots::Slots;
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::io;
 use std::ops::Range;
@@ -73,7 +92,7 @@ impl Area {
         Ok((area, file))
     }
 
-    /// Makes an area in a file that a recorder has [prepared](crate::control::Preparation).
+    /// Makes an area in a file that a recorder has [prepared](crate::area::control::Preparation).
     ///
     /// # Errors
     /// The kernel's error: no memory, too little address space. `InvalidInput` if it is no such file.
@@ -182,7 +201,7 @@ impl Area {
         self.slots().rings(slot)
     }
 
-    /// The [enable word](crate::enable::EnableMask) of tracepoint `id`.
+    /// The [enable word](crate::area::enable::EnableMask) of tracepoint `id`.
     ///
     /// # Panics
     /// Panics if tracepoint `id` is beyond the capacity.

@@ -93,8 +93,8 @@ pub struct Header {
     pub allows_blocking: AtomicU32,
     /// Annotations that found no room among the [`ANNOTATIONS`].
     pub refused_annotations: AtomicU32,
-    /// The number of recorders whose answer is awaited. [`pending`](crate::pending) explains this and the next four
-    /// fields.
+    /// The number of recorders whose answer is awaited. [`pending`](crate::area::pending) explains this and the next
+    /// four fields.
     pub awaited: AtomicU32,
     /// The time at which the newest tracepoints became pending, in nanoseconds of `CLOCK_MONOTONIC`.
     pub pending_since: AtomicU64,
@@ -199,7 +199,7 @@ pub struct RingHeader {
     pub unused4: [AtomicU32; 12],
 }
 
-/// A tracepoint's word with the sessions that enabled it: [`EnableMask`](crate::enable::EnableMask).
+/// A tracepoint's word with the sessions that enabled it: [`EnableMask`](crate::area::enable::EnableMask).
 pub type EnableWord = AtomicU64;
 
 /// A word of the table of sub-buffers: a [`table::Entry`](crate::table::Entry).
@@ -224,7 +224,7 @@ pub type MarkWord = AtomicU64;
 /// Bytes of a sub-buffer that one [`MarkWord`] covers.
 pub const MARKED: usize = 256;
 
-/// The place of a tracepoint's condition: a [`condition::CodeRange`](crate::condition::CodeRange).
+/// The place of a tracepoint's condition: a [`condition::CodeRange`](crate::area::condition::CodeRange).
 pub type ConditionEntry = AtomicU32;
 
 /// Bytes of code for a session's conditions. The table of conditions follows the code.
@@ -254,7 +254,7 @@ pub struct InlineFilter {
 /// The most inline filters that a session has in one program.
 pub const INLINE_FILTERS: usize = if cfg!(loom) { 1 } else { 128 };
 
-/// An annotation of one thread under one name: see [`value`](crate::annotations).
+/// An annotation of one thread under one name: see [`value`](crate::area::annotations).
 #[derive(Debug)]
 #[repr(C)]
 pub struct AnnotationCell {

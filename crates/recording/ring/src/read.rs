@@ -22,10 +22,10 @@ pub use packet::{Content, Lost, MOST_IN_A_WRITE, Packet, SubBuffer, write};
 pub(crate) use part::HandedOut;
 pub(crate) use room::{Bounds, Room};
 
+use crate::area::map::Mapping;
 use crate::layout::{
     CommitHeader, Geometry, LEFT, MARKED, MarkWord, PACKET_HEADER, RECORD_HEADER, RingHeader,
 };
-use crate::map::Mapping;
 use crate::number::Seqno;
 use crate::offset::Head;
 use crate::table::Spare;
@@ -123,7 +123,8 @@ impl Reader {
         self.exchange.as_ref().map_or(0, |exchange| exchange.overwritten)
     }
 
-    /// Returns true if the ring's [pager](crate::control::Pager) is to be called: the writers have reached its mark.
+    /// Returns true if the ring's [pager](crate::area::control::Pager) is to be called: the writers have reached its
+    /// mark.
     pub fn calls_pager(&self) -> bool {
         self.room.calls()
     }

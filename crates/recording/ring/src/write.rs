@@ -26,7 +26,7 @@ mod shared;
 mod switch;
 mod wake;
 
-use crate::enable::stride;
+use crate::area::enable::stride;
 use crate::layout::{LEFT_OUT, RingHeader};
 use crate::number::{RingOffset, SlotIndex};
 use crate::offset::{Head, stays};

@@ -2,12 +2,12 @@
 mod support;
 
 use sordino_ring::area::Area;
-use sordino_ring::condition::{CodeRange, MAX_CODE, When};
-use sordino_ring::control::{Code, EnableMode, NoRoom, Program, Triggers};
-use sordino_ring::enable::EnableMask;
+use sordino_ring::area::condition::{CodeRange, MAX_CODE, When};
+use sordino_ring::area::control::{Code, EnableMode, NoRoom, Program, Triggers};
+use sordino_ring::area::enable::EnableMask;
+use sordino_ring::area::slots::{Copied, Table};
 use sordino_ring::layout::{CONDITION_POOL, Geometry, INLINE_FILTERS, InlineFilter};
 use sordino_ring::number::{PointId, SlotIndex};
-use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use support::*;

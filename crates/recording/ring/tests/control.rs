@@ -2,9 +2,9 @@
 mod support;
 
 use sordino_event::Ticks;
-use sordino_ring::control::{EnableMode, FileId, Program, Refusal};
+use sordino_ring::area::control::{EnableMode, FileId, Program, Refusal};
+use sordino_ring::area::map;
 use sordino_ring::layout::{ATTACH_LOCK, Geometry, PAGE, SLOTS};
-use sordino_ring::map;
 use sordino_ring::number::{PointId, Seqno, SlotIndex};
 use sordino_ring::offset::Head;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

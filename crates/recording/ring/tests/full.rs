@@ -1,7 +1,7 @@
 //! A full ring whose session asks writers to wait.
 mod support;
 
-use sordino_ring::control::{AttachOptions, Attached, Refusal};
+use sordino_ring::area::control::{AttachOptions, Attached, Refusal};
 use sordino_ring::layout::Geometry;
 use sordino_ring::number::SlotIndex;
 use sordino_ring::write::Full;

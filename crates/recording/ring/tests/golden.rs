@@ -2,10 +2,10 @@
 mod support;
 
 use sordino_event::Cpu;
+use sordino_ring::area::control::{EnableMode, Program};
+use sordino_ring::area::map::Mapping;
 use sordino_ring::area::{Area, AreaRequest};
-use sordino_ring::control::{EnableMode, Program};
 use sordino_ring::layout::{Capacity, Geometry, LEFT, RINGS_OFFSET, RingHeader};
-use sordino_ring::map::Mapping;
 use sordino_ring::number::PointId;
 use std::fmt::Write;
 use std::os::fd::AsFd;

@@ -151,7 +151,8 @@ fn packets_say_what_was_lost_by_their_end() {
         let mut request = options(SMALL, 0);
         request.cpus = cpus;
         let mut attached = harness.program.attach(&request).unwrap();
-        let waiting = |attached: &sordino_ring::control::Attached| attached.readers[0].waiting().unwrap();
+        let waiting =
+            |attached: &sordino_ring::area::control::Attached| attached.readers[0].waiting().unwrap();
         while waiting(&attached) < 3 || attached.readers[0].lost().total < 9 {
             harness.write(attached.slot, 0, &[0; 16]);
         }
@@ -195,7 +196,7 @@ fn a_ring_says_how_full_it_is() {
 
 /// One writer on a CPU at full speed, and a reader on another that copies as fast as it can, and may get sub-buffers in
 /// between. Returns the number of copies that the writer cut short.
-fn storm(request: &sordino_ring::control::AttachOptions<'_>, taking: bool) -> u64 {
+fn storm(request: &sordino_ring::area::control::AttachOptions<'_>, taking: bool) -> u64 {
     const RECORDS: u64 = 200_000;
     const COPIES: u64 = 1000;
     // Few sub-buffers, so that the writer soon comes round.
@@ -265,8 +266,8 @@ fn storm(request: &sordino_ring::control::AttachOptions<'_>, taking: bool) -> u6
     cut
 }
 
-fn request(geometry: Geometry, shared: bool) -> sordino_ring::control::AttachOptions<'static> {
-    sordino_ring::control::AttachOptions {
+fn request(geometry: Geometry, shared: bool) -> sordino_ring::area::control::AttachOptions<'static> {
+    sordino_ring::area::control::AttachOptions {
         cpus: if shared { &[] } else { all_cpus() },
         ..options(geometry, u32::MAX - 9)
     }

@@ -2,7 +2,7 @@
 mod support;
 
 use sordino_event::Cpu;
-use sordino_ring::control::{AttachOptions, Attached, Portion};
+use sordino_ring::area::control::{AttachOptions, Attached, Portion};
 use sordino_ring::layout::Geometry;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::SeqCst;

@@ -2,7 +2,7 @@
 mod support;
 
 use sordino_event::Ticks;
-use sordino_ring::control::AttachOptions;
+use sordino_ring::area::control::AttachOptions;
 use sordino_ring::layout::Geometry;
 use sordino_ring::read::Reader;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

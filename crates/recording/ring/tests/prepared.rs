@@ -3,9 +3,9 @@ mod support;
 
 use sordino_event::Cpu;
 use sordino_ring::area::Area;
-use sordino_ring::control::{AttachOptions, Portion, Preparation, Program, Refusal};
+use sordino_ring::area::control::{AttachOptions, Portion, Preparation, Program, Refusal};
+use sordino_ring::area::map;
 use sordino_ring::layout::{Capacity, Geometry};
-use sordino_ring::map;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -10,7 +10,7 @@ use sordino_proc::file::text;
 use sordino_proc::list::tids;
 use sordino_proc::stat::{START, Stat};
 use sordino_proc::status::innermost;
-use sordino_ring::annotations::CopiedAnnotation;
+use sordino_ring::area::annotations::CopiedAnnotation;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ fn cgroup(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_ring::annotations::Annotation;
+    use sordino_ring::area::annotations::Annotation;
 
     #[test]
     fn a_cgroup_is_where_the_thread_is_in_either_version() {

@@ -2,7 +2,7 @@
 
 use super::recipient::Recipient;
 use crate::accounts::is_trusted;
-use sordino_ring::map::{populate, populate_apart};
+use sordino_ring::area::map::{populate, populate_apart};
 use std::collections::VecDeque;
 
 /// Size of the part that is made present in one step, in bytes: rings in use wait no longer.

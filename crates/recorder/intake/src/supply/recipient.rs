@@ -1,7 +1,7 @@
 //! The program that gets pages for its rings.
 
 use crate::ledger::Claim;
-use sordino_ring::control::Program;
+use sordino_ring::area::control::Program;
 use std::sync::Arc;
 
 /// The program that owns the rings.

@@ -13,7 +13,7 @@
 use super::recipient::Recipient;
 use crate::ledger::Shortage;
 use crate::portion::bytes_alone;
-use sordino_ring::control::{Pager, Use};
+use sordino_ring::area::control::{Pager, Use};
 use sordino_ring::layout::Geometry;
 use sordino_ring::offset::Head;
 use sordino_sched::CpuList;

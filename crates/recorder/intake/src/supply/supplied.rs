@@ -5,7 +5,7 @@ use super::recipient::Recipient;
 use super::ring::{IN_ADVANCE, SuppliedRing, Urgency, is_in_use};
 use super::waker::SupplyWaker;
 use crate::ledger::Claim;
-use sordino_ring::control::{Pager, Program};
+use sordino_ring::area::control::{Pager, Program};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use std::sync::atomic::Ordering::Relaxed;

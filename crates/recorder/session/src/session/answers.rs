@@ -5,7 +5,7 @@ use super::state::{RecordingSession, RegisteredArea};
 use sordino_collect::program::{Traced, unanswered_of};
 use sordino_inspect::discover::{glance, identity};
 use sordino_intake::Candidate;
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 
 impl RecordingSession<'_> {
     /// Stores the session's answer in these areas, and returns true if it records one of them.

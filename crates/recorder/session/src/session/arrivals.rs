@@ -5,7 +5,7 @@ use sordino_collect::Error;
 use sordino_collect::options::Programs;
 use sordino_inspect::discover::{Hidden, glance, identity};
 use sordino_intake::{Job, JobSource};
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 use std::time::{Duration, Instant};
 
 /// Longest wait of a job for another one that attaches to the same area.

@@ -3,7 +3,7 @@
 use super::state::RecordingSession;
 use sordino_collect::program::Traced;
 use sordino_intake::{Detachment, is_trusted};
-use sordino_ring::control::PATIENCE;
+use sordino_ring::area::control::PATIENCE;
 use std::time::{Duration, Instant};
 
 /// Maximum number of programs whose lock is held; beyond it, the oldest is detached from without its lock.

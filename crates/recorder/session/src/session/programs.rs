@@ -9,7 +9,7 @@ use sordino_collect::drain::ProgramCopy;
 use sordino_collect::program::Traced;
 use sordino_event::functions;
 use sordino_intake::{JobSource, MappedCode, Taken};
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 
 impl RecordingSession<'_> {
     /// Records a program that was attached to.

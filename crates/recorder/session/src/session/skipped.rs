@@ -3,7 +3,7 @@
 use sordino_collect::unanswered::SkippedPrograms;
 use sordino_event::text::count;
 use sordino_intake::is_trusted;
-use sordino_ring::control::FileId;
+use sordino_ring::area::control::FileId;
 use std::collections::BTreeMap;
 
 /// Maximum number of notes: over days there may be any number of programs.

@@ -3,7 +3,7 @@
 //!
 //! Writers may enter a sub-buffer whose sequence number is less than `count` ahead of `consumed`. Such a sub-buffer is
 //! free: the reader has put it, and its pages are present in the program. The reader changes the first condition, the
-//! [pager](crate::control::Pager) the second. Both change one word of the collector's own, and then publish the
+//! [pager](crate::area::control::Pager) the second. Both change one word of the collector's own, and then publish the
 //! `consumed` that follows from it: two threads, and neither waits for the other.
 //!
 //! | label | partner | guarantee |
@@ -213,8 +213,8 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::area::map::{Mapping, create_file};
     use crate::layout::{Geometry, RingHeader};
-    use crate::map::{Mapping, create_file};
     use crate::offset::is_full;
     use std::os::fd::AsFd;
 

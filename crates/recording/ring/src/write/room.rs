@@ -9,8 +9,8 @@ pub struct Full {
     pub block: u32,
 }
 
-/// The treatment of a record for which a ring has no room, if the session [asks](crate::control::AttachOptions::block)
-/// writers to wait. Without that request, the record is lost.
+/// The treatment of a record for which a ring has no room, if the session
+/// [asks](crate::area::control::AttachOptions::block) writers to wait. Without that request, the record is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfFull {
     /// The record is counted as lost.

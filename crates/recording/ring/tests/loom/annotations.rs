@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use loom::thread;
-use sordino_ring::annotations::{Annotation, Annotations, CopiedAnnotation};
+use sordino_ring::area::annotations::{Annotation, Annotations, CopiedAnnotation};
 
 fn annotation(tid: u32, text: &str) -> Annotation<'_> {
     Annotation { tid, since: text.len() as u64, name: "name", text }

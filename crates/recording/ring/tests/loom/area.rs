@@ -4,8 +4,8 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::model;
 use sordino_ring::area::Area;
-use sordino_ring::control::{Program, Refusal};
-use sordino_ring::map::create_file;
+use sordino_ring::area::control::{Program, Refusal};
+use sordino_ring::area::map::create_file;
 
 #[test]
 fn who_finds_an_area_finds_all_of_it() {

@@ -4,12 +4,12 @@ use crate::support::*;
 use loom::thread;
 use sordino_event::Cpu;
 use sordino_percpu::primitive::{Acquire, Relaxed};
-use sordino_ring::condition::When;
-use sordino_ring::control::{Code, EnableMode};
-use sordino_ring::enable::EnableMask;
+use sordino_ring::area::condition::When;
+use sordino_ring::area::control::{Code, EnableMode};
+use sordino_ring::area::enable::EnableMask;
+use sordino_ring::area::slots::{Copied, Table};
 use sordino_ring::layout::InlineFilter;
 use sordino_ring::number::{PointId, SlotIndex};
-use sordino_ring::slots::{Copied, Table};
 use std::mem::MaybeUninit;
 
 const OLD: Code<'_> = Code { filter: When::If(b"the old"), trigger: When::Never };

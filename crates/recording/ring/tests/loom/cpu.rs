@@ -5,7 +5,7 @@ use loom::thread;
 use sordino_event::Cpu;
 use sordino_percpu::model;
 use sordino_percpu::primitive::Acquire;
-use sordino_ring::control::AttachOptions;
+use sordino_ring::area::control::AttachOptions;
 use std::time::Duration;
 
 #[test]

@@ -5,7 +5,7 @@ use loom::thread;
 use sordino_event::Cpu;
 use sordino_percpu::model;
 use sordino_ring::area::Area;
-use sordino_ring::control::{AttachOptions, Attached, Portion, Program};
+use sordino_ring::area::control::{AttachOptions, Attached, Portion, Program};
 use sordino_ring::layout::Geometry;
 
 /// The program's process id, which loom's file system ignores.

@@ -4,7 +4,7 @@ use crate::support::*;
 use loom::thread;
 use sordino_percpu::primitive::Relaxed;
 use sordino_ring::area::Area;
-use sordino_ring::control::{Attached, EnableMode, Program};
+use sordino_ring::area::control::{Attached, EnableMode, Program};
 use sordino_ring::number::{PointId, SlotIndex};
 
 /// A time in which tracepoints are pending, and one in which they are no longer.

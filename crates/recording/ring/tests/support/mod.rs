@@ -3,8 +3,8 @@
 
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::{cpu, thread};
+use sordino_ring::area::control::{AttachOptions, Attached, Program};
 use sordino_ring::area::{Area, AreaRequest};
-use sordino_ring::control::{AttachOptions, Attached, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{Seqno, SlotIndex};
 use sordino_ring::offset::EncodedLength;

@@ -13,12 +13,13 @@ pub enum EnableMode {
     No,
     /// Each hit is recorded.
     Always,
-    /// The tracepoint's [`Code`](crate::condition::Code) decides about each hit.
+    /// The tracepoint's [`Code`](crate::area::condition::Code) decides about each hit.
     If,
     /// The code decides, and the values of the thread's performance counters precede the record.
     Counted,
     /// An inline filter decides, which is all of the code: the [`InlineFilter`](crate::layout::InlineFilter) that lies
-    /// so many bytes behind the word. See [`Conditions::inline_filter`](crate::control::Conditions::inline_filter).
+    /// so many bytes behind the word. See
+    /// [`Conditions::inline_filter`](crate::area::control::Conditions::inline_filter).
     Through(u32),
 }
 

@@ -1,9 +1,9 @@
 //! The collector's side of conditions: it writes their code and their inline filters.
 
 use super::EnableMode;
-use crate::condition::{Code, CodeRange, MAX_CODE, When};
+use crate::area::condition::{Code, CodeRange, MAX_CODE, When};
+use crate::area::map::Mapping;
 use crate::layout::{CONDITION_POOL, Capacity, ConditionEntry, EnableWord, INLINE_FILTERS, InlineFilter};
-use crate::map::Mapping;
 use crate::number::{PointId, SlotIndex};
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::collections::HashMap;

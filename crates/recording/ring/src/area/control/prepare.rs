@@ -5,8 +5,8 @@
 //! program's area, and is never used again.
 
 use super::plan::{AttachOptions, Placement};
+use crate::area::map;
 use crate::layout::{Capacity, PAGE};
-use crate::map;
 use std::io;
 use std::os::fd::OwnedFd;
 

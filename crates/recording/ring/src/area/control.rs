@@ -27,8 +27,8 @@ mod refusal;
 mod sizes;
 mod vet;
 
-pub use crate::condition::{Code, When};
-pub use crate::enable::EnableMode;
+pub use crate::area::condition::{Code, When};
+pub use crate::area::enable::EnableMode;
 pub use attach::{Attached, Hold, PATIENCE};
 pub use conditions::{Conditions, NoRoom};
 pub use pager::{Pager, Portion, Use};
@@ -37,14 +37,14 @@ pub use prepare::Preparation;
 pub use refusal::Refusal;
 pub use vet::FileId;
 
-use crate::annotations::Annotations;
-use crate::enable::EnableMask;
+use crate::area::annotations::Annotations;
+use crate::area::enable::EnableMask;
+use crate::area::map::{self, Mapping};
+use crate::area::pending::Pending;
 use crate::layout::{
     ANNOTATIONS, Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, Slot, VERSION,
 };
-use crate::map::{self, Mapping};
 use crate::number::{PointId, SlotIndex};
-use crate::pending::Pending;
 use crate::read::HeaderRef;
 use sizes::Sizes;
 use sordino_percpu::primitive::{AcqRel, Acquire, AtomicU32, Relaxed};
@@ -261,7 +261,7 @@ impl Program {
     /// Sets how the session in `slot` enables tracepoint `id`. Takes effect with the program's next load of the enable
     /// word. A session that enables it [conditionally](EnableMode::If) has [set the condition](Conditions::set) before.
     /// Returns the hits that were counted before the session's answer, as the program reports them: 0 but for the first
-    /// answer for a [pending](crate::pending) tracepoint; all ones stand for that many or more.
+    /// answer for a [pending](crate::area::pending) tracepoint; all ones stand for that many or more.
     ///
     /// # Panics
     /// If there is no such tracepoint.

@@ -3,11 +3,11 @@
 use super::pager::Pager;
 use super::plan::{AttachOptions, Placement, RingPlan};
 use super::{Conditions, EnableMode, Program, Refusal};
-use crate::enable::EnableMask;
+use crate::area::enable::EnableMask;
+use crate::area::map::{self, Mapping};
 use crate::layout::{
     self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, Slot, TableEntry,
 };
-use crate::map::{self, Mapping};
 use crate::number::{PointId, RingOffset, Seqno, SlotIndex};
 use crate::offset::Head;
 use crate::read::{Exchange, HandedOut, Reader, Room};

@@ -12,7 +12,7 @@
 //! | `pending:C`, where the pending tracepoints end | `pending:D` | if the load sees that tracepoints may be pending, it sees that somebody is awaited for them |
 //! | `pending:E`, a word that a late hit settles | `control:J` | if the change finds it settled, it sees that hits were not counted |
 
-use crate::enable::EnableMask;
+use crate::area::enable::EnableMask;
 use crate::layout::{EnableWord, Header};
 use crate::number::PointId;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release};

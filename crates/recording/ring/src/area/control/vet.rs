@@ -4,7 +4,7 @@
 //! caller waiting. So nothing is opened for writing before it is known to be a file in memory that cannot shrink.
 
 use super::Refusal;
-use crate::map::{is_in_memory, is_sealed};
+use crate::area::map::{is_in_memory, is_sealed};
 use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

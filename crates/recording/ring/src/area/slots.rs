@@ -5,15 +5,15 @@
 //! | `slots:A`, counting a hit that asks for a snapshot | `control:I` | if the load sees the count, it sees the record that was written before |
 //! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
-use crate::annotations::Annotations;
-use crate::condition::{CodeRange, MAX_CODE};
-use crate::enable::EnableMask;
+use crate::area::annotations::Annotations;
+use crate::area::condition::{CodeRange, MAX_CODE};
+use crate::area::enable::EnableMask;
+use crate::area::pending::Pending;
 use crate::layout::{
     ANNOTATIONS, CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET,
     RingHeader, Slot,
 };
 use crate::number::{PointId, SlotIndex};
-use crate::pending::Pending;
 use crate::write::{self, Rings};
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
