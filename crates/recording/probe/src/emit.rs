@@ -6,9 +6,10 @@ use crate::{long, program};
 use sordino_event::Ticks;
 use sordino_percpu::thread;
 use sordino_ring::area::enable::EnableMask;
+use sordino_ring::area::slots::Rings;
 use sordino_ring::layout::RingHeader;
 use sordino_ring::number::SlotIndex;
-use sordino_ring::write::{self, Full, PayloadSource, ReadClock, Rings, TracedThread};
+use sordino_ring::write::{self, Full, PayloadSource, ReadClock, TracedThread};
 
 /// The calling thread, as the ring's writer.
 #[derive(Clone, Copy)]

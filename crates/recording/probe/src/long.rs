@@ -6,9 +6,9 @@ use crate::{counters, program, system};
 use sordino_event::Cpu;
 use sordino_percpu::thread;
 use sordino_ring::area::enable::{EnableMask, Sessions};
-use sordino_ring::area::slots::Slots;
+use sordino_ring::area::slots::{Rings, Slots};
 use sordino_ring::number::{PointId, SlotIndex};
-use sordino_ring::write::{self, PayloadSource, Rings, Staged};
+use sordino_ring::write::{self, PayloadSource, Staged};
 
 /// Writes the record to every session of `mask`. `event` is the tracepoint's number, shifted as in a record's tag.
 ///

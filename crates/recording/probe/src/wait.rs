@@ -8,8 +8,9 @@
 use crate::program;
 use sordino_clock::{Clock, nanoseconds};
 use sordino_percpu::thread;
+use sordino_ring::area::slots::Rings;
 use sordino_ring::number::SlotIndex;
-use sordino_ring::write::{Full, Rings};
+use sordino_ring::write::Full;
 
 /// Time between two tries, in nanoseconds: well below a recorder's period, and 1 % of a CPU at most.
 const NAP: u64 = 100_000;

@@ -7,7 +7,7 @@
 //! | `condition` | pure: the offsets of the code that decides about a hit |
 //! | `pending` | hits before the recorders' answers |
 //! | `annotations` | the annotations of threads |
-//! | `slots` | a program's view of its area at a hit |
+//! | `slots` | a program's view of its slots at a hit, and of their rings |
 //! | `control` | a collector's side: attaches to a slot, makes its rings, enables tracepoints |
 //! | `map` | the system calls |
 
@@ -21,9 +21,8 @@ pub mod slots;
 
 use crate::layout::{Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, VERSION};
 use crate::number::{PointId, SlotIndex};
-use crate::write::Rings;
 use map::Mapping;
-use slots::Slots;
+use slots::{Rings, Slots};
 use sordino_percpu::primitive::{Relaxed, Release, plain};
 use std::io;
 use std::ops::Range;

@@ -26,9 +26,9 @@ mod shared;
 mod switch;
 mod wake;
 
-use crate::area::enable::stride;
+use crate::area::slots::Rings;
 use crate::layout::{LEFT_OUT, RingHeader};
-use crate::number::{RingOffset, SlotIndex};
+use crate::number::RingOffset;
 use crate::offset::{Head, stays};
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
@@ -78,46 +78,6 @@ pub trait TracedThread: ReadClock {
     /// Begins a wait for room in `rings`. The returned function sleeps until the next try, and returns true, or it
     /// returns false: the record is lost.
     fn wait(self, rings: Rings) -> impl FnMut(Full) -> bool;
-}
-
-/// The rings of one slot, as a traced program has them mapped.
-#[derive(Clone, Copy, Debug)]
-pub struct Rings {
-    /// The ring of CPU 0; the other CPUs' rings follow, and the shared ring is the last.
-    pub first: *const RingHeader,
-    /// Number of CPUs' rings, without the shared ring.
-    pub cpus: u32,
-}
-
-impl Rings {
-    /// The ring of CPU `index`, or the shared ring if `index` is `cpus`.
-    #[inline(always)]
-    pub fn at(&self, index: u32) -> *const RingHeader {
-        self.first.wrapping_add(index as usize)
-    }
-
-    /// The rings of `slot`, if these are the first slot's. Needs no other load of the number of CPUs than theirs.
-    #[inline(always)]
-    pub fn in_slot(self, slot: SlotIndex) -> Self {
-        Self {
-            first: self.first.wrapping_add(slot.index() as usize * (self.cpus as usize + 1)),
-            cpus: self.cpus,
-        }
-    }
-
-    /// The slot that `ring` belongs to, whichever CPU's it is, if these are the first slot's rings.
-    pub fn slot_of(self, ring: *const RingHeader) -> Option<SlotIndex> {
-        let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
-        SlotIndex::new(offset.checked_div(stride(self.cpus))?)
-    }
-
-    /// # Safety
-    /// `index <= self.cpus`, and `self.first` points to mapped ring headers.
-    unsafe fn get<'a>(&self, index: u32) -> &'a RingHeader {
-        // SAFETY: the caller guarantees a mapped header at this index (this function's # Safety); headers are atomics
-        // and stay mapped as long as the program lives.
-        unsafe { &*self.at(index) }
-    }
 }
 
 impl RingHeader {

@@ -7,14 +7,14 @@
 
 use crate::area::annotations::Annotations;
 use crate::area::condition::{CodeRange, MAX_CODE};
-use crate::area::enable::EnableMask;
+use crate::area::enable::{EnableMask, stride};
 use crate::area::pending::Pending;
 use crate::layout::{
     ANNOTATIONS, CONDITION_POOL, Capacity, ConditionEntry, EnableWord, Header, POINTS, RINGS_OFFSET,
     RingHeader, Slot,
 };
 use crate::number::{PointId, SlotIndex};
-use crate::write::{self, Rings};
+use crate::write::wake;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, plain};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -133,7 +133,49 @@ impl Slots {
         let rings = self.rings(slot);
         let shared = rings.at(rings.cpus);
         // SAFETY: index `cpus` is the slot's last ring header, the shared ring's; all fields are atomics.
-        write::wake(unsafe { &*shared });
+        wake(unsafe { &*shared });
+    }
+}
+
+/// The rings of one slot, as a traced program has them mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Rings {
+    /// The ring of CPU 0; the other CPUs' rings follow, and the shared ring is the last.
+    pub first: *const RingHeader,
+    /// Number of CPUs' rings, without the shared ring.
+    pub cpus: u32,
+}
+
+impl Rings {
+    /// The ring of CPU `index`, or the shared ring if `index` is `cpus`.
+    #[inline(always)]
+    pub fn at(&self, index: u32) -> *const RingHeader {
+        self.first.wrapping_add(index as usize)
+    }
+
+    /// The rings of `slot`, if these are the first slot's. Needs no other load of the number of CPUs than theirs.
+    #[inline(always)]
+    pub fn in_slot(self, slot: SlotIndex) -> Self {
+        Self {
+            first: self.first.wrapping_add(slot.index() as usize * (self.cpus as usize + 1)),
+            cpus: self.cpus,
+        }
+    }
+
+    /// The slot that `ring` belongs to, whichever CPU's it is, if these are the first slot's rings.
+    pub fn slot_of(self, ring: *const RingHeader) -> Option<SlotIndex> {
+        let offset = (ring as usize).wrapping_sub(self.first as usize) as u32;
+        SlotIndex::new(offset.checked_div(stride(self.cpus))?)
+    }
+
+    /// The header of the ring of CPU `index`, or of the shared ring if `index` is `cpus`.
+    ///
+    /// # Safety
+    /// `index <= self.cpus`, and `self.first` points to mapped ring headers.
+    pub(crate) unsafe fn get<'a>(&self, index: u32) -> &'a RingHeader {
+        // SAFETY: the caller guarantees a mapped header at this index (this function's # Safety); headers are atomics
+        // and stay mapped as long as the program lives.
+        unsafe { &*self.at(index) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The wait for room in a full ring.
 
-use super::{Rings, TracedThread};
+use super::TracedThread;
+use crate::area::slots::Rings;
 
 /// A ring has no room for a record, and its session asks writers to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use super::payload::Record;
 use super::room::{Full, IfFull, until_room};
 use super::wake::wake;
-use super::{ReadClock, Rings, TracedThread};
+use super::{ReadClock, TracedThread};
+use crate::area::slots::Rings;
 use crate::commit;
 use sordino_percpu::current_cpu;
 

@@ -4,8 +4,8 @@ use crate::support::*;
 use loom::thread;
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::plain;
+use sordino_ring::area::slots::Rings;
 use sordino_ring::read::Reader;
-use sordino_ring::write::Rings;
 
 /// A ring with three records that `write` wrote, each in a sub-buffer of its own: the fourth will overwrite the second.
 fn filled(cpus: &[Cpu], write: impl Fn(Rings, u64)) -> (Rings, Reader) {

@@ -4,12 +4,13 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::model;
 use sordino_ring::area::control::{AttachOptions, Attached, Program};
+use sordino_ring::area::slots::Rings;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::offset::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
-use sordino_ring::write::{Full, PayloadSource, ReadClock, Rings, Staged, TracedThread, write, write_to};
+use sordino_ring::write::{Full, PayloadSource, ReadClock, Staged, TracedThread, write, write_to};
 use std::sync::Arc;
 
 /// Two sub-buffers, the smallest number.

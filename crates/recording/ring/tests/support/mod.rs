@@ -4,12 +4,13 @@
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::{cpu, thread};
 use sordino_ring::area::control::{AttachOptions, Attached, Program};
+use sordino_ring::area::slots::Rings;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{Seqno, SlotIndex};
 use sordino_ring::offset::EncodedLength;
 use sordino_ring::read::Content;
-use sordino_ring::write::{Full, ReadClock, Rings, Staged, TracedThread, write};
+use sordino_ring::write::{Full, ReadClock, Staged, TracedThread, write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
