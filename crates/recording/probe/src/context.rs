@@ -1,6 +1,6 @@
 //! Annotations of a thread, for its later events.
 
-use crate::{long, program, system};
+use crate::{program, slow_path, system};
 use sordino_clock::{Clock, nanoseconds};
 use sordino_percpu::thread;
 use sordino_ring::area::annotations::Annotation;
@@ -17,7 +17,7 @@ pub const ANNOTATION_SIZE: usize = ANNOTATION_NAME + ANNOTATION_TEXT;
 pub fn say<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
     let mut value = Annotation { tid: 0, since: 0, name, text }.cut();
     if let Some(slots) = program::slots() {
-        value.tid = (long::tag() >> 32) as u32;
+        value.tid = (slow_path::tag() >> 32) as u32;
         value.since = nanoseconds(Clock::Boottime);
         if !slots.annotations().set(&value, is_gone) {
             slots.refuse_annotation();

@@ -2,7 +2,7 @@
 
 use crate::point::Tracepoint;
 use crate::wait::Waiting;
-use crate::{long, program};
+use crate::{program, slow_path};
 use sordino_event::Ticks;
 use sordino_percpu::thread;
 use sordino_ring::area::enable::EnableMask;
@@ -38,7 +38,7 @@ impl TracedThread for ThisThread {
 
     #[inline(always)]
     fn remember_cpu(self, first: Rings) {
-        long::remember_cpu(first);
+        slow_path::remember_cpu(first);
     }
 
     fn wait(self, rings: Rings) -> impl FnMut(Full) -> bool {
@@ -138,5 +138,5 @@ unsafe fn emit_pending<C: PayloadSource>(point: &Tracepoint, content: C) {
 unsafe fn emit_fully<C: PayloadSource>(event: u64, mask: EnableMask, content: C) {
     // SAFETY: the caller guarantees matching content and enabled sessions; `in_memory` passes a payload that is
     // readable during the call.
-    content.in_memory(|staged| unsafe { long::emit(event, mask, staged) });
+    content.in_memory(|staged| unsafe { slow_path::emit(event, mask, staged) });
 }

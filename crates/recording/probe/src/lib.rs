@@ -24,7 +24,7 @@
 //! | module | content |
 //! |---|---|
 //! | `macros`, `point`, `mark` | macros that declare and hit tracepoints, what they declare, and lines of text |
-//! | `emit`, `inline_filter`, `long` | the way of a hit: the fast path, a session's comparison in it, the slow path |
+//! | `emit`, `inline_filter`, `slow_path` | the way of a hit: the fast path, a session's comparison in it, the slow path |
 //! | `stage`, `value` | payloads composed on the stack, and the layout of fields' values |
 //! | `condition`, `wait` | the slow path's decision by a session's condition, and its wait for room |
 //! | `context`, `counters` | annotations and performance counters of threads |
@@ -60,13 +60,13 @@ mod counters;
 mod discovery;
 mod emit;
 mod inline_filter;
-mod long;
 mod macros;
 mod mark;
 mod point;
 mod prepared;
 mod program;
 mod register;
+mod slow_path;
 mod stage;
 mod system;
 mod text;
