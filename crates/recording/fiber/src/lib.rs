@@ -88,7 +88,7 @@ pub fn new(fiber: u64, name: &str) {
 /// switch. `on` names the thing on which `from` is blocked, and may be empty.
 pub fn switch(from: u64, to: u64, why: SwitchReason, on: &str) {
     sordino::__declare!(POINT, Info, sordino_fiber:switch, from: u64, to: u64, why: SwitchReason, on: &str);
-    let (word, enabled) = POINT.look();
+    let (word, enabled) = POINT.load();
     if enabled == 0 {
         return;
     }

@@ -155,7 +155,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     let [name, text] = [name, text].map(|text| unsafe { CStr::from_ptr(text) }.to_bytes());
     // Bytes that are not UTF-8 end the text.
     let [name, text] = [name, text].map(|bytes| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
-    let (name, text) = internal::say(name, text);
+    let (name, text) = internal::annotate(name, text);
     let enabled = CONTEXT_POINT.enabled();
     if enabled != 0 {
         let mut payload = AnnotationBuffer([0; _]);

@@ -29,12 +29,12 @@ pub(crate) struct Decision {
 #[inline(always)]
 pub(crate) fn decide(conditions: Table, id: PointId, hit: Hit<'_>) -> Decision {
     let range = conditions.code_range(id);
-    let says = |when| match when {
+    let evaluate = |when| match when {
         When::Always => true,
         When::Never => false,
         When::If(code) => holds(conditions, code, hit),
     };
-    Decision { record: says(range.filter()), trigger: says(range.trigger()) }
+    Decision { record: evaluate(range.filter()), trigger: evaluate(range.trigger()) }
 }
 
 /// The interval, if the code tests only that a field lies in one.

@@ -14,7 +14,7 @@ pub const ANNOTATION_SIZE: usize = ANNOTATION_NAME + ANNOTATION_TEXT;
 ///
 /// Real-time: see [`context!`](crate::context!).
 #[inline(never)]
-pub fn say<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
+pub fn annotate<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
     let mut value = Annotation { tid: 0, since: 0, name, text }.cut();
     if let Some(slots) = program::slots() {
         value.tid = (slow_path::tag() >> 32) as u32;

@@ -21,17 +21,17 @@ pub(crate) fn each_session(named: Option<&CStr>, mut register: impl FnMut(&Addre
     let user = system::effective_user();
     let trusted = |at: RawFd, name: &CStr| TrustedDirectory::open(at, name, user);
     let below = |base: &CStr| trusted(libc::AT_FDCWD, base).and_then(|base| trusted(base.fd(), SESSIONS));
-    let mut look = |sessions: Option<TrustedDirectory>| {
+    let mut search = |sessions: Option<TrustedDirectory>| {
         if let Some(sessions) = sessions {
             sessions.each_session(user, &mut register);
         }
     };
     for base in searched(user, named.is_some()) {
         let mut room = [0; 64];
-        look(path(&mut room, base).and_then(below));
+        search(path(&mut room, base).and_then(below));
     }
     if let Some(path) = named {
-        look(trusted(libc::AT_FDCWD, path));
+        search(trusted(libc::AT_FDCWD, path));
     }
 }
 

@@ -16,7 +16,7 @@ pub fn is_one(enabled: u64) -> bool {
 /// Real-time: one test for a hit without an inline filter; otherwise three loads.
 ///
 /// # Safety
-/// [`Tracepoint::look`](crate::Tracepoint::look) returned `word` with the value `enabled`.
+/// [`Tracepoint::load`](crate::Tracepoint::load) returned `word` with the value `enabled`.
 #[inline(always)]
 pub unsafe fn is_filtered_out<const N: usize>(
     word: &'static EnableWord,
@@ -35,7 +35,7 @@ pub unsafe fn is_filtered_out<const N: usize>(
 /// Returns the result of [`is_filtered_out`] for values of all fields, with any value for one that is no integer.
 ///
 /// # Safety
-/// [`Tracepoint::look`](crate::Tracepoint::look) returned `word` with the value `enabled`.
+/// [`Tracepoint::load`](crate::Tracepoint::load) returned `word` with the value `enabled`.
 #[inline(always)]
 pub unsafe fn is_rejected<const N: usize>(word: &'static EnableWord, enabled: u64, values: [u64; N]) -> bool {
     let value = |field: usize| values.get(field).copied().unwrap_or(0);
@@ -46,7 +46,7 @@ pub unsafe fn is_rejected<const N: usize>(word: &'static EnableWord, enabled: u6
 /// Returns true if there is an inline filter, and the value of the field that it names is outside of its interval.
 ///
 /// # Safety
-/// [`Tracepoint::look`](crate::Tracepoint::look) returned `word` with the value `enabled`.
+/// [`Tracepoint::load`](crate::Tracepoint::load) returned `word` with the value `enabled`.
 #[inline(always)]
 unsafe fn compare(word: &'static EnableWord, enabled: u64, value: impl FnOnce(usize) -> u64) -> bool {
     let mask = EnableMask(enabled);

@@ -86,7 +86,7 @@ pub const MAX_PAYLOAD: usize = sordino_ring::write::MAX_PAYLOAD;
 /// Items for the macros and the C interface; not for other use.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::context::{ANNOTATION_SIZE, say};
+    pub use crate::context::{ANNOTATION_SIZE, annotate};
     pub use crate::emit::emit;
     pub use crate::inline_filter::{is_filtered_out, is_one, is_rejected};
     pub use crate::point::register;

@@ -25,7 +25,7 @@
 macro_rules! tracepoint {
     (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
         $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
-        let (word, enabled) = POINT.look();
+        let (word, enabled) = POINT.load();
         if enabled != 0 {
             $crate::__hit!(POINT, word, enabled $(, $field: $ty = $value)*);
         }
@@ -64,7 +64,7 @@ macro_rules! __declare {
 macro_rules! __hit {
     ($point:ident, $word:ident, $enabled:ident $(, $field:ident : $ty:ty = $value:expr)*) => {{
         $(let $field: $ty = $value;)*
-        // SAFETY: `look` returned `word` with the value `enabled`.
+        // SAFETY: `load` returned `word` with the value `enabled`.
         if !unsafe { $crate::internal::is_filtered_out($word, $enabled, [$($crate::Recordable::as_integer(&$field)),*]) } {
             const FIXED: ::core::option::Option<usize> =
                 $crate::internal::fixed_length(&[$(<$ty as $crate::Recordable>::FIXED),*]);
@@ -158,8 +158,8 @@ macro_rules! context {
     ($name:expr, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:context, name: &str, value: &str);
         $crate::mark_text(::core::format_args!($($arguments)+), |text| {
-            let (name, text) = $crate::internal::say($name, text);
-            let (word, enabled) = POINT.look();
+            let (name, text) = $crate::internal::annotate($name, text);
+            let (word, enabled) = POINT.load();
             if enabled != 0 {
                 $crate::__hit!(POINT, word, enabled, name: &str = name, value: &str = text);
             }
@@ -173,7 +173,7 @@ macro_rules! context {
 macro_rules! __line {
     ($name:ident, $field:ident, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
-        let (word, enabled) = POINT.look();
+        let (word, enabled) = POINT.load();
         if enabled != 0 {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
                 $crate::__hit!(POINT, word, enabled, $field: &str = line);

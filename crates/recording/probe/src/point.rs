@@ -115,13 +115,13 @@ impl Tracepoint {
     /// Real-time: two loads.
     #[inline(always)]
     pub fn enabled(&self) -> u64 {
-        self.look().1
+        self.load().1
     }
 
-    /// The enable word, and its value.
+    /// Loads the enable word, and returns it with its value.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn look(&self) -> (&'static EnableWord, u64) {
+    pub fn load(&self) -> (&'static EnableWord, u64) {
         let word = self.word();
         // ORDER(point:A) pairs with control:A: if the load sees that a session enabled the event, then it sees the
         // session's rings, and its inline filter. And with pending:A: if it sees the event pending, then it sees until

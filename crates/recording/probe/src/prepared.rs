@@ -26,11 +26,12 @@ impl Recorders {
         };
         let mut prepared = None;
         system::keep_errno(|| {
-            prepared = self.starter().and_then(|(address, token)| ask(address, sizes, *token, until));
+            prepared =
+                self.starter().and_then(|(address, token)| request_area(address, sizes, *token, until));
             if prepared.is_none() {
                 discovery::each_session(self.runtime_dir(), |session| {
                     if prepared.is_none() && Instant::now() < until {
-                        prepared = ask(session, sizes, None, until);
+                        prepared = request_area(session, sizes, None, until);
                     }
                 });
             }
@@ -40,7 +41,12 @@ impl Recorders {
 }
 
 /// Requests an area from the recorder at this address; one with a token has started the program.
-fn ask(address: &Address, sizes: AreaSizes, token: Option<Token>, until: Instant) -> Option<OwnedFd> {
+fn request_area(
+    address: &Address,
+    sizes: AreaSizes,
+    token: Option<Token>,
+    until: Instant,
+) -> Option<OwnedFd> {
     let Reached::Recorder(recorder) = address.connect(until) else { return None };
     if !uses_prepared_area(peer_user(&recorder)?, system::effective_user(), token.is_some()) {
         return None;

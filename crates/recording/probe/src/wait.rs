@@ -15,7 +15,7 @@ use sordino_ring::write::Full;
 /// Time between two tries, in nanoseconds: well below a recorder's period, and 1 % of a CPU at most.
 const NAP: u64 = 100_000;
 /// Time between two tests if the recorder lives, in nanoseconds.
-const LOOK: u64 = 1_000_000_000;
+const PROBE_PERIOD: u64 = 1_000_000_000;
 /// The value of [`Full::block`] that sets no limit.
 const FOR_EVER: u32 = u32::MAX;
 
@@ -25,7 +25,7 @@ pub(crate) struct Waiting {
     /// The time at which it began; 0 before that.
     since: u64,
     /// The time of the last test if the recorder lives, or of the begin.
-    looked: u64,
+    probed: u64,
 }
 
 /// The next step of a thread whose record finds no room.
@@ -54,13 +54,13 @@ impl Waiting {
         }
         let now = nanoseconds(Clock::Monotonic);
         if self.since == 0 {
-            *self = Self { since: now, looked: now };
+            *self = Self { since: now, probed: now };
         }
         let time = match self.step(now, full.block) {
             WaitStep::GiveUp => return false,
             WaitStep::Sleep(time) => time,
             WaitStep::Probe(time) => {
-                self.looked = now;
+                self.probed = now;
                 if !program::is_recorded(slot) {
                     slots.stop_blocking(slot);
                     return false;
@@ -80,7 +80,7 @@ impl Waiting {
         let time = left.min(NAP);
         if left == 0 {
             WaitStep::GiveUp
-        } else if now - self.looked >= LOOK {
+        } else if now - self.probed >= PROBE_PERIOD {
             WaitStep::Probe(time)
         } else {
             WaitStep::Sleep(time)
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_thread_waits_as_long_as_the_session_says_and_no_longer() {
-        let waiting = Waiting { since: 5_000, looked: 5_000 };
+        let waiting = Waiting { since: 5_000, probed: 5_000 };
         assert_eq!(waiting.step(5_000, 250), WaitStep::Sleep(NAP));
         assert_eq!(waiting.step(5_000 + 200_000, 250), WaitStep::Sleep(50_000));
         assert_eq!(waiting.step(5_000 + 250_000, 250), WaitStep::GiveUp);
@@ -103,11 +103,11 @@ mod tests {
 
     #[test]
     fn it_looks_every_second_whether_the_recorder_lives() {
-        let mut waiting = Waiting { since: 1, looked: 1 };
-        assert_eq!(waiting.step(LOOK, FOR_EVER), WaitStep::Sleep(NAP));
-        assert_eq!(waiting.step(LOOK + 1, FOR_EVER), WaitStep::Probe(NAP));
-        waiting.looked = LOOK + 1;
-        assert_eq!(waiting.step(2 * LOOK, FOR_EVER), WaitStep::Sleep(NAP));
+        let mut waiting = Waiting { since: 1, probed: 1 };
+        assert_eq!(waiting.step(PROBE_PERIOD, FOR_EVER), WaitStep::Sleep(NAP));
+        assert_eq!(waiting.step(PROBE_PERIOD + 1, FOR_EVER), WaitStep::Probe(NAP));
+        waiting.probed = PROBE_PERIOD + 1;
+        assert_eq!(waiting.step(2 * PROBE_PERIOD, FOR_EVER), WaitStep::Sleep(NAP));
         assert_eq!(waiting.step(u64::MAX, FOR_EVER), WaitStep::Probe(NAP));
     }
 }

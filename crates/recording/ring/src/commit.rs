@@ -35,7 +35,7 @@ const TRIES: u32 = 1000;
 /// Real-time: no system call, no lock, no allocation; bounded by [`TRIES`] and the record's length.
 ///
 /// # Errors
-/// [`Full`] if there is no room, only with [`IfFull::Tell`].
+/// [`Full`] if there is no room, only with [`IfFull::Return`].
 ///
 /// # Safety
 /// `header` is that of the shared ring of a slot whose events were enabled, in a mapped area; `record.payload` is

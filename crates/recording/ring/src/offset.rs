@@ -172,7 +172,7 @@ mod tests {
     const SMALL: Geometry = Geometry { bits: 14, count: 4, overwrite: false };
 
     #[test]
-    fn a_head_tells_where_the_content_really_ends() {
+    fn a_head_has_the_end_of_the_content_without_padding() {
         let head = Head::entering(Seqno(7), RingOffset(3 << 14));
         assert_eq!((head.seqno().0, head.start().0), (7, (3 << 14) + 80));
         assert_eq!(head.content_end(SMALL), 80);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_gives_back_what_it_was_made_of() {
+    fn an_encoded_length_has_the_payload_s_length_and_the_record_s_size() {
         for payload in [0, 1, 7, 8, 9, 16, 4095, 32_000] {
             let encoded_length = EncodedLength::of(payload);
             assert_eq!(
@@ -196,21 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn the_short_check_and_the_plan_agree() {
+    fn the_fast_path_s_check_and_the_plan_agree() {
         let other_bits = SMALL.other_bits();
         for start in (80..SMALL.size() as u32).step_by(8) {
             for payload in [0, 1, 8, 100, 4000, 16_200] {
                 let head = Head(u64::from(start) + (5 << 32));
                 let record_size = RecordSize::of(16, payload);
                 let plan = plan(head, record_size, other_bits);
-                let short = stays(head, head.behind(record_size), other_bits);
-                assert_eq!(short, plan == Placement::Fit, "{start} {payload}");
+                let stays_inside = stays(head, head.behind(record_size), other_bits);
+                assert_eq!(stays_inside, plan == Placement::Fit, "{start} {payload}");
                 assert_eq!(
-                    !short && fits_alone(record_size, other_bits),
+                    !stays_inside && fits_alone(record_size, other_bits),
                     plan == Placement::Switch,
                     "{start} {payload}"
                 );
-                if short {
+                if stays_inside {
                     assert!(start + record_size.size() < SMALL.size() as u32);
                 }
             }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_count_on_through_their_overflow() {
+    fn sequence_numbers_count_on_through_their_overflow() {
         assert!(!is_full(Seqno(0), Seqno(u32::MAX - 2), 4));
         assert!(is_full(Seqno(0), Seqno(u32::MAX - 3), 4));
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_any_size_never_changes_the_turn_unnoticed() {
+    fn a_record_of_any_size_never_changes_the_sequence_number_unnoticed() {
         let last = Head((1 << 32) + 0xffff_fff8);
         assert!(!stays(last, last.behind(RecordSize::of(16, 0)), SMALL.other_bits()));
     }

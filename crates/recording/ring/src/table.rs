@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_claimed_once_for_each_turn_and_keeps_its_sub_buffer() {
+    fn an_entry_is_claimed_once_for_each_sequence_number_and_keeps_its_sub_buffer() {
         let entry = Entry::of(Seqno(3), Spare { number: 4096, uses: u16::MAX });
         assert_eq!((entry.seqno().0, entry.spare().number), (3, 4096));
         assert_eq!(entry.entering(Seqno(7), 4), Entering::Claim);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_count_on_through_their_overflow() {
+    fn sequence_numbers_count_on_through_their_overflow() {
         let entry = Entry::of(Seqno(u32::MAX - 1), Spare { number: 0, uses: 0 });
         assert_eq!(entry.entering(Seqno(2), 4), Entering::Claim);
     }

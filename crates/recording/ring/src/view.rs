@@ -209,7 +209,7 @@ impl RingHeader {
     #[cold]
     pub(crate) fn refuse(&self, if_full: IfFull) -> Result<(), Full> {
         let block = self.block.load(Relaxed);
-        if if_full == IfFull::Tell && block != 0 {
+        if if_full == IfFull::Return && block != 0 {
             return Err(Full { block });
         }
         self.lose();

@@ -83,7 +83,7 @@ fn equal_code_takes_room_once_and_code_without_room_changes_nothing() {
 }
 
 #[test]
-fn a_session_has_its_own_gates_and_each_interval_one() {
+fn a_session_has_its_own_inline_filters_and_each_interval_one() {
     let harness = Harness::new();
     let programs = [(); 2].map(|()| Program::open(&harness.file).unwrap());
     let mut sessions = programs.each_ref().map(|program| program.attach(&options(SMALL, 3)).unwrap());

@@ -289,7 +289,7 @@ fn the_pager_is_called_once_when_writers_come_to_its_mark() {
     let mut ring = Sparse::new();
     let calls = |ring: &Sparse| ring.attached.readers[0].calls_pager();
     assert!(!calls(&ring) && ring.attached.pagers[0].is_called());
-    let head = ring.attached.pagers[0].look().unwrap().head;
+    let head = ring.attached.pagers[0].usage().unwrap().head;
     ring.attached.pagers[0].call_behind(head, SMALL.size() as u64 + 1000);
     (0..RECORDS).for_each(|_| ring.write());
     assert!(!calls(&ring) && !ring.attached.pagers[0].is_called());

@@ -120,7 +120,7 @@ impl SuppliedRing {
     pub(super) fn begin(&mut self, alone: Option<(usize, u64)>) {
         let alone = alone.filter(|_| self.is_cpus());
         let alone = alone.map(|(rings, budget)| self.sub_buffers(bytes_alone(rings, budget)));
-        let Some(Use { head, ahead, .. }) = self.pager.look() else { return };
+        let Some(Use { head, ahead, .. }) = self.pager.usage() else { return };
         (self.head, self.is_alone) = (Some(head), alone.is_some());
         self.target = (ahead + 1).max(alone.unwrap_or(1));
         self.is_filling = self.target > ahead + 1;
@@ -157,7 +157,7 @@ impl SuppliedRing {
         if !self.is_filling {
             return None;
         }
-        let Use { head, ahead, .. } = self.pager.look()?;
+        let Use { head, ahead, .. } = self.pager.usage()?;
         let has_begun = !self.has_moved && self.head.is_some_and(|before| before != head);
         if has_begun && self.is_alone {
             // The program writes from the start, and no other one needs the memory now.
@@ -177,7 +177,7 @@ impl SuppliedRing {
 
     /// Opens the next sub-buffers, at most [`STEP`] bytes.
     pub(super) fn step(&mut self, recipient: &mut Recipient, now: Instant) {
-        let Some(Use { head, ahead, is_whole }) = self.pager.look() else {
+        let Some(Use { head, ahead, is_whole }) = self.pager.usage() else {
             self.is_filling = false;
             return;
         };
@@ -187,7 +187,7 @@ impl SuppliedRing {
         self.is_filling =
             !is_whole && ahead + 1 < self.target && self.open(recipient, self.target - ahead - 1, now);
         if !self.is_filling
-            && let Some(Use { head, ahead, is_whole: false }) = self.pager.look()
+            && let Some(Use { head, ahead, is_whole: false }) = self.pager.usage()
         {
             self.mark(head, ahead);
         }
@@ -224,13 +224,13 @@ impl SuppliedRing {
             self.is_without(recipient, shortage, now);
             return false;
         }
-        let before = self.pager.look();
+        let before = self.pager.usage();
         let new = self.pager.extend(&recipient.program, recipient.pid, most);
         recipient.claim.shrink(bytes - new.as_ref().map_or(0, |new| *new));
         self.revoked = None;
         self.was_short &= new.is_err();
         match new {
-            Ok(new) => new > 0 || self.pager.look().map(|seen| seen.ahead) > before.map(|seen| seen.ahead),
+            Ok(new) => new > 0 || self.pager.usage().map(|seen| seen.ahead) > before.map(|seen| seen.ahead),
             Err(_) => {
                 self.is_without(recipient, Shortage::Exhausted, now);
                 false
@@ -261,7 +261,7 @@ impl SuppliedRing {
         now: Instant,
         kept: impl Fn(Geometry) -> u32,
     ) -> bool {
-        let Some(Use { head, ahead, is_whole }) = self.pager.look() else { return false };
+        let Some(Use { head, ahead, is_whole }) = self.pager.usage() else { return false };
         if self.head != Some(head) {
             (self.head, self.since, self.has_moved) = (Some(head), now, true);
             self.is_filling |= !is_whole && ahead + 1 < self.target / 2;

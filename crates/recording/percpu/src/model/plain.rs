@@ -68,7 +68,7 @@ fn words_in_use(start: usize, length: usize) -> Vec<Rc<UnsafeCell<()>>> {
         .collect()
 }
 
-fn written(address: usize, length: usize) {
+fn mark_written(address: usize, length: usize) {
     words(address, length).for_each(|word| word.with_mut(|_| ()));
 }
 
@@ -77,7 +77,7 @@ pub(super) fn written_where_known(start: usize, length: usize) {
     words_in_use(start, length).iter().for_each(|word| word.with_mut(|_| ()));
 }
 
-fn seen(address: usize, length: usize) {
+fn mark_read(address: usize, length: usize) {
     words(address, length).for_each(|word| word.with(|_| ()));
 }
 
@@ -86,7 +86,7 @@ fn seen(address: usize, length: usize) {
 /// # Safety
 /// `to` is valid for writing and aligned.
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) {
-    written(to as usize, size_of::<T>());
+    mark_written(to as usize, size_of::<T>());
     // SAFETY: the caller guarantees that `to` is valid for writing and aligned (this function's # Safety).
     unsafe { to.write(value) };
     // SAFETY: these bytes were just written; the words of records have no padding.
@@ -98,7 +98,7 @@ pub unsafe fn write<T: Copy>(to: *mut T, value: T) {
 /// # Safety
 /// `from` is valid for reading and aligned, and any bits are a `T`.
 pub unsafe fn read<T: Copy>(from: *const T) -> T {
-    seen(from as usize, size_of::<T>());
+    mark_read(from as usize, size_of::<T>());
     // SAFETY: the caller guarantees that `from` is valid for reading and aligned, and that any bits are a `T`.
     unsafe { from.read() }
 }
@@ -108,7 +108,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> T {
 /// # Safety
 /// The ranges do not overlap; `from` is valid for reading, `to` for writing.
 pub unsafe fn copy_in(to: *mut u8, from: *const u8, length: usize) {
-    written(to as usize, length);
+    mark_written(to as usize, length);
     // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, length) };
     // SAFETY: the caller guarantees that `from` is valid for reading `length` bytes.
@@ -120,7 +120,7 @@ pub unsafe fn copy_in(to: *mut u8, from: *const u8, length: usize) {
 /// # Safety
 /// The ranges do not overlap; `from` is valid for reading, `to` for writing.
 pub unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize) {
-    seen(from as usize, length);
+    mark_read(from as usize, length);
     // SAFETY: the caller guarantees `length` readable and `length` writable bytes that do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, length) }
 }

@@ -142,7 +142,7 @@ impl PerfEvent {
 
     /// The event's count, if it counted all the time.
     fn count(&self) -> Option<u64> {
-        self.read_page().or_else(|| self.ask())
+        self.read_page().or_else(|| self.read_from_kernel())
     }
 
     /// The same count, read from the page, without the kernel.
@@ -161,7 +161,7 @@ impl PerfEvent {
 
     /// The same count, read from the kernel. Leaves `errno` as it was.
     #[inline(never)]
-    fn ask(&self) -> Option<u64> {
+    fn read_from_kernel(&self) -> Option<u64> {
         let mut count = None;
         system::keep_errno(|| count = self.descriptor().and_then(kernel::read));
         count

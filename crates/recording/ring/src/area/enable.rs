@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_says_what_each_of_eight_sessions_wants_however_it_came_to_be() {
+    fn the_word_has_the_mode_of_each_of_eight_sessions_in_whatever_order_they_enabled() {
         const MODES: [EnableMode; 5] = [
             EnableMode::No,
             EnableMode::Always,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_what_the_layout_s_page_says() {
+    fn words_are_those_of_the_layout_s_page() {
         let two = NOBODY.with(slot(3), EnableMode::Always, 2).with(slot(5), EnableMode::If, 2);
         assert_eq!((NOBODY.with(slot(3), EnableMode::Always, 2).0, two.0), ((3 * 3 * 256) | 1, 0x20_2800));
         assert_eq!(two.with(slot(3), EnableMode::No, 2).0, 0x20_2000);

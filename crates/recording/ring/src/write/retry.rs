@@ -67,7 +67,7 @@ unsafe fn retry<T: TracedThread>(record: &Record, attempt: &Attempt, thread: T) 
     let rings = first.in_slot(slot);
     // SAFETY: `slot` has the ring of `attempt`, which a collector made before it enabled the event, and which stays
     // mapped; the caller guarantees a readable payload.
-    if let Err(full) = unsafe { write_fully(rings, record, thread, attempt, IfFull::Tell) } {
+    if let Err(full) = unsafe { write_fully(rings, record, thread, attempt, IfFull::Return) } {
         // SAFETY: a collector made the rings of `slot`, to which the ring of `attempt` belongs; the caller guarantees a
         // readable payload.
         unsafe { retry_waiting(rings, record, attempt, thread, full) };
@@ -98,7 +98,7 @@ unsafe fn retry_waiting<T: TracedThread>(
 /// Writes `record` to the ring of this CPU or to the shared ring, or counts it as lost.
 ///
 /// # Errors
-/// [`Full`] if there is no room, only with [`IfFull::Tell`].
+/// [`Full`] if there is no room, only with [`IfFull::Return`].
 ///
 /// # Safety
 /// The requirements of [`write()`](super::write()) hold for all of `rings`.
@@ -143,7 +143,7 @@ enum TryOutcome {
 /// Tries once to write `record`; `attempt` is the try before, and becomes this one if it fails.
 ///
 /// # Errors
-/// [`Full`] if there is no room, only with [`IfFull::Tell`].
+/// [`Full`] if there is no room, only with [`IfFull::Return`].
 ///
 /// # Safety
 /// The requirements of [`write()`](super::write()) hold; `ring` is that of `cpu`.

@@ -17,7 +17,7 @@ pub(crate) enum IfFull {
     /// The record is counted as lost.
     Lose,
     /// Nothing is counted: the caller gets [`Full`], and tries again later.
-    Tell,
+    Return,
 }
 
 /// Continues after a try that found no room: waits, as [`TracedThread::wait`] does, and calls `try_write`, until that
@@ -31,6 +31,6 @@ pub(super) fn until_room<T: TracedThread>(
 ) {
     let (mut wait, mut done) = (thread.wait(rings), Err(full));
     while let Err(full) = done {
-        done = try_write(if wait(full) { IfFull::Tell } else { IfFull::Lose });
+        done = try_write(if wait(full) { IfFull::Return } else { IfFull::Lose });
     }
 }

@@ -20,7 +20,7 @@ use sordino_percpu::current_cpu;
 #[inline(never)]
 pub(super) unsafe fn write_shared<T: TracedThread>(rings: Rings, record: &Record, thread: T) {
     // SAFETY: the caller guarantees a slot that a collector set up, and a readable payload (this function's # Safety).
-    if let Err(full) = unsafe { try_shared(rings, record, thread, IfFull::Tell) } {
+    if let Err(full) = unsafe { try_shared(rings, record, thread, IfFull::Return) } {
         // SAFETY: a slot that a collector set up, and a readable payload, as the caller guarantees.
         unsafe { write_shared_waiting(rings, record, thread, full) };
     }
@@ -40,7 +40,7 @@ unsafe fn write_shared_waiting<T: TracedThread>(rings: Rings, record: &Record, t
 /// Tries once to write `record` to the shared ring of `rings`.
 ///
 /// # Errors
-/// [`Full`] if there is no room, only with [`IfFull::Tell`].
+/// [`Full`] if there is no room, only with [`IfFull::Return`].
 ///
 /// # Safety
 /// The requirements of [`write()`](super::write()) hold for all of `rings`.

@@ -36,7 +36,7 @@ fn hit(area: Area) -> u8 {
 }
 
 #[test]
-fn who_sees_that_sessions_want_an_event_sees_the_rings_of_all() {
+fn who_sees_that_sessions_enabled_an_event_sees_the_rings_of_all() {
     check(|| {
         let (area, [one, two], mut second) = two_collectors();
         let other_slot = second.slot;

@@ -46,7 +46,7 @@ fn who_sees_a_condition_s_word_sees_its_code() {
 }
 
 #[test]
-fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
+fn who_sees_that_a_session_has_an_inline_filter_sees_the_filter() {
     check(|| {
         let (area, program, mut before) = attached(&options(&[], 1));
         // Makes the words known to loom.
@@ -73,7 +73,7 @@ fn who_sees_that_a_session_wants_hits_through_a_gate_sees_the_gate() {
 }
 
 #[test]
-fn who_sees_that_a_snapshot_is_wanted_sees_the_record_that_wants_it() {
+fn who_sees_that_a_snapshot_is_requested_sees_the_record_that_requests_it() {
     check(|| {
         let (area, program, mut attached) = attached(&options(&[Cpu(0)], 1));
         let slot = attached.slot;

@@ -111,7 +111,7 @@ impl Pager {
     }
 
     /// Returns the use of the ring now; `None` if its head is one that it cannot have.
-    pub fn look(&self) -> Option<Use> {
+    pub fn usage(&self) -> Option<Use> {
         let bounds = self.room.bounds();
         let head = Head(self.room.header().head.load(Relaxed));
         let is_possible = head.seqno().since(bounds.oldest) < self.geometry.count;
@@ -197,7 +197,7 @@ impl Pager {
     /// [`reclaim`](Self::reclaim) may follow; false if the reader was putting a sub-buffer, and the caller has to
     /// revoke again.
     pub fn revoke(&mut self, keep: u32) -> bool {
-        let Some(Use { head, .. }) = self.look() else { return false };
+        let Some(Use { head, .. }) = self.usage() else { return false };
         let end = head.seqno().after(1).after(keep.max(1));
         let before = self.room.close_from(end).filter(|before| before.length() == self.geometry.count);
         if let Some(before) = before {
@@ -218,7 +218,7 @@ impl Pager {
             return Ok(0);
         }
         let (bounds, top, low) = self.limits();
-        let Some(Use { head, is_whole: false, .. }) = self.look() else { return Ok(0) };
+        let Some(Use { head, is_whole: false, .. }) = self.usage() else { return Ok(0) };
         let next = head.seqno().after(2);
         let first = if (next.since(bounds.open) as i32) > 0 { next } else { bounds.open };
         let revoked = top.since(first) as i32;
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_that_go_round_lie_in_two_parts() {
+    fn sequence_numbers_that_go_round_lie_in_two_parts() {
         let geometry = Geometry::new(16 << 10, 4).unwrap();
         assert_eq!(
             data_ranges(geometry, 4096, Seqno(6), 3),
