@@ -10,6 +10,9 @@
 //! registers. [`init`] finds it. If there is none, [`cpu`] returns [`NO_CPU`] and the caller uses another algorithm (in
 //! sordino: the shared ring's, which needs no help from the kernel).
 //!
+//! Numbers are bare here, a CPU `u32`, a timestamp, a tag and a head `u64`: the assembly takes them in registers, and
+//! this crate uses no other. The ring has types for each: `Cpu`, `Ticks`, `Tag`, `Head`.
+//!
 //! All assembly of the project lies in `rseq/` and `arch/`, a file for each architecture. `std::sync::atomic` is named
 //! in [`primitive`] alone.
 //!

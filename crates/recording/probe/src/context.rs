@@ -17,7 +17,7 @@ pub const ANNOTATION_SIZE: usize = ANNOTATION_NAME + ANNOTATION_TEXT;
 pub fn annotate<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
     let mut value = Annotation { tid: 0, since: 0, name, text }.cut();
     if let Some(slots) = program::slots() {
-        value.tid = (slow_path::tag() >> 32) as u32;
+        value.tid = slow_path::tag().tid();
         value.since = nanoseconds(Clock::Boottime);
         if !slots.annotations().set(&value, is_gone) {
             slots.refuse_annotation();

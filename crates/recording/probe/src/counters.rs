@@ -28,7 +28,7 @@ use record::{CountersPayload, POINT};
 use sordino_percpu::thread;
 use sordino_ring::area::enable::EnableMask;
 use sordino_ring::area::slots::Slots;
-use sordino_ring::number::{PointId, SlotIndex};
+use sordino_ring::number::{PointId, SlotIndex, Tag};
 
 /// Threads of a program that may have counters at the same time.
 const THREADS: usize = 256;
@@ -123,11 +123,12 @@ pub(crate) fn after_fork() {
     SETS.iter().for_each(PerfEvents::disinherit);
 }
 
-/// The record of the calling thread's counters that precedes one of tracepoint `event`, and its tag. `None` if the
-/// thread has no counters, the session in `slot` has not enabled such records yet, or no counter can be read.
+/// The record of the calling thread's counters that precedes one of tracepoint `event`, and the part of its tag that
+/// names the tracepoint of counters. `None` if the thread has no counters, the session in `slot` has not enabled such
+/// records yet, or no counter can be read.
 ///
 /// Real-time: see [`counters()`].
-pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(u64, CountersPayload)> {
+pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(Tag, CountersPayload)> {
     let events = own()?;
     let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).has(slot);
     // The child of a vfork has its parent's words, and no counters of its own.

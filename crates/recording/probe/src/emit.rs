@@ -8,7 +8,7 @@ use sordino_percpu::thread;
 use sordino_ring::area::enable::EnableMask;
 use sordino_ring::area::slots::Rings;
 use sordino_ring::layout::RingHeader;
-use sordino_ring::number::SlotIndex;
+use sordino_ring::number::{SlotIndex, Tag};
 use sordino_ring::write::{self, Full, PayloadSource, ReadClock, TracedThread};
 
 /// The calling thread, as the ring's writer.
@@ -76,7 +76,7 @@ pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: 
     let ring = mask.ring(base) as *const RingHeader;
     // SAFETY: the area is never unmapped, and a collector stored the enable word after it had made the rings that it
     // leads to; the caller guarantees a matching, readable payload.
-    unsafe { write::write(ring, tag | point.tag(), content, ThisThread) };
+    unsafe { write::write(ring, Tag(tag).with(point.tag()), content, ThisThread) };
 }
 
 /// Calls [`emit`], as a function that the macros call.
@@ -135,8 +135,8 @@ unsafe fn emit_pending<C: PayloadSource>(point: &Tracepoint, content: C) {
 /// The requirements of [`emit`] hold; `mask` is the enable word or an equivalent one.
 #[cold]
 #[inline(never)]
-unsafe fn emit_fully<C: PayloadSource>(event: u64, mask: EnableMask, content: C) {
+unsafe fn emit_fully<C: PayloadSource>(point: Tag, mask: EnableMask, content: C) {
     // SAFETY: the caller guarantees matching content and enabled sessions; `in_memory` passes a payload that is
     // readable during the call.
-    content.in_memory(|staged| unsafe { slow_path::emit(event, mask, staged) });
+    content.in_memory(|staged| unsafe { slow_path::emit(point, mask, staged) });
 }

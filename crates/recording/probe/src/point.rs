@@ -8,7 +8,7 @@ use sordino_event::Level;
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU64, Relaxed};
 use sordino_ring::layout::EnableWord;
-use sordino_ring::number::PointId;
+use sordino_ring::number::{PointId, Tag};
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
@@ -140,13 +140,13 @@ impl Tracepoint {
 
     /// The tracepoint's number in its program; 0 until it is registered.
     pub(crate) fn id(&self) -> PointId {
-        PointId::of_tag(self.tag())
+        self.tag().point()
     }
 
-    /// The tracepoint's number, shifted as in a record's tag.
+    /// The part of its records' tags that names the tracepoint.
     #[inline(always)]
-    pub(crate) fn tag(&self) -> u64 {
-        self.id.load(Relaxed)
+    pub(crate) fn tag(&self) -> Tag {
+        Tag(self.id.load(Relaxed))
     }
 }
 
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn register(point: &'static Tracepoint) {
                 return program.refuse(reason, provider, name);
             }
         };
-        point.id.store(id.in_tag(), Relaxed);
+        point.id.store(Tag::of_point(id).0, Relaxed);
         let word: *const EnableWord = program.area.point(id);
         point.enabled.store(word.cast_mut(), Relaxed);
     });

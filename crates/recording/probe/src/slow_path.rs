@@ -7,19 +7,19 @@ use sordino_event::Cpu;
 use sordino_percpu::thread;
 use sordino_ring::area::enable::{EnableMask, Sessions};
 use sordino_ring::area::slots::{Rings, Slots};
-use sordino_ring::number::{PointId, SlotIndex};
+use sordino_ring::number::{SlotIndex, Tag};
 use sordino_ring::write::{self, PayloadSource, Staged};
 
-/// Writes the record to every session of `mask`. `event` is the tracepoint's number, shifted as in a record's tag.
+/// Writes the record to every session of `mask`. `point` is the part of the tag that names the tracepoint.
 ///
 /// # Safety
 /// `staged` is laid out as the tracepoint's fields are declared, and readable; `mask` is its enable word or an
 /// equivalent one.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
+pub(crate) unsafe fn emit(point: Tag, mask: EnableMask, staged: Staged) {
     let Some(slots) = program::slots() else { return };
-    let record = staged.record(tag() | event);
+    let record = staged.record(tag().with(point));
     let first = slots.rings(SlotIndex::FIRST);
     let cpu = remember_cpu(first);
     let Sessions { all, conditional, .. } = mask.sessions(first.cpus);
@@ -38,23 +38,23 @@ pub(crate) unsafe fn emit(event: u64, mask: EnableMask, staged: Staged) {
             unsafe { write::write_to(first.in_slot(slot), cpu, &record, ThisThread) };
         }
         if decision.trigger {
-            slots.trigger(slot, PointId::of_tag(event));
+            slots.trigger(slot, point.point());
         }
     }
 }
 
-/// The thread's id, as its records carry it. Requests it from the kernel once.
-pub(crate) fn tag() -> u64 {
+/// The part of its records' tags that names the thread. Requests the thread's id from the kernel once.
+pub(crate) fn tag() -> Tag {
     let borrowed = thread::borrowed();
     if borrowed != 0 {
-        return borrowed << 32;
+        return Tag(borrowed << 32);
     }
     let (known, _) = thread::tag_and_base();
     if known != 0 {
-        return known;
+        return Tag(known);
     }
-    let tag = u64::from(system::thread_id()) << 32;
-    thread::set_tag(tag);
+    let tag = Tag::of_thread(system::thread_id());
+    thread::set_tag(tag.0);
     tag
 }
 
@@ -75,16 +75,15 @@ pub(crate) fn remember_cpu(first: Rings) -> Option<Cpu> {
 /// # Safety
 /// `staged` is readable, and unchanged, during the call.
 #[inline(never)]
-unsafe fn decide(slots: Slots, slot: SlotIndex, staged: Staged, tag: u64) -> Decision {
+unsafe fn decide(slots: Slots, slot: SlotIndex, staged: Staged, tag: Tag) -> Decision {
     // SAFETY: the caller guarantees that the payload stays readable during this call (this function's # Safety).
     let (conditions, payload) = (slots.conditions(slot), unsafe { staged.payload() });
     // A record that no ring has room for is counted as lost.
     let (Some(conditions), Some(payload)) = (conditions, payload) else {
         return Decision { record: true, trigger: false };
     };
-    let decision =
-        condition::decide(conditions, PointId::of_tag(tag), Hit { payload, tid: (tag >> 32) as u32 });
-    if decision.record && slot.is_in(slots.enable_mask(PointId::of_tag(tag)).sessions(slots.cpus()).counted) {
+    let decision = condition::decide(conditions, tag.point(), Hit { payload, tid: tag.tid() });
+    if decision.record && slot.is_in(slots.enable_mask(tag.point()).sessions(slots.cpus()).counted) {
         emit_counters(slots, slot, tag);
     }
     decision
@@ -94,12 +93,12 @@ unsafe fn decide(slots: Slots, slot: SlotIndex, staged: Staged, tag: u64) -> Dec
 /// with this tag.
 #[cold]
 #[inline(never)]
-fn emit_counters(slots: Slots, slot: SlotIndex, tag: u64) {
-    let Some((event, payload)) = counters::payload(slots, slot, PointId::of_tag(tag)) else { return };
+fn emit_counters(slots: Slots, slot: SlotIndex, tag: Tag) {
+    let Some((point, payload)) = counters::payload(slots, slot, tag.point()) else { return };
     let staged = payload.staged();
-    let record = staged.record(tag & !0xffff_ffff | event);
+    let record = staged.record(tag.thread().with(point));
     let first = slots.rings(SlotIndex::FIRST);
-    // SAFETY: laid out as the fields of the tracepoint `event` are declared, and as long as its encoded length;
+    // SAFETY: laid out as the fields of the tracepoint of counters are declared, and as long as its encoded length;
     // `payload` outlives the call.
     unsafe { write::write_to(first.in_slot(slot), remember_cpu(first), &record, ThisThread) };
 }

@@ -113,7 +113,7 @@ unsafe fn write_inside<S: ReadClock>(
             // SAFETY: this thread's reservation moved the head out of the sub-buffer of `head`.
             unsafe { switch(ring, head, at, lost) };
         }
-        let words = [at.0, record.tag | lost & 0xffff];
+        let words = [at.0, record.tag.with_lost(lost).0];
         // SAFETY: the reserved bytes are this thread's alone until it commits them; the caller guarantees a readable
         // payload.
         unsafe { fill(ring, start, words, record) };

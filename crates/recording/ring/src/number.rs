@@ -54,18 +54,6 @@ impl SlotIndex {
 pub struct PointId(pub u16);
 
 impl PointId {
-    /// The tracepoint that a record's tag names.
-    #[inline(always)]
-    pub const fn of_tag(tag: u64) -> Self {
-        Self((tag >> 16) as u16)
-    }
-
-    /// The part of a record's tag that names the tracepoint: bits 16 to 31.
-    #[inline(always)]
-    pub const fn in_tag(self) -> u64 {
-        (self.0 as u64) << 16
-    }
-
     /// The index of its enable word.
     #[inline(always)]
     pub const fn index(self) -> usize {
@@ -76,6 +64,67 @@ impl PointId {
 impl fmt::Display for PointId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// The tag of a record, which is its second word, or a part of the tag.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 63..32 | the thread's id |
+/// | 31..16 | the tracepoint's number |
+/// | 15..0 | the low bits of the count of lost records, which writing adds |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Tag(pub u64);
+
+impl Tag {
+    /// The part of a tag that names the thread.
+    #[inline(always)]
+    pub const fn of_thread(tid: u32) -> Self {
+        Self((tid as u64) << 32)
+    }
+
+    /// The part of a tag that names the tracepoint.
+    #[inline(always)]
+    pub const fn of_point(id: PointId) -> Self {
+        Self((id.0 as u64) << 16)
+    }
+
+    /// The tag of both parts, which have no field in common.
+    #[inline(always)]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The tag of a record before which `lost` records were lost; this one has no count.
+    #[inline(always)]
+    pub const fn with_lost(self, lost: u64) -> Self {
+        Self(self.0 | lost & 0xffff)
+    }
+
+    /// The tag without the count of lost records.
+    #[inline(always)]
+    pub const fn without_lost(self) -> Self {
+        Self(self.0 & !0xffff)
+    }
+
+    /// The part of the tag that names the thread.
+    #[inline(always)]
+    pub const fn thread(self) -> Self {
+        Self(self.0 & !0xffff_ffff)
+    }
+
+    /// The id of the thread that wrote the record.
+    #[inline(always)]
+    pub const fn tid(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The number of the record's tracepoint.
+    #[inline(always)]
+    pub const fn point(self) -> PointId {
+        PointId((self.0 >> 16) as u16)
     }
 }
 
@@ -166,7 +215,13 @@ mod tests {
     #[test]
     fn a_tag_names_its_tracepoint_whatever_the_thread_and_the_losses() {
         for id in [0, 1, 0x0102, u16::MAX].map(PointId) {
-            assert_eq!(PointId::of_tag(0xffff_ffff_0000_ffff | id.in_tag()), id);
+            let tag = Tag::of_thread(u32::MAX - 1).with(Tag::of_point(id));
+            assert_eq!(
+                (tag.point(), tag.tid(), tag.thread()),
+                (id, u32::MAX - 1, Tag::of_thread(u32::MAX - 1))
+            );
+            let counted = tag.with_lost(0x7_ffff);
+            assert_eq!((counted.0 & 0xffff, counted.point(), counted.without_lost()), (0xffff, id, tag));
         }
     }
 

@@ -28,7 +28,7 @@ mod wake;
 
 use crate::area::slots::Rings;
 use crate::layout::{LEFT_OUT, RingHeader};
-use crate::number::RingOffset;
+use crate::number::{RingOffset, Tag};
 use crate::offset::{Head, stays};
 use sordino_event::{Cpu, Ticks};
 use sordino_percpu::primitive::{Acquire, Relaxed};
@@ -101,7 +101,7 @@ impl RingHeader {
 #[inline(always)]
 pub unsafe fn write<P: PayloadSource, T: TracedThread>(
     ring: *const RingHeader,
-    tag: u64,
+    tag: Tag,
     payload: P,
     thread: T,
 ) {
@@ -132,7 +132,7 @@ pub unsafe fn write<P: PayloadSource, T: TracedThread>(
         new: new.0,
         destination: to,
         timestamp: at.0,
-        tag: record.tag | header.lost.load(Relaxed) & 0xffff,
+        tag: record.tag.with_lost(header.lost.load(Relaxed)).0,
         payload: record.payload,
     };
     // ORDER(write:A) pairs with read:A: if the load sees this head, then it sees the record: the section ends with a
@@ -145,7 +145,7 @@ pub unsafe fn write<P: PayloadSource, T: TracedThread>(
     // (docs/how-it-works.md).
     if unsafe { publish(&commit) } == Outcome::Restart {
         // SAFETY: the caller guarantees a ring of an enabled slot, and a readable payload; `at` was read after `head`.
-        unsafe { retry::write_again(commit.tag, ring, payload, head, at, thread) };
+        unsafe { retry::write_again(Tag(commit.tag), ring, payload, head, at, thread) };
     }
 }
 

@@ -1,17 +1,18 @@
 //! A record to be written, and the forms of its payload.
 
 use crate::layout::MAX_RECORD;
+use crate::number::Tag;
 use crate::offset::EncodedLength;
 use sordino_percpu::{Bytes, Payload, Words};
 
 /// The length of the longest payload in bytes: of the largest record in either kind of ring, with some room left.
 pub const MAX_PAYLOAD: usize = MAX_RECORD - 64;
 
-/// A record to be written: its second word without the count of lost records, and its payload.
+/// A record to be written: its tag and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<P = Bytes> {
-    /// The thread's id in the upper half, the event's in bits 16 to 31; the bits below are 0.
-    pub tag: u64,
+    /// The tag, without the count of lost records.
+    pub tag: Tag,
     /// The payload, readable up to the next multiple of 8 bytes.
     pub payload: P,
     /// The payload's encoded length.
@@ -27,7 +28,7 @@ pub unsafe trait PayloadSource: Copy {
     type Payload: Payload;
 
     /// Returns the record with this tag.
-    fn record(self, tag: u64) -> Record<Self::Payload>;
+    fn record(self, tag: Tag) -> Record<Self::Payload>;
 
     /// Calls `go` with the payload in memory.
     fn in_memory<T>(self, go: impl FnOnce(Staged) -> T) -> T;
@@ -62,7 +63,7 @@ unsafe impl PayloadSource for Staged {
     type Payload = Bytes;
 
     #[inline(always)]
-    fn record(self, tag: u64) -> Record {
+    fn record(self, tag: Tag) -> Record {
         let payload = Bytes { from: self.from, length: self.encoded_length.copied() };
         Record { tag, payload, encoded_length: self.encoded_length }
     }
@@ -79,7 +80,7 @@ unsafe impl PayloadSource for Words {
     type Payload = Self;
 
     #[inline(always)]
-    fn record(self, tag: u64) -> Record<Self> {
+    fn record(self, tag: Tag) -> Record<Self> {
         Record { tag, payload: self, encoded_length: EncodedLength::of(16) }
     }
 

@@ -7,6 +7,7 @@ use super::wake::wake;
 use super::{ReadClock, TimestampClock, TracedThread, destination};
 use crate::area::slots::Rings;
 use crate::layout::RingHeader;
+use crate::number::Tag;
 use crate::offset::{Head, Placement, plan};
 use crate::view::{NoSwitch, Ring};
 use sordino_event::{Cpu, Ticks};
@@ -38,7 +39,7 @@ struct Attempt {
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
-    tag: u64,
+    tag: Tag,
     ring: *const RingHeader,
     payload: P,
     head: Head,
@@ -48,7 +49,7 @@ pub(super) unsafe fn write_again<P: PayloadSource, T: TracedThread>(
     let attempt = Attempt { ring, head, timestamp, clock: TimestampClock::Cycles };
     // SAFETY: the caller guarantees a ring of an enabled slot; `in_memory` passes a payload that is readable during the
     // call.
-    payload.in_memory(|staged| unsafe { retry(&staged.record(tag & !0xffff), &attempt, thread) });
+    payload.in_memory(|staged| unsafe { retry(&staged.record(tag.without_lost()), &attempt, thread) });
 }
 
 /// Writes `record` after `attempt`, which failed on the fast path, to the ring of this CPU or to the shared ring of the
@@ -195,7 +196,7 @@ unsafe fn try_write<S: ReadClock>(
         new: start.behind(record_size).0,
         destination: destination(ring, start.start()),
         timestamp: at.0,
-        tag: record.tag | lost & 0xffff,
+        tag: record.tag.with_lost(lost).0,
         payload: record.payload,
     };
     let left = start.seqno() != head.seqno();

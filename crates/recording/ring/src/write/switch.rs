@@ -4,6 +4,7 @@ use super::payload::{PayloadSource, Record};
 use super::wake::wake;
 use super::{TracedThread, retry};
 use crate::layout::{PACKET_HEADER, RingHeader};
+use crate::number::Tag;
 use crate::offset::{Head, fits_alone};
 use crate::view::Ring;
 use sordino_event::Ticks;
@@ -18,7 +19,7 @@ use sordino_percpu::{Commit, Outcome, Payload, publish_switching};
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn write_switching<P: PayloadSource, T: TracedThread>(
-    tag: u64,
+    tag: Tag,
     ring: *const RingHeader,
     payload: P,
     head: Head,
@@ -69,7 +70,7 @@ unsafe fn switch<P: Payload>(
         new: Head::entering(seqno, offset).0 + record_size.0,
         destination: view.data(offset.after(PACKET_HEADER as u32)),
         timestamp: timestamp.0,
-        tag: record.tag | lost & 0xffff,
+        tag: record.tag.with_lost(lost).0,
         payload: record.payload,
     };
     // SAFETY: the record fits into an empty sub-buffer (`fits_alone`, checked above). The next sub-buffer is free: the

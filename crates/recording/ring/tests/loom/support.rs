@@ -7,7 +7,7 @@ use sordino_ring::area::control::{AttachOptions, Attached, Program};
 use sordino_ring::area::slots::Rings;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{PointId, Seqno};
+use sordino_ring::number::{PointId, Seqno, Tag};
 use sordino_ring::offset::EncodedLength;
 use sordino_ring::read::{Packet, Reader};
 use sordino_ring::write::{Full, PayloadSource, ReadClock, Staged, TracedThread, write, write_to};
@@ -148,7 +148,9 @@ fn stage(number: u64, length: usize, write: impl FnOnce(Staged)) {
 pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
     let writer = Writer { rings, time, waits: false };
     // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-    stage(number, length, |staged| unsafe { write_to(rings, None, &staged.record(number << 32), writer) });
+    stage(number, length, |staged| unsafe {
+        write_to(rings, None, &staged.record(Tag(number << 32)), writer)
+    });
 }
 
 /// Writes a record to the ring of CPU 0, which this thread runs on, as the probe does.
@@ -164,7 +166,7 @@ pub(crate) fn emit_waiting(rings: Rings, number: u64, length: usize) {
 fn write_on_cpu(number: u64, length: usize, writer: Writer<'_>) {
     model::run_on(0);
     // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
-    stage(number, length, |staged| unsafe { write(writer.rings.at(0), number << 32, staged, writer) });
+    stage(number, length, |staged| unsafe { write(writer.rings.at(0), Tag(number << 32), staged, writer) });
 }
 
 /// The timestamps and numbers of a packet's records, whose payload has `length` bytes behind `header` bytes.

@@ -7,7 +7,7 @@ use sordino_ring::area::control::{AttachOptions, Attached, Program};
 use sordino_ring::area::slots::Rings;
 use sordino_ring::area::{Area, AreaRequest};
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
-use sordino_ring::number::{Seqno, SlotIndex};
+use sordino_ring::number::{Seqno, SlotIndex, Tag};
 use sordino_ring::offset::EncodedLength;
 use sordino_ring::read::Content;
 use sordino_ring::write::{Full, ReadClock, Staged, TracedThread, write};
@@ -135,7 +135,7 @@ impl Harness {
         // The thread remembers the CPU that it was on last.
         let ring = rings.at(thread::tag_and_base().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        unsafe { write(ring, tag, staged, Writer { rings, wait }) };
+        unsafe { write(ring, Tag(tag), staged, Writer { rings, wait }) };
     }
 }
 
