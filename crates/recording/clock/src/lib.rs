@@ -48,8 +48,8 @@ pub fn nanoseconds(clock: Clock) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// Returns the maximum error of `CLOCK_REALTIME` in nanoseconds, as the kernel knows it from the daemon that
-/// synchronises the clock; `None` if nothing synchronises it, or if the kernel does not know.
+/// Returns the maximum error of `CLOCK_REALTIME` in nanoseconds, which the daemon that synchronises the clock has
+/// reported to the kernel; `None` if nothing synchronises it, or if the kernel has no such value.
 pub fn realtime_error() -> Option<u64> {
     // SAFETY: `timex` consists of integers, for which zeros are valid.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };

@@ -32,7 +32,7 @@ use std::ffi::CStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SwitchReason {
-    /// A reason that the library does not know.
+    /// The library gives no reason.
     Unknown = 0,
     /// The fiber let others run, and is ready.
     Yielded = 1,

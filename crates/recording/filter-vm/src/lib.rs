@@ -1,7 +1,7 @@
 //! The machine that evaluates compiled conditions on the payloads of records.
 //!
 //! [`holds`] is the only part of conditions that runs in a traced program. Everything else here is shared by the
-//! machine and the compiler (`sordino-filter`), so that both mean the same by a byte of code and by an operator.
+//! machine and the compiler (`sordino-filter`), so that a byte of code, and an operator, has one meaning.
 //! `docs/conditions.md` describes the code.
 //!
 //! | module | contents |

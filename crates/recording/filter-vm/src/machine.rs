@@ -5,9 +5,9 @@ use crate::glob;
 use crate::number::Number;
 use crate::payload::{element, past_sequence, past_string, text};
 
-/// Returns true if `payload`, recorded by the thread `tid`, meets the condition that `code` encodes.
+/// Returns true if `payload`, recorded by the thread `tid`, fulfils the condition that `code` encodes.
 ///
-/// Neither the code nor the payload is trusted: garbage yields either answer.
+/// Neither the code nor the payload is trusted: garbage yields either result.
 ///
 /// Real-time: no allocation, no recursion, no panic. Jumps only lead forward, and each operation is bounded by the
 /// payload's length, or for a pattern by that times the pattern's length: together at most `code.len() * (payload.len()

@@ -55,7 +55,7 @@ pub mod plain {
     }
 
     /// Copies like [`copy_out`] from memory that a writer may write to at the same time: word by word, each of which is
-    /// an old one or a new one. The caller finds out afterwards which, or works with either.
+    /// an old one or a new one. The caller detects afterwards which, or works with either.
     ///
     /// # Safety
     /// The ranges do not overlap; `to` is valid for writing `length` bytes; `from` is aligned to 8, and valid for

@@ -122,7 +122,7 @@ pub fn init(forbid: bool) -> bool {
 }
 
 /// The CPU that this thread runs on, or [`NO_CPU`]. The thread may be on another CPU as soon as this returns: only
-/// [`publish`] finds out if it is.
+/// [`publish`] tests that.
 ///
 /// Real-time: two loads.
 #[inline(always)]

@@ -139,7 +139,7 @@ pub(crate) fn receive_file(connection: &OwnedFd) -> Option<(u8, OwnedFd)> {
     }
     // SAFETY: `header` points to a whole header in `control`.
     let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: the header's length says that a descriptor follows it; no alignment is needed.
+    // SAFETY: the header's length includes a descriptor behind it; no alignment is needed.
     let fd = unsafe { data.cast::<RawFd>().read_unaligned() };
     // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };

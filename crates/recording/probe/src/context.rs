@@ -27,7 +27,7 @@ pub fn annotate<'a>(name: &'a str, text: &'a str) -> (&'a str, &'a str) {
 }
 
 /// Returns true if a thread of this process has ended. Always false in the child of a vfork, which is another process
-/// and cannot find out.
+/// and cannot test it.
 fn is_gone(tid: u32) -> bool {
     thread::borrowed() == 0 && !system::is_thread(tid)
 }

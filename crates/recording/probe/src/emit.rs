@@ -91,7 +91,7 @@ pub(crate) unsafe fn emit_outlined<C: PayloadSource>(point: &Tracepoint, enabled
 }
 
 /// Emits an event for several sessions, for one with a condition, or while it is pending. A hit that passed its inline
-/// filter is recorded without another look at the condition.
+/// filter is recorded without another evaluation of the condition.
 ///
 /// # Safety
 /// The requirements of [`emit`] hold.

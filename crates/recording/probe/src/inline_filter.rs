@@ -23,7 +23,7 @@ pub unsafe fn is_filtered_out<const N: usize>(
     enabled: u64,
     values: [Option<u64>; N],
 ) -> bool {
-    // The compiler knows all of it but the comparisons with the field's number.
+    // Only the comparisons with the field's number remain at run time.
     let value = |field: usize| {
         let is_it = |(number, value): (usize, Option<u64>)| value.filter(|_| number == field);
         values.into_iter().enumerate().find_map(is_it).unwrap_or(0)

@@ -40,8 +40,8 @@ pub(crate) fn slots() -> Option<Slots> {
 /// The file of the program's area.
 static FILE: AreaFile = AreaFile::new();
 
-/// Returns true if a living recorder has `slot`. Always false after the program has closed the area's descriptor,
-/// through which this finds out.
+/// Returns true if a living recorder has `slot`. Always false after the program has closed the area's descriptor, on
+/// which the recorder's lock is tested.
 ///
 /// Makes system calls, none of which waits.
 pub(crate) fn is_recorded(slot: SlotIndex) -> bool {
@@ -170,7 +170,7 @@ fn start() -> Option<ProgramRegistry> {
     })
 }
 
-/// Makes the area known to tracepoints, which may write from here on.
+/// Publishes the area to tracepoints, which may write from here on.
 fn publish(area: &Area) {
     process::set_word(area.rings(SlotIndex::FIRST).first as usize);
 }

@@ -104,7 +104,7 @@ impl Recorders {
                 Some(RecorderReply::Answered) => {}
                 Some(RecorderReply::GoOn) => pending.answer(),
                 None => {
-                    // A recorder that reads this after the program has ended knows that it may lack hits.
+                    // It shows a recorder that reads it after the program has ended that hits may be missing.
                     send_now(recorder.as_raw_fd(), WENT_ON);
                     silent = true;
                 }

@@ -70,7 +70,7 @@ pub(crate) fn remember_cpu(first: Rings) -> Option<Cpu> {
 }
 
 /// Decides about a hit for the session in `slot`. If the hit is recorded and the session records counters, writes their
-/// record: here, where only hits arrive for which something is looked up.
+/// record; only hits with a condition or with counters take this function.
 ///
 /// # Safety
 /// `staged` is readable, and unchanged, during the call.

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_waits_as_long_as_the_session_says_and_no_longer() {
+    fn a_thread_waits_as_long_as_the_session_sets_and_no_longer() {
         let waiting = Waiting { since: 5_000, probed: 5_000 };
         assert_eq!(waiting.step(5_000, 250), WaitStep::Sleep(NAP));
         assert_eq!(waiting.step(5_000 + 200_000, 250), WaitStep::Sleep(50_000));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_every_second_whether_the_recorder_lives() {
+    fn it_tests_every_second_if_the_recorder_lives() {
         let mut waiting = Waiting { since: 1, probed: 1 };
         assert_eq!(waiting.step(PROBE_PERIOD, FOR_EVER), WaitStep::Sleep(NAP));
         assert_eq!(waiting.step(PROBE_PERIOD + 1, FOR_EVER), WaitStep::Probe(NAP));

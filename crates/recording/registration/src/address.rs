@@ -11,7 +11,7 @@ use std::fmt;
 /// zero byte.
 pub const MAX_ADDRESS: usize = 107;
 
-/// The secret that a recorder's own programs inherit, and that other users' programs do not know.
+/// The secret that a recorder's own programs inherit, and that other users' programs do not get.
 #[derive(Clone, Copy)]
 pub struct Token([u64; 2]);
 

@@ -9,7 +9,7 @@
 //! | `packet` | the packet of a registration, its version, and the recorder's reply |
 //! | `prepared` | the request for an area that the recorder has prepared; any packet |
 //! | `address` | the address of a recorder's socket, and the value of `SORDINO_SESSION` |
-//! | `directories` | the directories of sessions: where recorders make them and programs look for them |
+//! | `directories` | the directories of sessions: where recorders make them and programs search for them |
 //! | `environment` | the names of the environment variables that both sides use |
 //! | `times` | time limits and other bounds |
 //! | `trust` | the rules of trust: owners and modes of directories, users, tokens |

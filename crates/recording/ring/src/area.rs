@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `enable` | pure: the enable word of a tracepoint |
-//! | `condition` | pure: the offsets of the code that decides about a hit |
+//! | `condition` | pure: the offsets of the code that evaluates a session's condition |
 //! | `pending` | hits before the recorders' answers |
 //! | `annotations` | the annotations of threads |
 //! | `slots` | a program's view of its slots at a hit, and of their rings |

@@ -1,4 +1,4 @@
-//! The per-CPU ring in shared memory: its layout, its writers, its readers. It moves bytes and knows no schema.
+//! The per-CPU ring in shared memory: its layout, its writers, its readers. It moves bytes, without a schema.
 //!
 //! A traced program makes an [`Area`](area::Area) when it starts. A collector [opens](area::control::Program::open) it,
 //! [attaches](area::control::Program::attach) to a slot with a ring for each CPU and a shared one, and enables

@@ -1,4 +1,4 @@
-//! The numbers of the shared memory, each a type of its own, so that the compiler tells them apart.
+//! The numbers of the shared memory, each a type of its own, so that the compiler rejects one in place of another.
 
 use crate::layout::SLOTS;
 use std::fmt;

@@ -3,7 +3,7 @@
 //! In a ring that overwrites, the reader owns one sub-buffer more than the writers use in turn, and exchanges it
 //! against the oldest complete one: the flight recorder's exchange of Desnoyers, Dagenais and Toupin, "Highly-Scalable
 //! Wait-Free Buffering Scheme for Multi-Core System Tracing". Their bit for "no writer refers to it" is here the
-//! sequence number: writers claim an entry for a sequence number before they enter it, and the head tells which ones
+//! sequence number: writers claim an entry for a sequence number before they enter it, and the head shows which ones
 //! are complete. So nothing has to be done after a record is published, and a claim that is repeated, or that no record
 //! follows, does no harm.
 

@@ -201,8 +201,8 @@ impl<'a> Ring<'a> {
 }
 
 impl RingHeader {
-    /// Rejects a record for which there is no room: returns an error if the caller and the session agree to wait, or
-    /// counts the record as lost.
+    /// Rejects a record for which there is no room: returns an error if `if_full` permits it and the session makes
+    /// writers wait, and counts the record as lost otherwise.
     ///
     /// # Errors
     /// [`Full`], if the writer may wait.

@@ -17,7 +17,7 @@
 //! | `retry` | the slow path: tries after an interruption, and with any clock |
 //! | `shared` | the choice of the shared ring, whose algorithm is in `commit` |
 //! | `room` | the loop that waits for room |
-//! | `wake` | waking a collector that asked for it |
+//! | `wake` | the wake-up of a collector whose session requests it |
 
 mod payload;
 mod retry;

@@ -1,4 +1,4 @@
-//! A full ring whose session asks writers to wait.
+//! A full ring whose session makes writers wait.
 mod support;
 
 use sordino_ring::area::control::{AttachOptions, Attached, Refusal};

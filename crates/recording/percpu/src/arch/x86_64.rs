@@ -170,9 +170,10 @@ const SYS_GETTID: usize = 186;
 
 /// `vfork` for the whole program, in place of the C library's.
 ///
-/// The child of a vfork runs on its parent's thread-local storage, whose rseq area looks registered although the kernel
-/// does not know it for the child. The child's sections would not restart and could tear records. So the child's words
-/// mark the storage as borrowed until the parent, which sleeps meanwhile, runs again and restores its own words.
+/// The child of a vfork runs on its parent's thread-local storage, whose rseq area appears to be registered, although
+/// the kernel has not registered it for the child. The child's sections would not restart and could tear records. So
+/// the child's words mark the storage as borrowed until the parent, which sleeps meanwhile, runs again and restores its
+/// own words.
 ///
 /// The return address leaves the stack before the system call because the child's next call overwrites it. Registers
 /// other than rax, rcx and r11 survive the system call in both. A failure sets `errno` as the C library's does.

@@ -125,8 +125,8 @@ pub unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize) {
     unsafe { to.copy_from_nonoverlapping(from, length) }
 }
 
-/// Copies like [`copy_out`] from memory that a writer may write to at the same time: the caller finds out afterwards,
-/// or works with either version.
+/// Copies like [`copy_out`] from memory that a writer may write to at the same time: the caller detects that
+/// afterwards, or works with either version.
 ///
 /// # Safety
 /// The ranges do not overlap; `from` is valid for reading, `to` for writing.

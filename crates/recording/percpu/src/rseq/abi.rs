@@ -12,6 +12,6 @@ pub(super) const SIGNATURE: u32 = 0x5305_3053;
 /// Offset of glibc's area from the thread pointer, if glibc registers one.
 pub(super) fn registered_area() -> Option<isize> {
     let (offset, size) = crate::arch::libc_symbols()?;
-    // 0 if glibc could not register, or was told not to (GLIBC_TUNABLES=glibc.pthread.rseq=0).
+    // 0 if glibc could not register, or was configured not to (GLIBC_TUNABLES=glibc.pthread.rseq=0).
     (size != 0).then_some(offset)
 }

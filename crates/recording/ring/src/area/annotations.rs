@@ -2,8 +2,8 @@
 //! records, get them, too.
 //!
 //! A cell is one thread's annotation under one name. That thread alone writes to it. It counts up before and after, so
-//! that a reader of a cell finds out if it was changed meanwhile. Cells of threads that have ended are used again if
-//! there is no other.
+//! that a reader of a cell detects a change during its copy. Cells of threads that have ended are used again if there
+//! is no other.
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|

@@ -1,8 +1,8 @@
-//! Conditions, pure: the place of the code that decides at a hit about the record, and about a snapshot.
+//! Conditions, pure: the offset and the lengths of the code that selects the hits to record, and of the code that
+//! selects the hits that request a snapshot.
 //!
 //! A session's region ends with a pool of code and a table that leads to it, with a word for each tracepoint. The
-//! collector only appends to the pool: if a load sees a word, it sees its code. The meaning of the code is unknown to
-//! this crate.
+//! collector only appends to the pool: if a load sees a word, it sees its code. This crate does not interpret the code.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub enum When<T> {
     If(T),
 }
 
-/// The actions that a session has one tracepoint's hits decide.
+/// The conditions of a session for one tracepoint's hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code<'a> {
     /// The hits that are recorded.
@@ -29,7 +29,7 @@ pub struct Code<'a> {
     pub trigger: When<&'a [u8]>,
 }
 
-/// The place of one tracepoint's code: its word in the table.
+/// The offset and the lengths of one tracepoint's code: its word in the table.
 ///
 /// | bits | meaning |
 /// |---|---|

@@ -5,14 +5,14 @@
 //! | `area:A`, the magic number | `control:B` | if the load sees it, it sees the header |
 //! | `area:B`, the catalogue's length | `control:C` | if the load sees the length, it sees the text |
 //! | `control:A`, the enable word | `point:A` and `pending:B`, the loads of it | if the load sees that the session enabled the event, it sees its rings, and its inline filter |
-//! | `control:D`, looking for writers of a closed ring | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
-//! | `control:K`, looking for them behind a revocation | `commit:E` and `commit:F` | if a writer is not seen, it sees the revocation, or is gone |
+//! | `control:D`, the check for writers of a closed ring | `commit:E` and `commit:F` | if a writer is not seen, it sees the ring closed, or is gone |
+//! | `control:K`, the check for them behind a revocation | `commit:E` and `commit:F` | if a writer is not seen, it sees the revocation, or is gone |
 //! | `control:E`, an opened ring's count, then its head | `view:A`, `write:C`, `write:F`, `commit:C` | if the load sees either, it sees where the ring lies |
 //! | `control:F`, its other bits, after the head | `write:E`, `view:F` | if the load sees the fast path open, its thread sees this head, or one that the section refuses |
 //! | `control:G`, a closed ring's head, after its other bits | `write:C` | if the load sees it closed, it sees the fast path closed |
 //! | `control:H`, a condition's word | `slots:B` | if the load sees the word, it sees the code |
 //! | `control:J`, the change of an enable word | `pending:E` | if the change finds it settled by a late hit, it sees that hits were not counted |
-//! | `control:I`, the look at the count of triggers | `slots:A` | if the load sees the count, it sees the record that was written before |
+//! | `control:I`, loading the count of triggers | `slots:A` | if the load sees the count, it sees the record that was written before |
 //!
 //! Collectors of several processes change a tracepoint's word. Each change is a compare-and-swap, which continues the
 //! release of those before it: a tracepoint that sees any of these words sees the rings of all sessions that the word

@@ -178,7 +178,7 @@ impl EnableMask {
         let sessions = match mode {
             EnableMode::No => Sessions { all, conditional, counted },
             EnableMode::Always => Sessions { all: all | bit, conditional, counted },
-            // If several sessions enabled it, each asks its code.
+            // If several sessions enabled it, each evaluates its code.
             EnableMode::If | EnableMode::Through(_) => {
                 Sessions { all: all | bit, conditional: conditional | bit, counted }
             }

@@ -262,7 +262,8 @@ unsafe fn unmap(start: NonNull<u8>, length: usize) {
     unsafe { libc::munmap(start.as_ptr().cast(), length) };
 }
 
-/// Maps nothing: in the model every mapping is a part of the same memory, because loom knows a word by its address.
+/// Maps nothing: in the model every mapping is a part of the same memory, because loom identifies a word by its
+/// address.
 #[cfg(loom)]
 fn map_shared(_file: BorrowedFd<'_>, offset: u64, length: usize, _: i32) -> io::Result<NonNull<u8>> {
     Ok(sordino_percpu::model::memory(offset as usize, length))

@@ -2,8 +2,8 @@
 //!
 //! | label | partner | guarantee |
 //! |---|---|---|
-//! | `slots:A`, counting a hit that asks for a snapshot | `control:I` | if the load sees the count, it sees the record that was written before |
-//! | `slots:B`, the look at a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
+//! | `slots:A`, counting a hit that requests a snapshot | `control:I` | if the load sees the count, it sees the record that was written before |
+//! | `slots:B`, loading a condition's word | `control:H`, storing it | if the load sees the word, it sees the code |
 
 use crate::area::annotations::Annotations;
 use crate::area::condition::{CodeRange, MAX_CODE};
@@ -93,7 +93,7 @@ impl Slots {
         }
     }
 
-    /// The sessions that enabled tracepoint `id`, for a caller that has seen already that one did.
+    /// The sessions that enabled tracepoint `id`, for a caller that has loaded an enable word with one.
     pub fn enable_mask(self, id: PointId) -> EnableMask {
         self.words().get(id.index()).map_or(EnableMask(0), |word| EnableMask(word.load(Relaxed)))
     }

@@ -18,7 +18,7 @@ const SHARED_HEADER: u32 = (RECORD_HEADER + SHARED_EXTRA) as u32;
 pub(super) struct CopySource {
     bytes: *mut u8,
     size: u32,
-    /// True if writers may overwrite it meanwhile; the caller finds out afterwards.
+    /// True if writers may overwrite it meanwhile, which the caller checks afterwards.
     racing: bool,
 }
 
@@ -110,7 +110,7 @@ impl Reader {
     }
 
     /// Copies the unread records of the sub-buffer with sequence number `seqno`, up to `head`. Where writers may be
-    /// `racing`, the caller has to find out if they were.
+    /// `racing`, the caller has to check afterwards if they wrote.
     pub(super) fn copy_seqno(&self, seqno: Seqno, sub_buffer: Spare, head: Head, racing: bool) -> Copied {
         let (source, size) = (self.source(sub_buffer.number, racing), self.geometry.size() as u32);
         let start = if seqno == self.seqno { self.handed_out.behind() } else { PACKET_HEADER as u32 };

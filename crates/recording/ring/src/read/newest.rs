@@ -11,11 +11,12 @@
 //! | stores a record | acquire fence |
 //! | | sees k in the entry again |
 //!
-//! If a word that was copied belongs to k + count, or to a later number, the fences meet: the claim happened before the
-//! second look, which then sees it, or a later claim. So a copy behind which the entry is unchanged has no such word.
-//! It has no older ones either: the head was loaded first, and with it came the records of k (read:A, read:C, read:D).
+//! If a word that was copied belongs to k + count, or to a later number, the fences pair: the claim happened before the
+//! second load of the entry, which then sees it, or a later claim. So a copy behind which the entry is unchanged has no
+//! such word. It has no older ones either: the head was loaded first, and with it came the records of k (read:A,
+//! read:C, read:D).
 //!
-//! A writer that neither claimed nor looked at the entry has seen the claim by the head that it loaded, and fences
+//! A writer that neither claimed nor loaded the entry has loaded a head that was stored after the claim, and fences
 //! behind that. So the fence stands in front of every record, not only the first of a sub-buffer. On x86-64 it is no
 //! instruction: stores are seen in their order, and a store after the loads that its thread made before it.
 //!

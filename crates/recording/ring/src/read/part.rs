@@ -78,7 +78,7 @@ impl Reader {
         Some((source.gather(&records), behind))
     }
 
-    /// Moves the unread records to the start of a complete sub-buffer, so that it looks like all others.
+    /// Moves the unread records to the start of a complete sub-buffer, where those of other sub-buffers begin.
     pub(super) fn close_up(&mut self, number: u32) {
         let start = self.handed_out.behind();
         let parts = std::mem::take(&mut self.handed_out.parts);

@@ -12,7 +12,7 @@
 //! | `read:B`, publishing the bounds | itself | of two that publish, the one that comes second sees the bounds that the other had changed, and publishes those, too |
 //! | `room:A`, a change of the bounds | itself | if a change sees an earlier one, it sees all that preceded that one |
 //! | `room:A` | `room:C`, loading the bounds | a thread that takes a sub-buffer's pages back comes after its reader |
-//! | `room:A` | `room:D`, loading them behind publishing | a reader that publishes a sub-buffer which the pager opened knows its pages |
+//! | `room:A` | `room:D`, loading them behind publishing | a reader that publishes a sub-buffer which the pager opened sees that it has pages |
 //! | `room:B`, the end of a reader's publishing | `room:E`, the pager's load | if the load sees it over, then nothing older is published any more |
 
 use super::HeaderRef;
@@ -69,7 +69,7 @@ impl Room {
         let bounds = Bounds { oldest: first_seqno, open: first_seqno.after(present) };
         let [word, mark, end] = [(); 3].map(|()| AtomicU64::new(0));
         let room = Arc::new(Self { header, count, bounds: word, publishing: AtomicU32::new(0), mark, end });
-        // At their final address: the checker loom knows an atomic by its address.
+        // At their final address: the checker loom identifies an atomic by its address.
         #[cfg(loom)]
         sordino_percpu::model::forget(&*room);
         room.bounds.store(bounds.word(), Relaxed);
@@ -199,8 +199,8 @@ impl Room {
             // ORDER(read:B) pairs with itself and view:C: if a writer's load sees this value, then the writer writes
             // after the reader has read; if a later exchange does, then it sees the bounds that this thread changed.
             self.header.consumed.swap(self.consumed(bounds).0, AcqRel);
-            // ORDER(room:D) pairs with room:A: if a reader publishes sub-buffers that the pager opened, then it knows
-            // their pages.
+            // ORDER(room:D) pairs with room:A: if a reader publishes sub-buffers that the pager opened, then it sees
+            // that they have pages.
             let now = Bounds::of(self.bounds.load(Acquire));
             if now.open == bounds.open {
                 return;

@@ -19,7 +19,7 @@ use sordino_percpu::{Commit, Outcome, cpu, publish, publish_switching};
 /// again.
 const TRIES: u32 = 16;
 
-/// An unfinished try: the head that it saw, and the timestamp that the record has already.
+/// An unfinished try: the head that it loaded, and the timestamp of the record.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     /// The header of the ring that was tried.

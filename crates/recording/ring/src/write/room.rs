@@ -3,15 +3,15 @@
 use super::TracedThread;
 use crate::area::slots::Rings;
 
-/// A ring has no room for a record, and its session asks writers to wait.
+/// The error of a ring without room for a record, if its session makes writers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// The longest time to wait, in microseconds; all ones: without a limit.
     pub block: u32,
 }
 
-/// The treatment of a record for which a ring has no room, if the session
-/// [asks](crate::area::control::AttachOptions::block) writers to wait. Without that request, the record is lost.
+/// The treatment of a record for which a ring has no room, if the session makes writers
+/// [wait](crate::area::control::AttachOptions::block). In any other session, the record is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfFull {
     /// The record is counted as lost.

@@ -1,9 +1,10 @@
-//! Waking a collector that asked for it.
+//! The wake-up of a collector whose session requests it.
 
 use crate::layout::RingHeader;
 use sordino_percpu::primitive::{AtomicU32, Relaxed, Release};
 
-/// Wakes the collector, if it asked for that, after a sub-buffer switch in `ring` or a request for a snapshot.
+/// Wakes the collector, if its session requests wake-ups, after a sub-buffer switch in `ring` or a request for a
+/// snapshot.
 #[inline(always)]
 pub(crate) fn wake(ring: &RingHeader) {
     let offset = ring.wake.load(Relaxed) as usize;

@@ -1,4 +1,4 @@
-//! Conditions that are replaced while hits look at them, and hits that request a snapshot.
+//! Conditions that are replaced while hits read them, and hits that request a snapshot.
 
 use crate::support::*;
 use loom::thread;

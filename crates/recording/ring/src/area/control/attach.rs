@@ -45,8 +45,8 @@ pub struct Attached {
     /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have
     /// new pages, the area's header, the slot's inline filters and its ring headers.
     pub present: Vec<(u64, u64)>,
-    /// Those of memory that may be made present later: open parts of [prepared](super::Preparation) rings. Before that,
-    /// a thread faults once on each page.
+    /// Addresses and sizes of the memory that may be made present later: open parts of [prepared](super::Preparation)
+    /// rings. Before that, a thread faults once on each page.
     pub hidden: Vec<(u64, u64)>,
     /// True if the rings have the memory that was prepared for them.
     pub is_prepared: bool,

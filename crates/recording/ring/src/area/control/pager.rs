@@ -213,7 +213,7 @@ impl Pager {
     /// # Errors
     /// The system call's error.
     pub fn reclaim(&mut self, program: &Program) -> io::Result<u64> {
-        // Before the look at the head: writers of the shared ring that have ended since the revocation have stored it.
+        // Before the head is loaded: writers of the shared ring that have ended since the revocation have stored it.
         if self.has_writers() {
             return Ok(0);
         }

@@ -143,7 +143,7 @@ impl Placement {
         self.ring_parts(options).chain(self.condition_part(options)).collect()
     }
 
-    /// Those of them that get their memory when a session attaches.
+    /// The parts among [`parts`](Self::parts) that get their memory when a session attaches.
     pub(super) fn missing(&self, options: &AttachOptions<'_>) -> Vec<(u64, u64)> {
         match options.prepared {
             Some(_) => self.condition_part(options).into_iter().collect(),

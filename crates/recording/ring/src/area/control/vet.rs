@@ -1,4 +1,4 @@
-//! The only way to a program's file, which may be anything, and whose owner may do anything with it meanwhile.
+//! The only function that opens a program's file: it may be of any kind, and its owner may change it at any time.
 //!
 //! Opening a file has effects of its own: a device acts, a terminal becomes the caller's, a FIFO or a lease keeps the
 //! caller waiting. So nothing is opened for writing before it is known to be a file in memory that cannot shrink.
