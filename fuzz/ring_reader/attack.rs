@@ -122,7 +122,7 @@ pub fn attack(input: &[u8]) -> AttackCounts {
 
     let mut address = [0; 8];
     file.read_exact_at(&mut address, offset_of!(Header, address) as u64).expect("a header");
-    let mut region = attached.region.0 - u64::from_ne_bytes(address);
+    let mut region = attached.region.address - u64::from_ne_bytes(address);
     let places: Vec<Places> = (0..=CPUS)
         .map(|ring| {
             let number = attached.slot.index() as usize * (CPUS as usize + 1) + ring as usize;

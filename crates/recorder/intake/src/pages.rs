@@ -2,18 +2,18 @@
 
 use sordino_proc::file::text;
 use sordino_proc::maps::MappedRange;
-use sordino_ring::area::map::{populate, populate_apart};
+use sordino_ring::area::map::{MemoryPart, populate, populate_apart};
 use std::io;
 use std::time::Duration;
 
-/// Regions of a process's memory, as addresses and lengths; those of its rings first.
+/// Regions of a process's memory; those of its rings first.
 #[derive(Debug)]
-pub(super) struct MemoryRegions(pub(super) Vec<(u64, u64)>);
+pub(super) struct MemoryRegions(pub(super) Vec<MemoryPart>);
 
 impl MemoryRegions {
     /// Returns the time limit for a program that cooperates: a GiB takes 0.1 s.
     pub(super) fn patience(&self) -> Duration {
-        let bytes = self.0.iter().fold(0u64, |sum, region| sum.saturating_add(region.1));
+        let bytes = self.0.iter().fold(0u64, |sum, region| sum.saturating_add(region.length));
         Duration::from_secs(1 + (bytes >> 30))
     }
 
@@ -28,7 +28,7 @@ impl MemoryRegions {
         match missing {
             Ok(0) => None,
             // The process has ended or executed another program: nothing will write there.
-            _ if self.0.iter().all(|region| !is_mapped(pid, region.0)) => None,
+            _ if self.0.iter().all(|region| !is_mapped(pid, region.address)) => None,
             Ok(missing) => {
                 Some(format!("{missing} pages of its rings were not present: it may fault on them"))
             }
@@ -41,7 +41,7 @@ impl MemoryRegions {
     /// Returns the number of pages that could not be read.
     fn populate(&self, pid: i32, is_trusted: bool) -> io::Result<u64> {
         let populate = if is_trusted { populate } else { populate_apart };
-        self.0.iter().map(|&(address, length)| populate(pid, address, length)).sum()
+        self.0.iter().map(|&part| populate(pid, part)).sum()
     }
 }
 
@@ -69,11 +69,12 @@ mod tests {
     fn pages_that_cannot_be_read_are_counted() {
         let here = std::process::id() as i32;
         let local = 0u8;
-        let region = ((&raw const local).addr() as u64, 1);
+        let region = MemoryPart { address: (&raw const local).addr() as u64, length: 1 };
+        let null = MemoryPart { address: 0, ..region };
         for is_trusted in [true, false] {
             assert!(MemoryRegions(vec![region; 3]).populate(i32::MAX, is_trusted).is_err());
             assert_eq!(MemoryRegions(vec![region; 3]).populate(here, is_trusted).unwrap(), 0);
-            assert_eq!(MemoryRegions(vec![(0, 1), region, region]).populate(here, is_trusted).unwrap(), 1);
+            assert_eq!(MemoryRegions(vec![null, region, region]).populate(here, is_trusted).unwrap(), 1);
         }
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn bytes_alone(rings: usize, budget: u64) -> u64 {
 
 /// Returns the sub-buffers that have memory in an area that is prepared for a program that will be alone.
 pub(super) fn prepared_portion(geometry: Geometry, cpus: usize, budget: u64) -> Portion {
-    let cpu = (bytes_alone(cpus, budget) >> geometry.bits).clamp(1, geometry.count.into()) as u32;
-    Portion { cpu, shared: 1 }
+    let per_cpu = (bytes_alone(cpus, budget) >> geometry.bits).clamp(1, geometry.count.into()) as u32;
+    Portion { per_cpu, shared: 1 }
 }
 
 /// Where a program's rings get their memory from.
@@ -51,8 +51,8 @@ pub(super) fn portion(geometry: Geometry, cpus: usize, beginning: &Beginning) ->
     let alone = if is_prepared { BYTES_PREPARED } else { BYTES };
     let first = sub_buffers(alone >> (arrivals / CROWD).min(u64::BITS as usize - 1));
     match is_restartable {
-        true => Portion { cpu: first, shared: 1 },
-        false => Portion { cpu: 1, shared: first },
+        true => Portion { per_cpu: first, shared: 1 },
+        false => Portion { per_cpu: 1, shared: first },
     }
 }
 
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn a_prepared_area_has_what_a_program_that_is_alone_gets() {
-        assert_eq!(prepared_portion(RING, 2, 4 << 30), Portion { cpu: 256, shared: 1 });
-        assert_eq!(prepared_portion(RING, 2, 128 << 20), Portion { cpu: 64, shared: 1 });
-        assert_eq!(prepared_portion(RING, 64, 4 << 30), Portion { cpu: 8, shared: 1 });
-        assert_eq!(prepared_portion(RING, 0, 0), Portion { cpu: 1, shared: 1 });
+        assert_eq!(prepared_portion(RING, 2, 4 << 30), Portion { per_cpu: 256, shared: 1 });
+        assert_eq!(prepared_portion(RING, 2, 128 << 20), Portion { per_cpu: 64, shared: 1 });
+        assert_eq!(prepared_portion(RING, 64, 4 << 30), Portion { per_cpu: 8, shared: 1 });
+        assert_eq!(prepared_portion(RING, 0, 0), Portion { per_cpu: 1, shared: 1 });
     }
 
     #[test]
@@ -80,19 +80,19 @@ mod tests {
         let memory = Memory { budget: 1 << 30, ..Memory::default() };
         let of = |is_prepared| {
             let begin = |arrivals| Beginning { memory, arrivals, is_restartable: true, is_prepared };
-            [1, 4, 8, 16, 256].map(|arrivals| portion(RING, 2, &begin(arrivals)).cpu)
+            [1, 4, 8, 16, 256].map(|arrivals| portion(RING, 2, &begin(arrivals)).per_cpu)
         };
         assert_eq!([true, false].map(of), [[24, 12, 6, 1, 1], [8, 4, 2, 1, 1]]);
     }
 
     #[test]
     fn the_more_cpus_and_the_less_memory_the_less_has_a_ring() {
-        assert_eq!(of(2, 0, true), Portion { cpu: 8, shared: 1 });
-        assert_eq!(of(2, 960 << 20, true), Portion { cpu: 4, shared: 1 });
-        assert_eq!(of(64, 0, true), Portion { cpu: 1, shared: 1 });
-        assert_eq!(of(2, 1000 << 20, true), Portion { cpu: 1, shared: 1 });
-        assert_eq!(of(2, 2 << 30, true).cpu, 1);
-        assert_eq!(of(0, 0, true).cpu, 16);
-        assert_eq!(of(2, 0, false), Portion { cpu: 1, shared: 16 });
+        assert_eq!(of(2, 0, true), Portion { per_cpu: 8, shared: 1 });
+        assert_eq!(of(2, 960 << 20, true), Portion { per_cpu: 4, shared: 1 });
+        assert_eq!(of(64, 0, true), Portion { per_cpu: 1, shared: 1 });
+        assert_eq!(of(2, 1000 << 20, true), Portion { per_cpu: 1, shared: 1 });
+        assert_eq!(of(2, 2 << 30, true).per_cpu, 1);
+        assert_eq!(of(0, 0, true).per_cpu, 16);
+        assert_eq!(of(2, 0, false), Portion { per_cpu: 1, shared: 16 });
     }
 }

@@ -70,7 +70,7 @@ impl PreparedAreas {
     #[cfg(test)]
     pub(crate) fn ready(file: &Arc<OwnedFd>, sizes: AreaSizes) -> Self {
         let ledger = Ledger::of_this_process(crate::ledger::IntakeLimits::of_this_machine(None));
-        let portion = sordino_ring::area::control::Portion { cpu: 1, shared: 1 };
+        let portion = sordino_ring::area::control::Portion { per_cpu: 1, shared: 1 };
         let start = PreparedStart { first_seqno: sordino_ring::number::Seqno(0), portion };
         let id = FileId::of(&**file).unwrap();
         let area = PreparedArea {
@@ -270,7 +270,7 @@ mod tests {
         assert!(areas.offer(own(), sizes).is_none());
         let id = FileId::of(&*file).unwrap();
         assert!(areas.take(FileId { inode: id.inode + 1, ..id }).is_none());
-        assert_eq!(areas.take(id).unwrap().portion.cpu, 128);
+        assert_eq!(areas.take(id).unwrap().portion.per_cpu, 128);
         assert!(areas.take(id).is_none());
     }
 

@@ -26,6 +26,7 @@ pub use waker::SupplyWaker;
 use crate::accounts::is_trusted;
 use crate::ledger::Claim;
 use sordino_ring::area::control::{Pager, Program};
+use sordino_ring::area::map::MemoryPart;
 use sordino_sched::CpuList;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl Supply {
         program: &Arc<Program>,
         claim: &Arc<Claim>,
         pagers: Vec<Pager>,
-        hidden: &[(u64, u64)],
+        hidden: &[MemoryPart],
     ) -> Result<Arc<Supplied>, String> {
         let account = Some(claim.user()).filter(|user| !is_trusted(*user));
         self.suppliers.retain(|account, supplier| account.is_none() || supplier.is_needed());

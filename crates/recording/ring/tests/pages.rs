@@ -14,7 +14,7 @@ const RECORDS: u64 = (SMALL.size() as u64 - 80) / 24;
 
 /// A ring for this thread's CPU alone, of which two sub-buffers have pages.
 fn sparse() -> AttachOptions<'static> {
-    let portion = Some(Portion { cpu: 2, shared: 1 });
+    let portion = Some(Portion { per_cpu: 2, shared: 1 });
     AttachOptions { cpus: &[Cpu(0)], portion, conditions: false, ..options(SMALL, u32::MAX - 2) }
 }
 
@@ -256,7 +256,7 @@ fn a_sub_buffer_whose_pages_cannot_be_made_present_is_opened_with_its_memory() {
 #[test]
 fn the_shared_ring_keeps_its_commit_words_when_sub_buffers_get_memory() {
     let harness = Harness::new();
-    let portion = Some(Portion { cpu: 1, shared: 1 });
+    let portion = Some(Portion { per_cpu: 1, shared: 1 });
     let options = AttachOptions { cpus: &[], portion, conditions: false, ..options(SMALL, u32::MAX - 2) };
     let mut attached = harness.program.attach(&options).unwrap();
     let (mut written, mut read) = (0u64, 0);

@@ -5,6 +5,7 @@ use sordino_event::Cpu;
 use sordino_ring::area::Area;
 use sordino_ring::area::control::{AttachOptions, Portion, Preparation, Program, Refusal};
 use sordino_ring::area::map;
+use sordino_ring::area::map::MemoryPart;
 use sordino_ring::layout::{Capacity, Geometry};
 use std::fs::File;
 use std::io;
@@ -18,13 +19,13 @@ const RECORDS: u64 = (GEOMETRY.size() as u64 - 80) / 24;
 
 /// A session whose ring for this thread's CPU has six sub-buffers with memory, which go round the ring's end.
 fn prepared_for() -> AttachOptions<'static> {
-    let portion = Some(Portion { cpu: 6, shared: 1 });
+    let portion = Some(Portion { per_cpu: 6, shared: 1 });
     AttachOptions { cpus: &[Cpu(0)], portion, conditions: false, ..options(GEOMETRY, u32::MAX - 2) }
 }
 
 /// The same session when it attaches: two of the sub-buffers are made present first.
 fn attaching() -> AttachOptions<'static> {
-    AttachOptions { prepared: Some(Portion { cpu: 2, shared: 1 }), ..prepared_for() }
+    AttachOptions { prepared: Some(Portion { per_cpu: 2, shared: 1 }), ..prepared_for() }
 }
 
 fn preparation<'a>(options: &'a AttachOptions<'a>) -> Preparation<'a> {
@@ -60,9 +61,9 @@ fn all_that_is_open_is_to_be_made_present_at_once_or_later() {
     let options = prepared_for();
     let harness = Harness::in_prepared(preparation(&options).make().unwrap());
     let attached = harness.program.attach(&attaching()).unwrap();
-    let bytes = |parts: &[(u64, u64)]| -> u64 {
-        let rings = attached.region.0..attached.region.0 + attached.region.1;
-        parts.iter().filter(|(at, _)| rings.contains(at)).map(|(_, length)| length).sum()
+    let bytes = |parts: &[MemoryPart]| -> u64 {
+        let rings = attached.region.address..attached.region.address + attached.region.length;
+        parts.iter().filter(|part| rings.contains(&part.address)).map(|part| part.length).sum()
     };
     let [first, later] = [bytes(&attached.present), bytes(&attached.hidden)];
     assert_eq!(later, 4 * GEOMETRY.size() as u64);
@@ -84,7 +85,8 @@ fn another_session_that_comes_first_gets_none_of_it_and_nothing_is_left() {
     let prepared = preparation(&options_of_prepared).memory();
     assert!(memory(&harness.file) + prepared - 8 * other.data_size() as u64 <= before, "it stays");
     let second = harness.program.attach(&attaching()).unwrap();
-    assert_eq!((second.region.0, second.hidden.len()), (first.region.0 + first.region.1, 0));
+    let behind = first.region.address + first.region.length;
+    assert_eq!((second.region.address, second.hidden.len()), (behind, 0));
     for (attached, records) in [(&first, 1), (&second, 2 * RECORDS)] {
         for number in 0..records {
             harness.write(attached.slot, number << 32, &number.to_ne_bytes());

@@ -6,6 +6,7 @@ use super::ring::{IN_ADVANCE, SuppliedRing, Urgency, is_in_use};
 use super::waker::SupplyWaker;
 use crate::ledger::Claim;
 use sordino_ring::area::control::{Pager, Program};
+use sordino_ring::area::map::MemoryPart;
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,7 +41,7 @@ impl Supplied {
         program: &Arc<Program>,
         claim: &Arc<Claim>,
         pagers: Vec<Pager>,
-        hidden: &[(u64, u64)],
+        hidden: &[MemoryPart],
         all: &Arc<AtomicUsize>,
     ) -> Self {
         let (program, claim) = (Arc::clone(program), Arc::clone(claim));

@@ -39,7 +39,7 @@ pub use vet::FileId;
 
 use crate::area::annotations::Annotations;
 use crate::area::enable::EnableMask;
-use crate::area::map::{self, Mapping};
+use crate::area::map::{self, FilePart, Mapping};
 use crate::area::pending::Pending;
 use crate::layout::{
     ANNOTATIONS, Capacity, EnableWord, Header, MAGIC, PAGE, RINGS_OFFSET, RingHeader, Slot, VERSION,
@@ -143,13 +143,13 @@ impl Program {
     /// # Errors
     /// `ENOSPC` or `ENOMEM` when there is no memory; others if it cannot be requested now. The sub-buffers have no
     /// memory then.
-    fn supply(&self, pid: i32, data: &[(u64, u64)], words: &[(u64, u64)]) -> io::Result<()> {
-        let present = |&(offset, length): &(u64, u64)| map::populate(pid, self.address + offset, length);
+    fn supply(&self, pid: i32, data: &[FilePart], words: &[FilePart]) -> io::Result<()> {
+        let present = |part: &FilePart| map::populate(pid, part.mapped_at(self.address));
         #[cfg(loom)]
         overwrite(data);
         let supplied = self.change(|| {
-            data.iter().try_for_each(|&(offset, length)| map::fill(&self.file, offset, length))?;
-            words.iter().try_for_each(|&(offset, length)| map::allocate(&self.file, offset, length))?;
+            data.iter().try_for_each(|&part| map::fill(&self.file, part))?;
+            words.iter().try_for_each(|&part| map::allocate(&self.file, part))?;
             // If making them present is not permitted, or the program has something else there, it has the memory all
             // the same, and faults once.
             let _ = data.iter().chain(words).try_for_each(|part| present(part).map(drop));
@@ -159,10 +159,10 @@ impl Program {
     }
 
     /// Gives back the memory of parts of the file.
-    fn punch(&self, ranges: &[(u64, u64)]) -> io::Result<()> {
+    fn punch(&self, parts: &[FilePart]) -> io::Result<()> {
         #[cfg(loom)]
-        overwrite(ranges);
-        self.change(|| ranges.iter().try_for_each(|&(offset, length)| map::punch(&self.file, offset, length)))
+        overwrite(parts);
+        self.change(|| parts.iter().try_for_each(|&part| map::punch(&self.file, part)))
     }
 
     fn header(&self) -> &Header {
@@ -351,10 +351,10 @@ impl Program {
 
 /// Reports to the checker loom that the kernel writes to these parts of the file.
 #[cfg(loom)]
-fn overwrite(ranges: &[(u64, u64)]) {
-    ranges
+fn overwrite(parts: &[FilePart]) {
+    parts
         .iter()
-        .for_each(|&(offset, length)| sordino_percpu::model::overwrite(offset as usize, length as usize));
+        .for_each(|part| sordino_percpu::model::overwrite(part.offset as usize, part.length as usize));
 }
 
 fn name_of(slot: &Slot) -> String {

@@ -7,6 +7,7 @@ mod present;
 
 use kind::SEALS;
 pub(crate) use kind::{is_in_memory, is_sealed};
+pub use part::{FilePart, MemoryPart};
 pub(crate) use part::{open, read_at};
 #[cfg(not(loom))]
 pub use present::populate;
@@ -82,7 +83,7 @@ pub fn size(file: &OwnedFd) -> io::Result<u64> {
 ///
 /// # Errors
 /// `ENOSPC` or `ENOMEM` when there is no memory, some may be allocated then; `EFBIG` beyond the limit of a file's size.
-pub fn fill(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+pub fn fill(file: &OwnedFd, FilePart { offset, length }: FilePart) -> io::Result<()> {
     /// One page, which stays in the CPU's cache, and its number in one call.
     static ZEROS: [u8; PAGE] = [0; PAGE];
     const PAGES: usize = 16;
@@ -110,7 +111,7 @@ pub fn fill(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// `ENOSPC` or `ENOMEM` when there is no memory; nothing more is allocated then.
-pub fn allocate(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+pub fn allocate(file: &OwnedFd, FilePart { offset, length }: FilePart) -> io::Result<()> {
     // SAFETY: fallocate on an owned descriptor accesses no memory of this process.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, length as i64) };
     check(result as isize).map(drop)
@@ -120,7 +121,7 @@ pub fn allocate(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// The kernel's error.
-pub fn punch(file: &OwnedFd, offset: u64, length: u64) -> io::Result<()> {
+pub fn punch(file: &OwnedFd, FilePart { offset, length }: FilePart) -> io::Result<()> {
     #[cfg(loom)]
     sordino_percpu::model::clear(offset as usize, length as usize);
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -394,7 +395,7 @@ pub fn wait_any(seen: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<()>
 /// # Errors
 /// Returns none: the signature is that of the real function.
 #[cfg(loom)]
-pub fn populate(_pid: i32, _address: u64, _length: u64) -> io::Result<u64> {
+pub fn populate(_pid: i32, _part: MemoryPart) -> io::Result<u64> {
     Ok(0)
 }
 
@@ -404,8 +405,8 @@ pub fn populate(_pid: i32, _address: u64, _length: u64) -> io::Result<u64> {
 ///
 /// # Errors
 /// The errors of [`populate`]; the kernel's error if there is no room for another process.
-pub fn populate_apart(pid: i32, address: u64, length: u64) -> io::Result<u64> {
+pub fn populate_apart(pid: i32, part: MemoryPart) -> io::Result<u64> {
     let missing = std::cell::Cell::new(0);
-    apart(None, || populate(pid, address, length).map(|pages| missing.set(pages)))?;
+    apart(None, || populate(pid, part).map(|pages| missing.set(pages)))?;
     Ok(missing.get())
 }

@@ -13,7 +13,7 @@ const PID: i32 = 1;
 
 /// Four sub-buffers, of which two have pages at first.
 fn sparse() -> AttachOptions<'static> {
-    let portion = Some(Portion { cpu: 2, shared: 2 });
+    let portion = Some(Portion { per_cpu: 2, shared: 2 });
     AttachOptions { geometry: Geometry { count: 4, ..SMALL }, portion, ..options(&[Cpu(0)], u32::MAX) }
 }
 

@@ -4,7 +4,7 @@ use super::pager::Pager;
 use super::plan::{AttachOptions, Placement, RingPlan};
 use super::{Conditions, EnableMode, Program, Refusal};
 use crate::area::enable::EnableMask;
-use crate::area::map::{self, Mapping};
+use crate::area::map::{self, FilePart, Mapping, MemoryPart};
 use crate::layout::{
     self, ATTACH_LOCK, Header, INLINE_FILTERS, InlineFilter, PAGE, RingHeader, Slot, TableEntry,
 };
@@ -15,6 +15,7 @@ use crate::table::{Entry, Spare};
 use crate::write::TimestampClock;
 use sordino_percpu::primitive::{Acquire, Relaxed, Release, SeqCst, fence};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_millis(300);
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
     slot: SlotIndex,
-    region: (u64, u64),
+    region: MemoryPart,
 }
 
 /// A session's slot in a program, with its rings.
@@ -40,14 +41,14 @@ pub struct Attached {
     pub pagers: Vec<Pager>,
     /// The conditions that decide about hits.
     pub conditions: Conditions,
-    /// The address at which the program has the rings mapped, and their size in bytes.
-    pub region: (u64, u64),
-    /// Addresses and sizes of the memory that is to be made present in the program: the parts of the region that have
-    /// new pages, the area's header, the slot's inline filters and its ring headers.
-    pub present: Vec<(u64, u64)>,
-    /// Addresses and sizes of the memory that may be made present later: open parts of [prepared](super::Preparation)
-    /// rings. Before that, a thread faults once on each page.
-    pub hidden: Vec<(u64, u64)>,
+    /// The memory in which the program has the rings mapped.
+    pub region: MemoryPart,
+    /// The memory that is to be made present in the program: the parts of the region that have new pages, the area's
+    /// header, the slot's inline filters and its ring headers.
+    pub present: Vec<MemoryPart>,
+    /// The memory that may be made present later: open parts of [prepared](super::Preparation) rings. Before that, a
+    /// thread faults once on each page.
+    pub hidden: Vec<MemoryPart>,
     /// True if the rings have the memory that was prepared for them.
     pub is_prepared: bool,
 }
@@ -96,7 +97,7 @@ impl Program {
     /// Bytes of memory that a session with this request takes at first.
     pub fn size_of(&self, options: &AttachOptions<'_>) -> u64 {
         let parts = self.plan(options).parts(options);
-        parts.iter().map(|(_, length)| length).sum()
+        parts.iter().map(|part| part.length).sum()
     }
 
     fn plan(&self, options: &AttachOptions<'_>) -> Placement {
@@ -152,17 +153,22 @@ impl Program {
         let [offset, length] = region.each_ref().map(|word| word.swap(0, Relaxed));
         let end = offset.saturating_add(length).min(map::size(&self.file)?);
         let is_region = offset >= self.control_size && offset < end;
-        if is_region { self.change(|| map::punch(&self.file, offset, end - offset)) } else { Ok(()) }
+        if is_region {
+            self.change(|| map::punch(&self.file, FilePart { offset, length: end - offset }))
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives back memory that was prepared for a session: this one, which comes second and gets another place for its
     /// rings, or one that never came.
     fn discard_prepared(&self) -> io::Result<()> {
         let (mut at, size) = (self.control_size, map::size(&self.file)?);
-        for (start, end) in self.regions(None).into_iter().chain([(size, size)]) {
+        for Range { start, end } in self.regions(None).into_iter().chain(std::iter::once(size..size)) {
             let gap = at..start.min(size);
             if !gap.is_empty() {
-                self.change(|| map::punch(&self.file, gap.start, gap.end - gap.start))?;
+                let gap = FilePart { offset: gap.start, length: gap.end - gap.start };
+                self.change(|| map::punch(&self.file, gap))?;
             }
             at = at.max(end);
         }
@@ -180,11 +186,10 @@ impl Program {
             }
             // The content that an earlier session left there is dropped: the new rings are zero.
             if offset < size && options.prepared.is_none() {
-                map::punch(&self.file, offset, length.min(size - offset))?;
+                map::punch(&self.file, FilePart { offset, length: length.min(size - offset) })?;
             }
-            let filled =
-                missing.iter().try_for_each(|&(at, length)| map::fill(&self.file, offset + at, length));
-            filled.inspect_err(|_| drop(map::punch(&self.file, offset, length)))
+            let filled = missing.iter().try_for_each(|part| map::fill(&self.file, part.in_file(offset)));
+            filled.inspect_err(|_| drop(map::punch(&self.file, FilePart { offset, length })))
         })
         .map_err(Refusal::NoMemory)?;
         let region = Arc::new(Mapping::new(self.file.as_fd(), offset, length as usize)?);
@@ -197,16 +202,18 @@ impl Program {
         let pagers = readers.iter().filter(|_| is_sparse).map(|reader| Pager::of(reader, offset)).collect();
         let conditions =
             Conditions::new(region, plan.conditions, Arc::clone(&self.control), self.capacity, slot);
-        let there = |offset: usize, length: usize| (self.address + offset as u64, length as u64);
+        let there = |offset: usize, length: usize| {
+            FilePart { offset: offset as u64, length: length as u64 }.mapped_at(self.address)
+        };
         let headers = (self.cpus() as usize + 1) * size_of::<RingHeader>();
         let way = [
             there(0, size_of::<Header>()),
             there(conditions.first_inline_filter, INLINE_FILTERS * size_of::<InlineFilter>()),
             there(self.ring(slot, 0).offset, headers),
         ];
-        let region = (self.address + offset, length);
+        let region = FilePart { offset, length }.mapped_at(self.address);
         let [mapped, hidden] = plan.prepared(options);
-        let address = |(at, length): (u64, u64)| (region.0 + at, length);
+        let address = |part: FilePart| part.mapped_at(region.address);
         let present = missing.into_iter().chain(mapped).map(address).chain(way).collect();
         let hidden = hidden.into_iter().map(address).collect();
         let is_prepared = options.prepared.is_some();
@@ -216,7 +223,8 @@ impl Program {
     /// The lowest offset with `needed` bytes that no session uses and no writer of an earlier one may touch.
     fn find_room(&self, slot: SlotIndex, needed: u64) -> Result<u64, Refusal> {
         let (mut at, mut largest) = (self.control_size, 0);
-        for (start, end) in self.regions(Some(slot)).into_iter().chain([(self.reserve, self.reserve)]) {
+        let behind = std::iter::once(self.reserve..self.reserve);
+        for Range { start, end } in self.regions(Some(slot)).into_iter().chain(behind) {
             let start = start.min(self.reserve);
             if at.saturating_add(needed) <= start {
                 return Ok(at);
@@ -230,15 +238,15 @@ impl Program {
     /// The regions of all slots but `except`, as their starts and ends, in order. A slot's region counts whether or not
     /// its collector lives: a collector that was killed a moment ago has neither lock nor writers, and its rings are
     /// still open. `take_slot` clears away those that are really left.
-    fn regions(&self, except: Option<SlotIndex>) -> Vec<(u64, u64)> {
+    fn regions(&self, except: Option<SlotIndex>) -> Vec<Range<u64>> {
         let mut used = Vec::new();
         for (index, other) in SlotIndex::all().zip(&self.header().slots) {
             let [offset, length] = other.region.each_ref().map(|word| word.load(Relaxed));
             if Some(index) != except && length != 0 {
-                used.push((offset, offset.saturating_add(length)));
+                used.push(offset..offset.saturating_add(length));
             }
         }
-        used.sort_unstable();
+        used.sort_unstable_by_key(|region| (region.start, region.end));
         used
     }
 
@@ -360,8 +368,9 @@ impl Program {
 
     fn let_go(&self, hold: Hold) -> io::Result<()> {
         self.close(hold.slot);
-        let (offset, length) = (hold.region.0 - self.address, hold.region.1);
-        let result = self.change(|| map::punch(&self.file, offset, length));
+        let MemoryPart { address, length } = hold.region;
+        let result =
+            self.change(|| map::punch(&self.file, FilePart { offset: address - self.address, length }));
         if !self.has_writers(hold.slot) {
             self.slot(hold.slot).region.iter().for_each(|word| word.store(0, Relaxed));
         }

@@ -27,6 +27,7 @@
 //! Sub-buffers that the reader has put, and that are not open again, may lose their pages at any time.
 
 use super::Program;
+use crate::area::map::FilePart;
 use crate::layout::{Geometry, PAGE};
 use crate::number::{RingOffset, Seqno};
 use crate::offset::Head;
@@ -41,7 +42,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
     /// Sub-buffers of each CPU's ring.
-    pub cpu: u32,
+    pub per_cpu: u32,
     /// Sub-buffers of the shared ring.
     pub shared: u32,
 }
@@ -49,7 +50,7 @@ pub struct Portion {
 impl Portion {
     /// The sub-buffers of the ring of `cpu`, or of the shared ring.
     pub(super) const fn of(self, cpu: Option<Cpu>) -> u32 {
-        if cpu.is_some() { self.cpu } else { self.shared }
+        if cpu.is_some() { self.per_cpu } else { self.shared }
     }
 }
 
@@ -168,8 +169,8 @@ impl Pager {
         // Revoked sub-buffers that still have their pages need none, nor do those that lie where others were put.
         let needed = (until.since(top) as i32).max(0) as u32;
         let new = needed.min(count - present);
-        let data = data_ranges(self.geometry, self.data, top, new);
-        program.supply(pid, &data, &word_ranges(self.geometry, self.commits, top, new))?;
+        let data = data_parts(self.geometry, self.data, top, new);
+        program.supply(pid, &data, &word_parts(self.geometry, self.commits, top, new))?;
         self.top = top.after(needed);
         self.low = low.after(needed - new);
         let is_whole = present + new == count;
@@ -243,31 +244,34 @@ impl Pager {
     }
 
     fn punch(&self, program: &Program, seqno: Seqno, seqnos: u32) -> io::Result<u64> {
-        program.punch(&data_ranges(self.geometry, self.data, seqno, seqnos))?;
+        program.punch(&data_parts(self.geometry, self.data, seqno, seqnos))?;
         Ok(u64::from(seqnos) << self.geometry.bits)
     }
 }
 
-/// The parts of a file with the sub-buffers of these sequence numbers: offsets and lengths.
-pub(super) fn data_ranges(geometry: Geometry, data: u64, seqno: Seqno, seqnos: u32) -> Vec<(u64, u64)> {
+/// The parts of a file with the sub-buffers of these sequence numbers.
+pub(super) fn data_parts(geometry: Geometry, data: u64, seqno: Seqno, seqnos: u32) -> Vec<FilePart> {
     let bytes = |sub_buffers: u32| u64::from(sub_buffers) << geometry.bits;
     let runs = runs(geometry.count, seqno, seqnos);
-    runs.map(|run| (data + bytes(run.start), bytes(run.end - run.start))).collect()
+    let part =
+        |run: Range<u32>| FilePart { offset: data + bytes(run.start), length: bytes(run.end - run.start) };
+    runs.map(part).collect()
 }
 
 /// The parts of a file with the commit words of these sub-buffers, in whole pages, which hold words of other
 /// sub-buffers, too.
-pub(super) fn word_ranges(
+pub(super) fn word_parts(
     geometry: Geometry,
     commits: Option<u64>,
     seqno: Seqno,
     seqnos: u32,
-) -> Vec<(u64, u64)> {
+) -> Vec<FilePart> {
     let Some(commits) = commits else { return Vec::new() };
     let (page, stride) = (PAGE as u64, geometry.commit_stride() as u64);
     let pages = |run: Range<u32>| {
-        let start = (commits + u64::from(run.start) * stride) / page * page;
-        (start, (commits + u64::from(run.end) * stride).next_multiple_of(page) - start)
+        let offset = (commits + u64::from(run.start) * stride) / page * page;
+        let length = (commits + u64::from(run.end) * stride).next_multiple_of(page) - offset;
+        FilePart { offset, length }
     };
     runs(geometry.count, seqno, seqnos).map(pages).collect()
 }
@@ -284,19 +288,23 @@ fn runs(count: u32, seqno: Seqno, seqnos: u32) -> impl Iterator<Item = Range<u32
 mod tests {
     use super::*;
 
+    fn part(offset: u64, length: u64) -> FilePart {
+        FilePart { offset, length }
+    }
+
     #[test]
     fn sequence_numbers_that_go_round_lie_in_two_parts() {
         let geometry = Geometry::new(16 << 10, 4).unwrap();
         assert_eq!(
-            data_ranges(geometry, 4096, Seqno(6), 3),
-            [(4096 + (32 << 10), 32 << 10), (4096, 16 << 10)]
+            data_parts(geometry, 4096, Seqno(6), 3),
+            [part(4096 + (32 << 10), 32 << 10), part(4096, 16 << 10)]
         );
-        assert_eq!(data_ranges(geometry, 4096, Seqno(4), 4), [(4096, 64 << 10)]);
-        assert!(data_ranges(geometry, 4096, Seqno(5), 0).is_empty());
-        let all = word_ranges(geometry, Some(8192), Seqno(u32::MAX), 2);
+        assert_eq!(data_parts(geometry, 4096, Seqno(4), 4), [part(4096, 64 << 10)]);
+        assert!(data_parts(geometry, 4096, Seqno(5), 0).is_empty());
+        let all = word_parts(geometry, Some(8192), Seqno(u32::MAX), 2);
         let words = geometry.commit_stride() as u64;
-        assert_eq!(all[0].0, (8192 + 3 * words) / 4096 * 4096);
-        assert!(all[0].0 + all[0].1 >= 8192 + 4 * words && all[1].0 == 8192);
-        assert!(word_ranges(geometry, None, Seqno(u32::MAX), 2).is_empty());
+        assert_eq!(all[0].offset, (8192 + 3 * words) / 4096 * 4096);
+        assert!(all[0].offset + all[0].length >= 8192 + 4 * words && all[1].offset == 8192);
+        assert!(word_parts(geometry, None, Seqno(u32::MAX), 2).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! A session's request to a program, and the layout of its rings and conditions.
 
-use super::pager::{Portion, data_ranges, word_ranges};
+use super::pager::{Portion, data_parts, word_parts};
+use crate::area::map::FilePart;
 use crate::layout::{Capacity, Geometry, PAGE, conditions_size};
 use crate::number::Seqno;
 use crate::write::TimestampClock;
@@ -135,16 +136,16 @@ impl Placement {
         Self { length, conditions, registered, rings }
     }
 
-    /// The parts of the region that have pages at first: offsets and lengths.
-    pub(super) fn parts(&self, options: &AttachOptions<'_>) -> Vec<(u64, u64)> {
+    /// The parts of the region that have pages at first.
+    pub(super) fn parts(&self, options: &AttachOptions<'_>) -> Vec<FilePart> {
         if options.portion().is_none() {
-            return vec![(0, (self.conditions + self.registered) as u64)];
+            return vec![FilePart { offset: 0, length: (self.conditions + self.registered) as u64 }];
         }
         self.ring_parts(options).chain(self.condition_part(options)).collect()
     }
 
     /// The parts among [`parts`](Self::parts) that get their memory when a session attaches.
-    pub(super) fn missing(&self, options: &AttachOptions<'_>) -> Vec<(u64, u64)> {
+    pub(super) fn missing(&self, options: &AttachOptions<'_>) -> Vec<FilePart> {
         match options.prepared {
             Some(_) => self.condition_part(options).into_iter().collect(),
             None => self.parts(options),
@@ -152,7 +153,7 @@ impl Placement {
     }
 
     /// The parts of prepared rings that are made present at once, and those for later.
-    pub(super) fn prepared(&self, options: &AttachOptions<'_>) -> [Vec<(u64, u64)>; 2] {
+    pub(super) fn prepared(&self, options: &AttachOptions<'_>) -> [Vec<FilePart>; 2] {
         if options.prepared.is_none() {
             return [Vec::new(), Vec::new()];
         }
@@ -163,12 +164,13 @@ impl Placement {
     }
 
     /// The parts of the rings with the sub-buffers that have pages at first.
-    pub(super) fn ring_parts(&self, options: &AttachOptions<'_>) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn ring_parts(&self, options: &AttachOptions<'_>) -> impl Iterator<Item = FilePart> {
         self.rings.iter().flat_map(|ring| ring.parts(options, 0..options.present(ring.cpu)))
     }
 
-    fn condition_part(&self, options: &AttachOptions<'_>) -> Option<(u64, u64)> {
-        options.conditions.then_some((self.conditions as u64, self.registered as u64))
+    fn condition_part(&self, options: &AttachOptions<'_>) -> Option<FilePart> {
+        let part = FilePart { offset: self.conditions as u64, length: self.registered as u64 };
+        options.conditions.then_some(part)
     }
 }
 
@@ -178,10 +180,10 @@ impl RingPlan {
         &self,
         options: &AttachOptions<'_>,
         seqnos: Range<u32>,
-    ) -> impl Iterator<Item = (u64, u64)> + use<> {
+    ) -> impl Iterator<Item = FilePart> + use<> {
         let commits = self.commits.map(|commits| commits as u64);
         let (first, count) = (options.first_seqno.after(seqnos.start), seqnos.end - seqnos.start);
-        let data = data_ranges(options.geometry, self.data as u64, first, count);
-        data.into_iter().chain(word_ranges(options.geometry, commits, first, count))
+        let data = data_parts(options.geometry, self.data as u64, first, count);
+        data.into_iter().chain(word_parts(options.geometry, commits, first, count))
     }
 }

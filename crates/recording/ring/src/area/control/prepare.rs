@@ -31,8 +31,8 @@ impl Preparation<'_> {
     /// kernel.
     pub fn make(&self) -> io::Result<OwnedFd> {
         let file = map::create_file(self.size())?;
-        for (at, length) in self.placement().ring_parts(self.options) {
-            map::fill(&file, self.control() + at, length)?;
+        for part in self.placement().ring_parts(self.options) {
+            map::fill(&file, part.in_file(self.control()))?;
         }
         Ok(file)
     }
@@ -44,7 +44,7 @@ impl Preparation<'_> {
 
     /// Bytes of its memory.
     pub fn memory(&self) -> u64 {
-        self.placement().ring_parts(self.options).map(|(_, length)| length).sum()
+        self.placement().ring_parts(self.options).map(|part| part.length).sum()
     }
 
     fn control(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Parts of a file and of a mapping: reading without a mapping, closing, opening.
+//! Parts of a file, of a program's memory and of a mapping: reading without a mapping, closing, opening.
 
 use super::Mapping;
 #[cfg(not(loom))]
@@ -9,6 +9,36 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// The offset of its first byte: in the file, or in the session's region of it.
+    pub offset: u64,
+    /// The number of its bytes.
+    pub length: u64,
+}
+
+impl FilePart {
+    /// The same part of a region that begins at `start`, as a part of the file.
+    pub(crate) const fn in_file(self, start: u64) -> Self {
+        Self { offset: start + self.offset, length: self.length }
+    }
+
+    /// The memory of this part in a program that has the file mapped at `address`.
+    pub(crate) const fn mapped_at(self, address: u64) -> MemoryPart {
+        MemoryPart { address: address + self.offset, length: self.length }
+    }
+}
+
+/// A part of a program's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPart {
+    /// The address of its first byte in the program.
+    pub address: u64,
+    /// The number of its bytes.
+    pub length: u64,
+}
 
 /// Reads bytes of the file from `offset` on. Returns their number, which is less than `to.len()` if the file ends
 /// before.

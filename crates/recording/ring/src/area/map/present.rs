@@ -1,6 +1,6 @@
 //! Pages that are made present in another process, so that it does not fault when it touches them.
 
-use super::check;
+use super::{MemoryPart, check};
 use crate::layout::PAGE;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -12,14 +12,14 @@ const AROUND: usize = 64 << 10;
 /// Pages that are read at a time from the page table.
 const BATCH: usize = 512;
 
-/// Makes the pages of `length` bytes from `address` in process `pid` present there, by reading bytes of them in its
-/// name. With the first page of 64 KiB, the kernel maps neighbours that are [up to date](super::fill). So this reads
-/// one byte of each 64 KiB, and then one of each page that is not present in the process's page table. Returns the
-/// number of pages that could not be read. Allocates nothing: it may run in a process that shares this one's memory.
+/// Makes the pages of a part of the memory of process `pid` present there, by reading bytes of them in its name. With
+/// the first page of 64 KiB, the kernel maps neighbours that are [up to date](super::fill). So this reads one byte of
+/// each 64 KiB, and then one of each page that is not present in the process's page table. Returns the number of pages
+/// that could not be read. Allocates nothing: it may run in a process that shares this one's memory.
 ///
 /// # Errors
 /// `EPERM` without the right to trace that process; `ESRCH` when it is gone.
-pub fn populate(pid: i32, address: u64, length: u64) -> io::Result<u64> {
+pub fn populate(pid: i32, MemoryPart { address, length }: MemoryPart) -> io::Result<u64> {
     const BYTES: u64 = (BATCH * PAGE) as u64;
     let table = PageTable::of(pid).ok();
     let end = address.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
@@ -150,24 +150,28 @@ mod tests {
         std::process::id() as i32
     }
 
+    fn part(address: u64, length: u64) -> MemoryPart {
+        MemoryPart { address, length }
+    }
+
     /// Pages of no file have no neighbours that come with them: all but one of each 64 KiB are found in the page table.
     #[test]
     fn each_page_is_present_that_a_part_touches_and_no_other() {
         for pages in [1, 15, 16, 17, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5] {
             let fresh = Fresh::new(pages);
             assert_eq!(fresh.present(), 0);
-            assert_eq!(populate(here(), fresh.0, (pages * PAGE) as u64).unwrap(), 0);
+            assert_eq!(populate(here(), part(fresh.0, (pages * PAGE) as u64)).unwrap(), 0);
             assert_eq!(fresh.present(), pages);
         }
         let fresh = Fresh::new(40);
-        assert_eq!(populate(here(), fresh.0 + 3 * PAGE as u64 + 5, 20 * PAGE as u64).unwrap(), 0);
+        assert_eq!(populate(here(), part(fresh.0 + 3 * PAGE as u64 + 5, 20 * PAGE as u64)).unwrap(), 0);
         assert_eq!(fresh.present(), 21);
     }
 
     #[test]
     fn pages_that_are_not_there_are_counted_once() {
         let fresh = Fresh::new(40);
-        assert_eq!(populate(here(), fresh.0 + 30 * PAGE as u64, 11 * PAGE as u64).unwrap(), 1);
+        assert_eq!(populate(here(), part(fresh.0 + 30 * PAGE as u64, 11 * PAGE as u64)).unwrap(), 1);
         assert_eq!(fresh.present(), 10);
         assert_eq!(populate_batch(here(), None, fresh.0..fresh.0 + 41 * PAGE as u64).unwrap(), 1);
         assert_eq!(fresh.present(), 40);
@@ -177,7 +181,7 @@ mod tests {
     #[test]
     fn addresses_at_the_end_of_the_address_space_come_to_an_end() {
         let end = u64::MAX - PAGE as u64 + 1;
-        assert_eq!(populate(here(), end - 30 * PAGE as u64, 30 * PAGE as u64).unwrap(), 30);
-        assert!(populate(here(), end, 2 * PAGE as u64).is_err());
+        assert_eq!(populate(here(), part(end - 30 * PAGE as u64, 30 * PAGE as u64)).unwrap(), 30);
+        assert!(populate(here(), part(end, 2 * PAGE as u64)).is_err());
     }
 }
