@@ -41,7 +41,7 @@ impl MemoryRegions {
     /// Returns the number of pages that could not be read.
     fn populate(&self, pid: i32, is_trusted: bool) -> io::Result<u64> {
         let populate = if is_trusted { populate } else { populate_apart };
-        self.0.iter().map(|&part| populate(pid, part)).sum()
+        populate(pid, self.0.iter().copied())
     }
 }
 

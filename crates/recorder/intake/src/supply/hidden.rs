@@ -4,6 +4,7 @@ use super::recipient::Recipient;
 use crate::accounts::is_trusted;
 use sordino_ring::area::map::{MemoryPart, populate, populate_apart};
 use std::collections::VecDeque;
+use std::iter::once;
 
 /// Size of the part that is made present in one step, in bytes: rings in use wait no longer.
 const STEP: u64 = 256 << 10;
@@ -38,7 +39,7 @@ impl HiddenParts {
         let is_trusted = is_trusted(recipient.claim.user());
         let populate = if is_trusted { populate } else { populate_apart };
         // If it is not permitted, or the program has something else there, its threads fault once on each page.
-        if populate(recipient.pid, part).is_err() {
+        if populate(recipient.pid, once(part)).is_err() {
             self.forget();
         }
     }

@@ -144,7 +144,7 @@ impl Program {
     /// `ENOSPC` or `ENOMEM` when there is no memory; others if it cannot be requested now. The sub-buffers have no
     /// memory then.
     fn supply(&self, pid: i32, data: &[FilePart], words: &[FilePart]) -> io::Result<()> {
-        let present = |part: &FilePart| map::populate(pid, part.mapped_at(self.address));
+        let mapped = data.iter().chain(words).map(|part| part.mapped_at(self.address));
         #[cfg(loom)]
         overwrite(data);
         let supplied = self.change(|| {
@@ -152,7 +152,7 @@ impl Program {
             words.iter().try_for_each(|&part| map::allocate(&self.file, part))?;
             // If making them present is not permitted, or the program has something else there, it has the memory all
             // the same, and faults once.
-            let _ = data.iter().chain(words).try_for_each(|part| present(part).map(drop));
+            let _ = map::populate(pid, mapped.clone());
             Ok(())
         });
         supplied.inspect_err(|_| drop(self.punch(data)))

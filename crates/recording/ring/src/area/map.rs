@@ -395,7 +395,7 @@ pub fn wait_any(seen: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<()>
 /// # Errors
 /// Returns none: the signature is that of the real function.
 #[cfg(loom)]
-pub fn populate(_pid: i32, _part: MemoryPart) -> io::Result<u64> {
+pub fn populate(_pid: i32, _parts: impl Iterator<Item = MemoryPart> + Clone) -> io::Result<u64> {
     Ok(0)
 }
 
@@ -405,8 +405,8 @@ pub fn populate(_pid: i32, _part: MemoryPart) -> io::Result<u64> {
 ///
 /// # Errors
 /// The errors of [`populate`]; the kernel's error if there is no room for another process.
-pub fn populate_apart(pid: i32, part: MemoryPart) -> io::Result<u64> {
+pub fn populate_apart(pid: i32, parts: impl Iterator<Item = MemoryPart> + Clone) -> io::Result<u64> {
     let missing = std::cell::Cell::new(0);
-    apart(None, || populate(pid, part).map(|pages| missing.set(pages)))?;
+    apart(None, || populate(pid, parts.clone()).map(|pages| missing.set(pages)))?;
     Ok(missing.get())
 }

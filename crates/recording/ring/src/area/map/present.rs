@@ -12,37 +12,55 @@ const AROUND: usize = 64 << 10;
 /// Pages that are read at a time from the page table.
 const BATCH: usize = 512;
 
-/// Makes the pages of a part of the memory of process `pid` present there, by reading bytes of them in its name. With
-/// the first page of 64 KiB, the kernel maps neighbours that are [up to date](super::fill). So this reads one byte of
-/// each 64 KiB, and then one of each page that is not present in the process's page table. Returns the number of pages
-/// that could not be read. Allocates nothing: it may run in a process that shares this one's memory.
+/// Makes the pages of these parts of the memory of process `pid` present there, by reading bytes of them in its name.
+/// With the first page of 64 KiB, the kernel maps neighbours that are [up to date](super::fill). So this reads one byte
+/// of each 64 KiB, and then one of each page that is not present in the process's page table. Returns the number of
+/// pages that could not be read. Allocates nothing: it may run in a process that shares this one's memory.
 ///
 /// # Errors
 /// `EPERM` without the right to trace that process; `ESRCH` when it is gone.
-pub fn populate(pid: i32, MemoryPart { address, length }: MemoryPart) -> io::Result<u64> {
-    const BYTES: u64 = (BATCH * PAGE) as u64;
-    let table = PageTable::of(pid).ok();
-    let end = address.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
-    let (mut missing, mut from) = (0, address - address % PAGE as u64);
-    while from < end {
-        let to = from + (BYTES - from % BYTES).min(end - from);
-        missing += populate_batch(pid, table.as_ref(), from..to)?;
-        from = to;
-    }
-    Ok(missing)
+pub fn populate(pid: i32, parts: impl Iterator<Item = MemoryPart> + Clone) -> io::Result<u64> {
+    populate_by(pid, PageTable::of(pid).ok().as_ref(), parts)
 }
 
-fn populate_batch(pid: i32, table: Option<&PageTable>, addresses: Range<u64>) -> io::Result<u64> {
-    let each = |start: u64, step| (start..addresses.end).step_by(step);
-    let all = each(addresses.start, PAGE);
-    let Some(table) = table else { return read_each(pid, all) };
-    let aligned = (addresses.start + 1).checked_next_multiple_of(AROUND as u64).unwrap_or(u64::MAX);
-    read_each(pid, std::iter::once(addresses.start).chain(each(aligned, AROUND)))?;
-    let pages = (addresses.end - addresses.start).div_ceil(PAGE as u64);
-    match table.present(addresses.start, pages as usize) {
-        Ok(present) => read_each(pid, all.zip(present).filter(|(_, present)| !present).map(|(page, _)| page)),
-        Err(_) => read_each(pid, all),
+fn populate_by(
+    pid: i32,
+    table: Option<&PageTable>,
+    parts: impl Iterator<Item = MemoryPart> + Clone,
+) -> io::Result<u64> {
+    if parts.clone().any(|part| part.address.checked_add(part.length).is_none()) {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
+    let batches = parts.flat_map(|part| batches(part.address, part.address + part.length));
+    let Some(table) = table else { return read_each(pid, batches.flat_map(pages)) };
+    let around = |batch: Range<u64>| {
+        let aligned = (batch.start + 1).checked_next_multiple_of(AROUND as u64).unwrap_or(u64::MAX);
+        std::iter::once(batch.start).chain((aligned..batch.end).step_by(AROUND))
+    };
+    read_each(pid, batches.clone().flat_map(around))?;
+    let missing = |batch: Range<u64>| {
+        let count = (batch.end - batch.start).div_ceil(PAGE as u64);
+        let Ok(present) = table.present(batch.start, count as usize) else {
+            return read_each(pid, pages(batch));
+        };
+        read_each(pid, pages(batch).zip(present).filter(|(_, present)| !present).map(|(page, _)| page))
+    };
+    batches.map(missing).sum()
+}
+
+/// Returns the parts of a range of addresses whose pages are looked up in the page table at once.
+fn batches(start: u64, end: u64) -> impl Iterator<Item = Range<u64>> + Clone {
+    const BYTES: u64 = (BATCH * PAGE) as u64;
+    let next = move |from: u64| from + (BYTES - from % BYTES).min(end.saturating_sub(from));
+    let begin = start - start % PAGE as u64;
+    std::iter::successors(Some(begin), move |&from| Some(next(from)))
+        .take_while(move |&from| from < end)
+        .map(move |from| from..next(from))
+}
+
+/// Returns the addresses of the pages of a batch.
+fn pages(batch: Range<u64>) -> impl Iterator<Item = u64> {
+    batch.step_by(PAGE)
 }
 
 /// Reads the byte at each address in the name of process `pid`. Returns the number of bytes that could not be read.
@@ -110,6 +128,7 @@ impl PageTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter::once;
 
     /// Fresh pages of this process, none of which is present, with a page behind them that is not mapped.
     struct Fresh(u64, usize);
@@ -160,28 +179,37 @@ mod tests {
         for pages in [1, 15, 16, 17, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5] {
             let fresh = Fresh::new(pages);
             assert_eq!(fresh.present(), 0);
-            assert_eq!(populate(here(), part(fresh.0, (pages * PAGE) as u64)).unwrap(), 0);
+            assert_eq!(populate(here(), once(part(fresh.0, (pages * PAGE) as u64))).unwrap(), 0);
             assert_eq!(fresh.present(), pages);
         }
         let fresh = Fresh::new(40);
-        assert_eq!(populate(here(), part(fresh.0 + 3 * PAGE as u64 + 5, 20 * PAGE as u64)).unwrap(), 0);
+        assert_eq!(populate(here(), once(part(fresh.0 + 3 * PAGE as u64 + 5, 20 * PAGE as u64))).unwrap(), 0);
         assert_eq!(fresh.present(), 21);
     }
 
     #[test]
     fn pages_that_are_not_there_are_counted_once() {
         let fresh = Fresh::new(40);
-        assert_eq!(populate(here(), part(fresh.0 + 30 * PAGE as u64, 11 * PAGE as u64)).unwrap(), 1);
+        assert_eq!(populate(here(), once(part(fresh.0 + 30 * PAGE as u64, 11 * PAGE as u64))).unwrap(), 1);
         assert_eq!(fresh.present(), 10);
-        assert_eq!(populate_batch(here(), None, fresh.0..fresh.0 + 41 * PAGE as u64).unwrap(), 1);
+        assert_eq!(populate_by(here(), None, once(part(fresh.0, 41 * PAGE as u64))).unwrap(), 1);
         assert_eq!(fresh.present(), 40);
+    }
+
+    #[test]
+    fn parts_are_made_present_together() {
+        let [first, second] = [Fresh::new(20), Fresh::new(700)];
+        let parts =
+            [part(first.0 + 2 * PAGE as u64, 3 * PAGE as u64), part(0, 0), part(second.0, 700 * PAGE as u64)];
+        assert_eq!(populate(here(), parts.into_iter()).unwrap(), 0);
+        assert_eq!([first.present(), second.present()], [3, 700]);
     }
 
     /// Addresses come from a program, so any number is possible.
     #[test]
     fn addresses_at_the_end_of_the_address_space_come_to_an_end() {
         let end = u64::MAX - PAGE as u64 + 1;
-        assert_eq!(populate(here(), part(end - 30 * PAGE as u64, 30 * PAGE as u64)).unwrap(), 30);
-        assert!(populate(here(), part(end, 2 * PAGE as u64)).is_err());
+        assert_eq!(populate(here(), once(part(end - 30 * PAGE as u64, 30 * PAGE as u64))).unwrap(), 30);
+        assert!(populate(here(), once(part(end, 2 * PAGE as u64))).is_err());
     }
 }
