@@ -108,11 +108,11 @@ pub(crate) struct Intervals {
     /// Without a name, the directory must stand before the option, and threads of sordino's recorder are left out.
     #[arg(long, value_name = "NAME|TID", num_args = 0..=1, conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<Option<String>>,
-    /// Choose system calls, from entry to exit (sordino record --kernel syscalls)
+    /// Choose system calls, from entry to exit; needs 'sordino record --kernel syscalls'
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     syscalls: bool,
-    /// Choose interrupt handlers, from entry to exit, that interrupt a thread, not those on an idle CPU (sordino record
-    /// --kernel irq)
+    /// Choose interrupt handlers that interrupt a thread, from entry to exit, without those on an idle CPU; needs
+    /// 'sordino record --kernel irq'
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     irqs: bool,
     /// Choose the waits of this fiber (a user-level thread, task or coroutine of a program), given by name or number:

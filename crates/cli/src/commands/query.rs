@@ -41,8 +41,8 @@ use std::time::Duration;
 /// Quantiles of more than 512 spans are exact to 1 %. Spans that touch a loss, and those that the recording's begin or
 /// end cuts, are counted apart.
 ///
-/// Without a measure, a page with the most telling ones: CPU use by thread, the worst wake-up latencies of real-time
-/// threads, interrupts, losses.
+/// Without a measure, it prints a page with the most telling ones: CPU use by thread, the worst wake-up latencies of
+/// real-time threads, interrupts, losses.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     /// line
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     explain: Option<u32>,
-    /// Also draw the distributions of the spans' lengths of the first lines, at most 20, into this file, replaced if it
+    /// Also draw the distribution of the spans' lengths for each of the first 20 lines, into this file, replaced if it
     /// exists; its ending, .svg or .png, is its format
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -107,8 +107,8 @@ pub(crate) struct SpanOptions {
     /// them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Name of the event, such as motor:period, that 'period', 'jitter' and 'path' measure from each in a thread to the
-    /// next one there, or that begins the jobs of 'jobs'
+    /// Name of an event, such as motor:period: 'period', 'jitter' and 'path' measure from each one to the next in the
+    /// same thread, 'jobs' from each one until the thread sleeps
     #[arg(long, value_name = "EVENT", conflicts_with = "begin")]
     event: Option<String>,
     /// Nominal period, such as 1ms, from which 'jitter' measures the deviations [default: the median of each thread's

@@ -25,7 +25,7 @@ const COLUMNS: usize = 140;
 
 /// Write a page with pictures of the longest intervals and their causes
 ///
-/// The page answers what 'sordino explain' does, with the distribution of the intervals' lengths, their course over
+/// The page has the explanations of 'sordino explain', the distribution of the intervals' lengths, their course over
 /// time, and a timeline of each of the longest: CPUs, threads, interrupts, wake-ups, events. It is one HTML file that
 /// loads nothing from elsewhere.
 #[derive(Args, Debug)]

@@ -25,10 +25,10 @@ use std::process::ExitCode;
 
 /// Open a recording in a viewer: Perfetto's page in a browser, or an installed program
 ///
-/// Perfetto runs in the browser. It fetches the trace from this command, which answers on the loopback address alone,
-/// to whoever has the address with its secret part, until Ctrl-C ends it. The page is the public one at
-/// ui.perfetto.dev, or a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one.
-/// The trace stays on this machine in both cases.
+/// Perfetto runs in the browser. It fetches the trace from this command, which serves it until Ctrl-C, on the loopback
+/// address alone, to those who have the address with its secret part. The page is the public one at ui.perfetto.dev, or
+/// a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one. The trace stays on
+/// this machine in both cases.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     intervals: Intervals,
     /// Zoom to the N-th longest interval, 1 to 1000; other options choose the intervals [default: the whole recording]
     ///
-    /// Of a recording with more than 300,000 events, the page gets the part around the interval.
+    /// If the recording has more than 300,000 events, the page gets only the part around the interval.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     peak: Option<u32>,
     /// Viewer that shows the recording

@@ -33,8 +33,8 @@ const INSTEAD: &str = "print one state with 'sordino watch --once' or --json, or
 /// this view take. '?' lists the keys. A recording in progress is shown as far as it is on disk, without the kernel's
 /// events, which are converted at its end; a finished one is shown whole.
 ///
-/// Several readers can follow a session at once, 'sordino events --follow' among them. If there are more events than
-/// 50000 a second, a part of the time is read, and the view says so; the recording is not affected.
+/// Several readers can follow a session at once, 'sordino events --follow' among them. With more than 50000 events a
+/// second, only a part of the time is read, and the view says so; the recording is not affected.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -30,8 +30,8 @@ pub struct EventOptions {
     /// $host, $fiber, $function, $annotation.NAME, $counter.NAME.
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Also select what the recorder adds: the state dump (the processes, files and devices that existed when the
-    /// recording began), and the time that a hypervisor took
+    /// Also select the events that the recorder adds: the state dump (the processes, files and devices that existed
+    /// when the recording began), and the time that a hypervisor took
     #[arg(long)]
     statedump: bool,
 }

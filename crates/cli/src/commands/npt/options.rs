@@ -60,8 +60,8 @@ pub(crate) struct Options {
     /// An option of the papers' npt, for old scripts: interrupts are enabled unless --interrupts-off is given
     #[arg(short = 'i', long, hide = true, conflicts_with = "interrupts_off")]
     pub(super) allow_interrupts: bool,
-    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module of
-    /// crates/machine/npt/module in sordino's sources
+    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module sordino_npt, which
+    /// packages do not contain: it is built from sordino's sources (docs/npt.md, "With interrupts disabled")
     #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     pub(super) interrupts_off: bool,
     /// Work of each loop besides reading the clock: 'empty', or, separated by commas, 'tracepoint' (executes npt:loop)

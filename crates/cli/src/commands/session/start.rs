@@ -88,7 +88,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "overwrite")]
     max_snapshots: Option<u64>,
     /// Keep only the N worst snapshots that --trigger requested: those with the greatest value of the field of --by, or
-    /// with the least if the trigger compares by '<'. Other snapshots are kept
+    /// with the smallest if the trigger compares by '<'. Other snapshots are kept
     #[arg(long, value_name = "N", requires = "trigger", conflicts_with_all = ["keep", "max_size"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     worst: Option<u64>,
