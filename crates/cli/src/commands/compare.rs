@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if comparison.is_worse() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
-/// Returns true for a directory that is no result of a check.
+/// Returns true for a directory without the result of a check.
 fn is_recording(path: &Path) -> bool {
     path.is_dir() && !path.join("report.json").exists()
 }

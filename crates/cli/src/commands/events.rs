@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the selected events, or the last of them. Returns false if the reader closed the output early.
+/// Prints the selected events, or the last ones. Returns false if the reader closed the output early.
 fn list(
     recording: &mut Recording,
     format: ListingFormat,

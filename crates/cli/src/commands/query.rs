@@ -243,7 +243,7 @@ fn tables(
     Ok((tables, surveys.into_iter().flatten().next()))
 }
 
-/// Feeds a recording to queries, and returns them.
+/// Passes the items of a recording to queries, and returns the queries.
 fn pass(recording: &mut Recording, queries: Vec<Query>, condition: Option<&Rc<SpanCondition>>) -> Vec<Query> {
     let mut queries = Queries::new(recording, queries);
     recording.feed("measuring", &mut [&mut queries]);
@@ -251,8 +251,8 @@ fn pass(recording: &mut Recording, queries: Vec<Query>, condition: Option<&Rc<Sp
     queries.finish()
 }
 
-/// Takes these measures of a recording, or those of the usual ones that it has. Threads are put together by name, as
-/// their ids are others in another recording.
+/// Takes these measures of a recording, or the usual ones as far as the recording has them. Threads are grouped by
+/// name, as their ids differ between recordings.
 pub(crate) fn tables_of(
     path: &Path,
     names: &[String],
@@ -350,7 +350,7 @@ fn query(
 }
 
 impl SpanOptions {
-    /// Limits the recording to the time that is wanted. Returns the condition on spans, if there is one.
+    /// Limits the recording to the selected time. Returns the condition on spans, if there is one.
     fn apply(&self, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
         recording.limit(&self.within)?;
         let ends = self.end.as_deref().or(self.event.as_deref());
@@ -364,7 +364,7 @@ impl SpanOptions {
         Measure::named(name, events, |event| self.periods(recording, event))
     }
 
-    /// Returns the usual periods of an event: the option's, or those that a pass over the recording finds.
+    /// Returns the usual periods of an event: the option's, or the ones that a pass over the recording finds.
     fn periods(&self, recording: &mut Recording, event: &str) -> Result<Periods, Failure> {
         if let Some(every) = self.every {
             return Ok(Periods::every(every.into()));

@@ -124,7 +124,7 @@ fn facts(recording: &Recording, summary: Option<&Summary>) -> Vec<(String, Strin
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the command that records so again, for a shell.
+/// Returns the command, for a shell, that makes such a recording again.
 fn repeated(command: &[String]) -> String {
     match shlex::try_join(command.iter().map(String::as_str)) {
         Ok(line) if !line.is_empty() => line,

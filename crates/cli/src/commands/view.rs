@@ -64,7 +64,7 @@ pub(crate) struct Options {
     no_browser: bool,
 }
 
-/// Number of items between two looks for Ctrl-C.
+/// Number of items between two checks for Ctrl-C.
 const ITEMS: u64 = 4096;
 
 /// A program that shows traces.
@@ -192,7 +192,7 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
     Ok(Shown::around(interval.begin.0, interval.end.0))
 }
 
-/// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
+/// Opens the address in the user's browser, unless `is_by_hand`, and prints the steps that are left to the user.
 fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<Redirection> {
     let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
     let failed = move |reason| message!("sordino: {reason}: {by_hand}");

@@ -31,7 +31,7 @@ struct Pair<'a> {
     other: EventRules,
 }
 
-/// A recording in which events are looked for, with the pairs that were found: their numbers, and the times of both
+/// A recording that is searched for events, with the pairs that were found: their numbers, and the times of both
 /// events.
 struct Searched<'a> {
     path: &'a Path,

@@ -37,7 +37,7 @@ pub struct SqlOptions {
     /// The events that the table of events has.
     #[command(flatten)]
     pub selection: EventOptions,
-    /// The time in which rows of all tables lie.
+    /// The time that limits the rows of all tables.
     #[command(flatten)]
     pub within: TimeOptions,
 }

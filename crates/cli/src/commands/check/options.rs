@@ -123,12 +123,12 @@ fn some_time(text: &str) -> Result<Duration, String> {
 }
 
 impl Options {
-    /// Returns true if this step is to be made.
+    /// Returns true if this step is selected.
     pub(super) fn has(&self, step: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == step)
     }
 
-    /// Returns the check that is requested. Moves this process into the shield if it measures shielded CPUs.
+    /// Returns the requested check. Moves this process into the shield if it measures shielded CPUs.
     pub(super) fn request(&self) -> Result<CheckRequest, Failure> {
         let limits = self.limits()?;
         let (online, cpus) = choose_cpus(self.cpus.as_ref(), &remark)?;
@@ -148,7 +148,7 @@ impl Options {
         })
     }
 
-    /// Refuses options that would have no effect.
+    /// Rejects options that would have no effect.
     fn refuse_contradictions(&self) -> Result<(), Failure> {
         let refuse = |text: String| Err(Failure::new(UNUSABLE, text));
         for (option, time, steps) in self.given_limits() {
@@ -178,7 +178,7 @@ impl Options {
         ]
     }
 
-    /// Returns the limits of the measurements; refuses one that no step could check.
+    /// Returns the limits of the measurements. Rejects a limit that no step could check.
     fn limits(&self) -> Result<Limits, Failure> {
         self.refuse_contradictions()?;
         let mut limits = self.thresholds.as_deref().map(read_limits).transpose()?.unwrap_or_default();

@@ -105,7 +105,7 @@ pub(crate) struct Options {
     pub(super) trigger_output: Option<PathBuf>,
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     pub(super) end_at: Option<Duration>,
-    /// End when the process ends that started this one.
+    /// End together with the process that started this one.
     #[arg(long, hide = true)]
     pub(super) bound: bool,
     /// Compare the cost of these tracers, separated by commas, by running the loop under each in turn, in several
@@ -152,7 +152,7 @@ impl Options {
     }
 }
 
-/// A failure for a combination of options that makes no sense.
+/// The failure for a combination of options that has no meaning.
 pub(super) fn contradiction(text: &str) -> Failure {
     Failure::new(UNUSABLE, text)
 }

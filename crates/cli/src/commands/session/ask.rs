@@ -125,8 +125,8 @@ pub(crate) fn rotate(options: &RotateOptions) -> Result<ExitCode, Failure> {
     written(&options.name, &Request::Rotate, options.json)
 }
 
-/// Requests that a recording be completed, which may take long; so it first checks that the recorder replies. Prints
-/// the recording's path.
+/// Requests the completion of a recording, and prints its path. The completion may take long, so the recorder first has
+/// to reply to another request.
 fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failure> {
     let place = SessionPlace::of(name)?;
     place.ask(&Request::Status)?;
@@ -149,7 +149,7 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
     Ok(verdict(&missing))
 }
 
-/// Returns exit status 1 if something could not be written.
+/// Returns exit status 1 if any data could not be written.
 fn verdict(missing: &UnwrittenData) -> ExitCode {
     if missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS }
 }

@@ -192,14 +192,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the message that the session records.
+/// Returns the message that the session is recording.
 pub(super) fn recording(options: &Options) -> String {
     let name = &options.name;
     let verb = if options.what.overwrite { "records in memory" } else { "records" };
     format!("session '{name}' {verb}; see 'sordino status {name}', end it with 'sordino stop {name}'")
 }
 
-/// Prints which of the running programs could not be recorded, and which rules match none of their tracepoints. The
+/// Prints the running programs that could not be recorded, and the rules that match none of their tracepoints. The
 /// session continues if its recorder does not reply.
 fn tell_of_programs(place: &SessionPlace) {
     let Ok(Reply::Status(status)) = place.ask(&Request::Status) else { return };
