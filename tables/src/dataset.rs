@@ -17,13 +17,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most rows of a row group: a reader skips those whose times it does not want.
+/// Maximum number of rows of a row group: a reader skips groups by their times.
 const GROUP_ROWS: usize = 1 << 18;
-/// Most bytes of a row group that are kept in memory.
+/// Maximum size of a row group in memory, in bytes.
 const GROUP_BYTES: usize = 32 << 20;
-/// Most files that are written at the same time.
+/// Maximum number of files that are written at the same time.
 const OPEN_MAX: usize = 8;
-/// Most bytes of a directory's name.
+/// Maximum length of a directory's name, in bytes.
 const NAME_MAX: usize = 250;
 
 /// A directory of Parquet files that is being written.
@@ -129,7 +129,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Completes the directory, which belongs to the user and the group `owner` then, if given. A table without rows
+    /// Completes the directory, which then belongs to the user and the group `owner`, if given. A table without rows
     /// gets an empty file in the partition of `host` and the time `begin`. Returns the bytes.
     pub(crate) fn close(
         mut self,

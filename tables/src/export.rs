@@ -1,4 +1,4 @@
-//! The export to Parquet: one pass over the recording, beside which another thread writes the files.
+//! The export to Parquet: one pass over the recording, while another thread writes the files.
 
 use crate::dataset::Dataset;
 use crate::failure::FailureMessage;
@@ -37,7 +37,7 @@ pub(crate) struct ParquetOptions {
     /// Format of the export: parquet
     #[arg(long = "to", value_name = "FORMAT", value_parser = ["parquet"], hide = true)]
     _format: Option<String>,
-    /// Accepted as by other formats; a directory is never replaced
+    /// Accepted as for other formats; a directory is never replaced
     #[arg(long = "force", hide = true)]
     _force: bool,
 }

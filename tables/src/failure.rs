@@ -5,7 +5,7 @@ use sordino_terminal::messages;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Exit status for bad usage, or for an environment that lacks something.
+/// Exit status for wrong usage, or for an environment that lacks something.
 pub(crate) const UNUSABLE: u8 = 2;
 
 /// The reason why the program failed.
@@ -19,7 +19,7 @@ impl FailureMessage {
     }
 
     /// Prints the message, and returns the exit status. Lines after the first begin with a mark, so that a newline in
-    /// quoted text can't begin a line of ours.
+    /// quoted text can't imitate a line of sordino's own.
     pub(crate) fn report(&self) -> ExitCode {
         let mut lines = self.0.lines();
         let first = lines.next().unwrap_or_default();
@@ -29,7 +29,7 @@ impl FailureMessage {
     }
 }
 
-/// Takes the messages of an error and its causes, one after the other.
+/// Joins the messages of an error and its causes, one after the other.
 impl<E: Error> From<E> for FailureMessage {
     fn from(error: E) -> Self {
         Self(with_causes(&error))

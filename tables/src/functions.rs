@@ -1,4 +1,4 @@
-//! The functions for durations and times that queries have besides DataFusion's own.
+//! Functions for durations and times in queries, in addition to DataFusion's own.
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
 use datafusion::arrow::compute::cast;

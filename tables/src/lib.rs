@@ -1,13 +1,13 @@
 //! `sordino-sql`: recordings as tables, for SQL and as Parquet files.
 //!
-//! `sordino sql` and `sordino export --to parquet` start this program, which is one of its own because building
-//! DataFusion takes longer than building everything else.
+//! `sordino sql` and `sordino export --to parquet` start this program, which is separate because building DataFusion
+//! takes longer than building everything else.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `provider` | a recording's tables for DataFusion |
 //! | `functions` | functions for durations and times |
-//! | `query`, `output`, `prompt` | queries, their results, and where they are typed |
+//! | `query`, `output`, `prompt` | queries, their results, and the prompt |
 //! | `export`, `dataset` | the export, and its files |
 //! | `failure` | exit status and message |
 
@@ -105,7 +105,7 @@ fn query(options: &SqlOptions) -> Result<ExitCode, FailureMessage> {
     Ok(report(findings))
 }
 
-/// Refuses options that limit what is read of a recording.
+/// Rejects options that limit the part of a recording that is read.
 fn refuse_limits(options: &SqlOptions) -> Result<(), FailureMessage> {
     let rules = options.selection.rules()?;
     if options.within.is_given() || rules.has_statedump() || !rules.selects_all() {
@@ -139,7 +139,7 @@ fn report((problems, losses): (Vec<String>, Option<(u64, u64)>)) -> ExitCode {
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) }
 }
 
-/// Returns the user and the group of the user who called sudo, to whom the output belongs.
+/// Returns the user who called sudo and that user's group: they own the output.
 fn owner() -> Option<(u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     let owner = (number("SUDO_UID")?, number("SUDO_GID")?);

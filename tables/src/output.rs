@@ -78,7 +78,7 @@ impl ResultWriter {
         Ok(bytes.is_empty() || self.out.write(bytes)?)
     }
 
-    /// Completes the output. A file belongs to the user and the group `owner` then, if given.
+    /// Completes the output. A file then belongs to the user and the group `owner`, if given.
     pub(crate) fn close(mut self, owner: Option<(u32, u32)>) -> Result<(), FailureMessage> {
         match self.format {
             Format::Table => {
@@ -203,7 +203,7 @@ fn json(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     Ok(text)
 }
 
-/// Bytes that a writer makes and another owner takes.
+/// Bytes that a writer appends and another owner removes.
 #[derive(Clone, Debug, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 

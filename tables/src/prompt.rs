@@ -7,7 +7,7 @@ use rustyline::{Config, Editor};
 use sordino_terminal::remark;
 use std::path::PathBuf;
 
-/// Most lines of the history.
+/// Maximum number of lines in the history.
 const LINES: usize = 1000;
 
 /// A prompt with the history of earlier sessions.

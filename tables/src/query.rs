@@ -20,7 +20,7 @@ use sordino_tables::{PARTITIONS, RecordingSource, TableKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most bytes that sorting, grouping and joining keep in memory; the rest is in temporary files.
+/// Maximum memory of sorting, grouping and joining, in bytes; the rest is in temporary files.
 const MEMORY: usize = 256 << 20;
 
 /// The tables that queries can use.
@@ -138,7 +138,7 @@ fn context() -> Result<SessionContext, FailureMessage> {
     Ok(SessionContext::new_with_config_rt(config, runtime))
 }
 
-/// Returns the failure of a query: the message without the words of the libraries that pass it on.
+/// Returns the failure of a query: the message without the prefixes of the libraries that pass it on.
 fn refused(error: &DataFusionError) -> FailureMessage {
     FailureMessage::new(format!("SQL: {}", error.strip_backtrace()))
 }

@@ -94,7 +94,7 @@ impl Ended {
     }
 }
 
-/// A recording, as sordino's own listing has it.
+/// A recording, as in sordino's own listing.
 struct Recorded<'a> {
     place: &'a Place,
     name: &'static str,
@@ -140,7 +140,7 @@ fn read(library: &str, directory: &Path) -> Value {
     serde_json::from_str(ended.succeeded()).unwrap()
 }
 
-/// Returns two times between which many events of the program lie, as options have them.
+/// Returns two times with many events of the program in between, as texts for options.
 fn middle(listed: &[Value]) -> (String, String) {
     let loops: Vec<i64> = listed.iter().filter(|event| event["name"] == "npt:loop").map(time_of).collect();
     let text = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);

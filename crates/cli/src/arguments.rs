@@ -17,7 +17,7 @@ use sordino_event::text::printable;
 use sordino_selection::SqlOptions;
 use std::ffi::{OsStr, OsString};
 
-/// Most columns of help, however wide the terminal is.
+/// Maximum number of columns of help, also in a wider terminal.
 const MOST_COLUMNS: usize = 100;
 /// Styles of help and of errors, in a terminal's basic colours.
 const STYLES: Styles = Styles::plain()
@@ -122,7 +122,7 @@ impl Arguments {
         }
     }
 
-    /// Returns true if a COMMAND could be given and is not.
+    /// Returns true if the command accepts a COMMAND and none is given.
     fn lacks_command(&self) -> bool {
         match &self.command {
             SordinoCommand::Record(options) => options.what.command.is_empty(),

@@ -1,4 +1,4 @@
-//! The commands, one file for each, with its options and its function, and what several share.
+//! The commands: a file for each, with its options and its function, and the parts that several share.
 
 pub(crate) mod become_user;
 pub(crate) mod check;

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The options of a recording, which a session has too.
+/// The options of a recording, also of a session's.
 #[derive(Args, Debug)]
 pub(crate) struct RecordOptions {
     /// Record these kernel events, separated by commas: 'rt' (all that 'sordino explain' uses for a real-time thread),
@@ -114,7 +114,7 @@ pub(crate) struct RecordOptions {
     pub(crate) command: Vec<OsString>,
 }
 
-/// The action of a program whose ring is full.
+/// The action of a program if its ring is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnFull {
     Discard,
@@ -188,7 +188,7 @@ impl RecordOptions {
 /// Maximum number of bytes of a command line that a recording keeps.
 const LONGEST_COMMAND: usize = 8192;
 
-/// Returns the command line that the user typed; of a long one the begin, and "...".
+/// Returns the command line that the user typed. A long one is cut and ends with "...".
 fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut room = LONGEST_COMMAND;
     let words = arguments.skip(1).map(|word| word.to_string_lossy().into_owned());
@@ -214,7 +214,7 @@ fn selections(texts: &[String]) -> Result<Vec<Selection>, Failure> {
     Ok(lists.concat())
 }
 
-/// Refuses ids of threads that do not exist: the kernel accepts them, and nothing would be recorded.
+/// Rejects ids of threads that do not exist: the kernel accepts them, and nothing would be recorded.
 fn threads(tids: &[i32]) -> Result<Vec<i32>, String> {
     match tids.iter().find(|tid| !PathBuf::from(format!("/proc/{tid}/comm")).exists()) {
         Some(tid) => Err(format!("--kernel-tid {tid}: there is no such thread")),
@@ -230,7 +230,7 @@ fn kernel_buffer(bytes: u64) -> Result<u64, String> {
     Err(format!("--kernel-buffer is {bytes} bytes: must be 64K to 4G"))
 }
 
-/// Refuses less than 1 MiB, which is too little for one program's rings.
+/// Rejects less than 1 MiB, which is too little for one program's rings.
 fn max_memory(bytes: Option<u64>) -> Result<Option<u64>, String> {
     match bytes {
         Some(bytes) if bytes < 1 << 20 => Err(format!("--max-memory is {bytes} bytes: must be at least 1M")),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Exit status of a command whose answer is "no".
 pub const NO: u8 = 1;
-/// Exit status for bad usage, or for an environment that lacks something.
+/// Exit status for wrong usage, or for an environment that lacks something.
 pub const UNUSABLE: u8 = 2;
 /// Exit status after Ctrl-C, as in shells.
 pub const INTERRUPTED: u8 = 130;
@@ -22,7 +22,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with this exit status.
+    /// Creates a failure with this exit status.
     pub fn new(code: u8, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
@@ -38,7 +38,7 @@ impl Failure {
     }
 
     /// Prints the message, and returns the exit status. Lines after the first begin with a mark, so that a newline in
-    /// quoted text can't begin a line of ours.
+    /// quoted text can't imitate a line of sordino's own.
     pub fn report(self) -> ExitCode {
         let mut lines = self.text.lines();
         let first = lines.next().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// Takes the messages of an error and its causes, one after the other.
+/// Joins the messages of an error and its causes, one after the other.
 impl<E: Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { code: UNUSABLE, text: Self::text_of(&error) }

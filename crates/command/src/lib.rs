@@ -1,4 +1,4 @@
-//! What the commands of `sordino` share: how they fail, and what they do for their user besides their task.
+//! Common parts of the commands of `sordino`: their failures, and their services for the user besides the task itself.
 //!
 //! | module | contents |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `progress` | a command's progress, on a terminal |
 //! | `recording` | a recording that a command reads, with progress on the terminal |
 //! | `signals` | signals as descriptors that become readable |
-//! | `words` | the words of a command line: how they are typed, and `--color` among them |
+//! | `words` | the words of a command line: quoting for a shell, and the option `--color` |
 #![forbid(unsafe_code)]
 
 pub mod failure;

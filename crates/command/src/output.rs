@@ -15,7 +15,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Opens the file that `option` names, if it does. Refuses one that can't be written.
+    /// Opens the file that `option` names, if any. Rejects a file that can't be written.
     pub fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let file = ReportFile::open(path)

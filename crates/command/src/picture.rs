@@ -7,7 +7,7 @@ use sordino_draw::{flat, standalone};
 use sordino_raster::png;
 use std::path::PathBuf;
 
-/// A file for a picture, whose format its ending says.
+/// A file for a picture. Its ending determines the format.
 pub struct PictureFile {
     output: OutputFile,
     format: PictureFormat,
@@ -21,7 +21,7 @@ enum PictureFormat {
 }
 
 impl PictureFile {
-    /// Opens the file that `option` names, if it does. Refuses one that can't be written, and one whose ending names no
+    /// Opens the file that `option` names, if any. Rejects a file that can't be written, and an ending that names no
     /// format.
     pub fn of(option: &'static str, path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
@@ -39,7 +39,7 @@ impl PictureFile {
         Ok(output.map(|output| Self { output, format }))
     }
 
-    /// Writes the picture, an SVG element, as a whole. A file of that name is replaced.
+    /// Writes the complete picture, an SVG element. Replaces a file of that name.
     pub fn write(&mut self, picture: &str) -> Result<(), Failure> {
         let bytes = match self.format {
             PictureFormat::Svg => standalone(picture).into_bytes(),

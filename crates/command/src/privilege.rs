@@ -7,7 +7,7 @@ use sordino_sched::is_root;
 use std::ffi::{CString, OsString};
 use std::io;
 
-/// A user as whom a command runs.
+/// A user that a command runs as.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The id of the user.
@@ -17,8 +17,8 @@ pub struct Target {
     name: String,
 }
 
-/// Returns the user as whom to run a command: the named one, or else the user who called sudo; `None` for the current
-/// user.
+/// Returns the user that a command has to run as: the named one, or else the user who called sudo; `None` for the
+/// current user.
 pub fn target(named: Option<&str>) -> Result<Option<Target>, Failure> {
     if let Some(name) = named {
         let user = match name.parse() {
@@ -54,7 +54,8 @@ pub fn group(name: &str) -> Result<u32, Failure> {
 /// none if the name is empty.
 ///
 /// # Errors
-/// The kernel's error, or `InvalidInput` for a name with a zero byte. The process may have some of the new ids then.
+/// The kernel's error, or `InvalidInput` for a name with a zero byte. After an error, the process may have some of the
+/// new ids.
 pub fn become_user(uid: u32, gid: u32, name: &str) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     match name {
@@ -72,7 +73,7 @@ impl Target {
         (self.uid, self.gid)
     }
 
-    /// Returns the words to put in front of a command that is to run as this user.
+    /// Returns the words that run a command as this user, if they are put in front of it.
     pub fn prefix(&self) -> Vec<OsString> {
         let words = [
             "/proc/self/exe".to_owned(),

@@ -51,7 +51,7 @@ impl Progress {
     }
 }
 
-/// Writes the part of the work that is done in a second.
+/// Writes the amount of work that is done in a second.
 fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
     let part = state.per_sec() * 100.0 / state.len().unwrap_or(0).max(1) as f64;
     let _ = if part < 10.0 { write!(text, "{part:.1}%/s") } else { write!(text, "{part:.0}%/s") };

@@ -44,8 +44,8 @@ impl Recording {
         Ok(Self(OpenRecording::open(named)?))
     }
 
-    /// Opens the recordings that were named, or the newest in the current directory, as one. Prints how the clocks of
-    /// several are related.
+    /// Opens the recordings that were named, or the newest in the current directory, as one. Prints the relation of the
+    /// clocks of several recordings.
     ///
     /// # Errors
     /// There is no recording, or one can't be read; the pairs of `options` relate none, or contradict each other.
@@ -78,7 +78,7 @@ impl Recording {
         self.pass_of(&Demand::default(), what, take)
     }
 
-    /// Passes what is demanded, as [`pass`](Self::pass) does.
+    /// Passes the demanded items, as [`pass`](Self::pass) does.
     ///
     /// # Errors
     /// The error of `take`, or of reading.
@@ -92,7 +92,7 @@ impl Recording {
         self.0.pass_of(demand, what.map(|what| (what, &mut progress as &mut dyn Watch)), take)
     }
 
-    /// Feeds each item of one pass to all consumers; shows progress on the terminal, as `what`.
+    /// Passes each item of one pass to all consumers; shows progress on the terminal, as `what`.
     pub fn feed(&mut self, what: &'static str, consumers: &mut [&mut dyn Consumer]) {
         let mut progress = Progress::new(false);
         self.0.feed(Some((what, &mut progress)), consumers);

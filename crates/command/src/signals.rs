@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns a descriptor that becomes readable at the first SIGINT, SIGTERM or SIGHUP, which have no other effect from
-/// now on.
+/// Returns a descriptor that becomes readable at the first SIGINT, SIGTERM or SIGHUP, and removes all other effects of
+/// these signals.
 pub fn stop() -> io::Result<OwnedFd> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -36,7 +36,7 @@ impl Stop {
     }
 }
 
-/// Returns true once the descriptor is readable, or false after so long.
+/// Returns true when the descriptor is readable, or false after this time.
 pub fn is_readable(descriptor: BorrowedFd<'_>, longest: Duration) -> bool {
     let longest = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&longest)).is_ok_and(|ready| ready > 0)

@@ -1,4 +1,4 @@
-//! The words of a command line: how they are typed, and the option `--color` among them.
+//! The words of a command line: quoting for a shell, and the option `--color`.
 
 use clap::{ColorChoice, ValueEnum};
 use sordino_event::text::printable;
@@ -19,7 +19,7 @@ pub fn color(words: &[OsString]) -> ColorChoice {
     choice.unwrap_or_default()
 }
 
-/// Returns words as they are typed into a shell.
+/// Returns words as a user types them into a shell.
 pub fn typed(words: &[OsString]) -> String {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     quoted(words.iter().map(|word| &**word))

@@ -1,14 +1,18 @@
 //! The text in which a traced program publishes its tracepoints.
 //!
-//! One item a line, its words separated by tabs:
+//! Each line is an item, and its words are separated by tabs:
+//!
+//! ```text
+//! event   NUMBER LEVEL PROVIDER NAME FILE LINE   begins a tracepoint; LEVEL is a number
+//! field   TYPE NAME                              adds a field to it
+//! label   LOW HIGH TEXT                          adds a label to the enumeration that is the last field
+//! end                                            completes the tracepoint
+//! refused REASON PROVIDER NAME                   a tracepoint that could not be registered
+//! ```
 //!
 //! The program writes with [`Writer`], which never allocates. The collector reads with [`read`], which trusts nothing:
-//! an invalid tracepoint is refused, and those beside it are read. Complete tracepoints may follow later, when the
-//! program loads a plug-in: the text only ever grows.
-//!
-//! The program writes with [`Writer`], which never allocates; the collector reads with [`read`], which trusts nothing:
-//! a tracepoint that makes no sense is refused, and those beside it are read. Complete tracepoints may follow later (a
-//! plug-in was loaded): the text only ever grows.
+//! it rejects an invalid tracepoint, and reads the others. Complete tracepoints may follow later, when the program
+//! loads a plug-in: the text only ever grows.
 //!
 //! ```
 //! use sordino_event::catalogue::{parse, Writer};
@@ -31,7 +35,7 @@ pub use parser::{Error, ErrorKind, Read, RejectedTracepoint, parse, read};
 use crate::Level;
 use std::fmt;
 
-/// The longest text of one tracepoint, in bytes: some 8,000 labels. The program refuses a longer one.
+/// The longest text of one tracepoint, in bytes: some 8,000 labels. The program rejects a longer one.
 pub const MAX_TEXT: usize = 256 << 10;
 
 /// The reason for which a program cannot register a tracepoint.

@@ -1,4 +1,4 @@
-//! Ids as types of their own, so that the compiler tells them apart.
+//! Ids as types of their own, so that the compiler distinguishes them.
 
 use std::fmt;
 
@@ -25,6 +25,6 @@ id! {
     Pid(i32)
 }
 id! {
-    /// A thread (the papers' LWP). 0 is the idle thread of whichever CPU it ran on.
+    /// A thread (the papers' LWP). 0 is the idle thread of any CPU.
     Tid(i32)
 }

@@ -1,13 +1,13 @@
-//! Events before and after they are recorded.
+//! Events, before and after they are recorded.
 //!
 //! Two views of an event live here:
 //! * the **writer's**: a [`Schema`] describes the layout of a tracepoint's records. A traced program publishes its
 //!   schemas as text ([`catalogue`]);
-//! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] names the fields, a [`Loss`] stands where
-//!   records are missing.
+//! * the **reader's**: an [`Event`] is one decoded record, its [`Class`] has the names of the fields, and a [`Loss`]
+//!   takes the place of missing records.
 //!
 //! The module [`functions`] has the names of the events about functions. The module [`text`] makes names and strings
-//! from outside fit for a terminal.
+//! from outside safe for a terminal.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!
@@ -18,7 +18,7 @@
 //! | `id`, `numbering` | ids as types of their own, and the numbers of priorities |
 //! | `ticks`, `time` | timestamps as they are recorded, and times in nanoseconds |
 //! | `functions` | the events about functions |
-//! | `text` | text from outside, made fit for a terminal |
+//! | `text` | text from outside, made safe for a terminal |
 //!
 //! ```
 //! use sordino_event::{Classes, Class, Domain, Event, Value, Time};

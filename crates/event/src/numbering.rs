@@ -1,11 +1,13 @@
 //! The numbers that a trace of the kernel gives to priorities.
 
-/// The numbering of threads' priorities in a trace of the kernel. A smaller number goes first in each.
+/// The numbering of threads' priorities in a trace of the kernel. In each of them, a smaller number means a higher
+/// priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityNumbering {
-    /// The kernel's, from the highest real-time priority on: an ordinary thread has 120.
+    /// The kernel's numbering, which counts from the highest real-time priority: an ordinary thread has 120.
     Kernel,
-    /// LTTng's and sordino's, from the highest of the other priorities on: an ordinary thread has 20.
+    /// The numbering of LTTng and sordino, which counts from the highest priority that is not real-time: an ordinary
+    /// thread has 20.
     Lttng,
 }
 
@@ -26,8 +28,8 @@ impl PriorityNumbering {
         [Self::Kernel, Self::Lttng].into_iter().find(|numbering| numbering.name() == name)
     }
 
-    /// The difference between the kernel's number of a priority and this one's. LTTng takes off the kernel's
-    /// `MAX_RT_PRIO`.
+    /// Returns the difference between the kernel's number of a priority and this numbering's. LTTng subtracts the
+    /// kernel's `MAX_RT_PRIO`.
     pub const fn offset(self) -> i32 {
         match self {
             Self::Kernel => 0,

@@ -8,9 +8,9 @@ use crate::Level;
 use std::fmt;
 use std::str::FromStr;
 
-/// The most fields that a tracepoint may have.
+/// The maximum number of fields of a tracepoint.
 pub const MAX_FIELDS: usize = 64;
-/// The longest provider, event, field or label name, in bytes.
+/// The maximum length of a provider's, event's, field's or label's name, in bytes.
 pub const MAX_NAME: usize = 255;
 
 /// The width of an integer.
@@ -39,7 +39,7 @@ impl Width {
         }
     }
 
-    /// Returns the width of this many bytes, if integers have it.
+    /// Returns the width of this many bytes, if integers can have it.
     pub const fn from_bytes(bytes: u32) -> Option<Self> {
         Some(match bytes {
             1 => Self::W8,
@@ -122,7 +122,7 @@ pub struct Enumeration {
     pub ranges: Vec<Range>,
 }
 
-/// A type without a length.
+/// A scalar type, for single values and the elements of arrays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
     /// An integer without labels.

@@ -1,8 +1,8 @@
-//! Text from outside, made fit to be shown to a person.
+//! Text from outside, made safe for display.
 //!
-//! A traced program chooses its names, its paths and the strings in its events. Written to a terminal as they are, they
-//! can move the cursor, fill the clipboard, end a line and begin one that looks like a line of the tracer, or show
-//! their characters in another order. Files and JSON keep the original.
+//! A traced program chooses its names, its paths and the strings in its events. If they are written to a terminal
+//! unchanged, they can move the cursor, fill the clipboard, imitate a line of the tracer, or show their characters in
+//! another order. Files and JSON keep the original.
 //!
 //! ```
 //! use sordino_event::text::printable;
@@ -17,9 +17,9 @@ use std::fmt;
 
 /// Returns true if a terminal shows the character in its place and does nothing else.
 ///
-/// Not printable are control characters (C0, DEL, C1), ends of lines and paragraphs, controls of the direction of
-/// writing, and characters that Unicode allows to ignore in display, tags among them. The variation selectors U+FE00 to
-/// U+FE0F, which choose between two forms of an emoji, are printable.
+/// Characters that are not printable: control characters (C0, DEL, C1), ends of lines and paragraphs, controls of the
+/// direction of writing, and characters that Unicode allows to ignore in display, tags among them. The variation
+/// selectors U+FE00 to U+FE0F, which choose between two forms of an emoji, are printable.
 pub fn is_printable(character: char) -> bool {
     match character {
         ' '..='~' => true,

@@ -16,7 +16,7 @@ pub struct Time(pub i64);
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// A span of no time at all.
+    /// A span of length 0.
     pub const ZERO: Self = Self(0);
 
     /// Returns the span of `seconds`, rounded to the nearest nanosecond.

@@ -64,7 +64,7 @@ pub struct Context<'a> {
     pub procname: &'a str,
 }
 
-/// Returns true if a text matches a pattern as conditions have it: `*` and `?` stand for other characters.
+/// Returns true if a text matches a pattern of conditions: `*` stands for any characters, `?` for one.
 pub fn is_match(pattern: &str, text: &str) -> bool {
     glob::matches(pattern.as_bytes(), text.as_bytes())
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
-/// A fault in a condition or a rule, and its place in the text.
+/// A fault in a condition or a rule, with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The place: a range of bytes in the text. Empty where something is missing.
+    /// The place: a range of bytes in the text, empty if something is missing there.
     pub at: Range<usize>,
     /// The fault, and its remedy.
     pub message: String,

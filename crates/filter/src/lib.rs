@@ -1,8 +1,8 @@
 //! The selection of events, in one language for the recorder and for readers of traces.
 //!
 //! A [`rule`] chooses tracepoints by their names, a [`condition`] records by their values. A recorder compiles both for
-//! the tracepoints of a program, where `sordino-filter-vm` runs the code. A reader of a trace evaluates the same text
-//! on decoded events.
+//! the tracepoints of a program; in the program, `sordino-filter-vm` runs the code. A reader of a trace evaluates the
+//! same text on decoded events.
 //!
 //! Nothing here does I/O, reads a clock or is unsafe.
 //!

@@ -105,8 +105,8 @@ impl Rule {
         glob::matches(self.pattern.as_bytes(), full_name.as_bytes())
     }
 
-    /// Returns true if the rule, unless it excludes, adds the tracepoint with this full name: it applies to it, or the
-    /// tracepoint is about fibers, and [implied](Rules::imply).
+    /// Returns true if the rule adds the tracepoint with this full name: the rule does not exclude, and it applies to
+    /// the tracepoint, or the tracepoint is about fibers and [implied](Rules::imply).
     pub fn brings(&self, full_name: &str) -> bool {
         self.matches(full_name) || provider(full_name) == FIBERS
     }
@@ -167,9 +167,9 @@ impl Rules {
     /// Returns the condition for the records of a tracepoint. [`Condition::Never`] means that it need not be enabled.
     ///
     /// The rules that match its name apply in order. A rule that includes adds the records that meet its condition, or
-    /// all if it has none, so with several conditions a record has to meet one of them. A rule that excludes removes
-    /// the records that the rules before it have added. A rule with a condition on a field that the tracepoint does not
-    /// have adds nothing.
+    /// all records if it has none; with several such rules, a record has to meet one of their conditions. A rule that
+    /// excludes removes the records that the rules before it have added. A rule with a condition on a field that the
+    /// tracepoint does not have adds nothing.
     ///
     /// # Errors
     /// The rule that does not fit the tracepoint for another reason.
@@ -191,8 +191,8 @@ impl Rules {
 
 impl Rules {
     /// Returns true if the tracepoint is recorded in any case: it is about fibers, no rule names its provider, and a
-    /// rule includes tracepoints other than the library's. Without each switch, other events would be shown in the
-    /// wrong fiber.
+    /// rule includes tracepoints other than the library's. If a switch between fibers were missing, other events would
+    /// be shown in the wrong fiber.
     pub fn imply(&self, schema: &Schema) -> bool {
         let is_named = || self.0.iter().any(|rule| provider(&rule.pattern) == FIBERS);
         let has_others = || self.0.iter().any(|rule| !rule.excludes && provider(&rule.pattern) != BUILT_IN);
@@ -242,7 +242,7 @@ fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the pattern for full names that a rule's name means.
+/// Returns the pattern for full names that a rule's name stands for.
 fn pattern(name: &str) -> Result<String, Invalid> {
     if name.is_empty() {
         return Err(Invalid::new(0..0, "a tracepoint's name is missing here"));

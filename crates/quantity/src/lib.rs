@@ -1,4 +1,4 @@
-//! Durations and sizes as people type and read them: one parser and one form for each.
+//! Durations and sizes in the form that people type and read: one parser and one printed form for each.
 //!
 //! Measured spans of time are `sordino_event::Nanos`, which prints itself.
 //!

@@ -1,9 +1,9 @@
 //! The only access to standard output and standard error.
 //!
-//! Names and strings from outside are made printable where they are put into a line ([`printable`]). If that is
-//! forgotten, they still can't control a terminal: every character that is not printable is written as `\u001b` here,
-//! except newlines, tabs and sordino's own colours. JSON stays valid and has the same value, since such characters are
-//! in its strings only. Where the locale is not UTF-8, all characters except ASCII are escaped.
+//! Names and strings from outside are made printable where they are put into a line ([`printable`]). Even without that,
+//! they can't control a terminal: every character that is not printable is written as `\u001b` here, except newlines,
+//! tabs and sordino's own colours. JSON stays valid and has the same value, since such characters are in its strings
+//! only. If the locale is not UTF-8, all characters except ASCII are escaped.
 //!
 //! | what | goes through | lines that are too long |
 //! |---|---|---|
@@ -37,7 +37,7 @@ const BUFFER: usize = 1 << 18;
 const HANG: usize = 4;
 /// Columns of output that is not for a terminal.
 const USUAL_COLUMNS: usize = 80;
-/// Sordino's own characters outside ASCII, each with its replacement where the locale is not UTF-8.
+/// sordino's own characters outside ASCII, each with its replacement for a locale other than UTF-8.
 const IN_ASCII: [(char, char); 1] = [('\u{2026}', '~')];
 
 /// Writes a line to standard error, formatted as by `format!`; newlines in it are escaped.
@@ -51,7 +51,7 @@ pub fn message(line: &str) {
     messages(&format!("{}\n", printable(line)));
 }
 
-/// Writes a remark of sordino's own to standard error: one line, which its name begins.
+/// Writes a remark of sordino's own to standard error: one line that begins with `sordino:`.
 pub fn remark(text: &str) {
     message(&format!("sordino: {text}"));
 }
@@ -66,7 +66,7 @@ pub fn show_as_message(text: &str) {
     messages(&fitted(text, means::columns(&io::stderr()), is_utf8()));
 }
 
-/// Writes to standard output. A reader that has closed it, as `head` does, is no failure.
+/// Writes to standard output. It is no failure if the reader has closed it, as `head` does.
 pub fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     put(&harmless(text.as_ref(), false, is_utf8()))
 }
@@ -132,12 +132,12 @@ pub fn layout_columns() -> usize {
     columns().unwrap_or(USUAL_COLUMNS)
 }
 
-/// Buffered standard output. Each write must have whole characters and, of events, whole lines.
+/// Buffered standard output. Each write must have whole characters and, for events, whole lines.
 pub struct ListingOutput {
     out: BufWriter<StdoutLock<'static>>,
     has_colors: bool,
     is_utf8: bool,
-    /// True for bytes that are no text, and not for a terminal.
+    /// True for bytes that are no text and must not reach a terminal.
     is_binary: bool,
     /// `None`: lines stay as they are.
     columns: Option<usize>,
@@ -222,8 +222,8 @@ fn escape(character: char, out: &mut String) {
     }
 }
 
-/// Returns the text with escapes for everything that is not printable and, unless `is_utf8`, not ASCII; except
-/// newlines, tabs and, `with_colors`, [`COLORS`].
+/// Returns the text with escapes for all unprintable characters and, unless `is_utf8`, for all characters outside
+/// ASCII. Newlines and tabs stay, and with `with_colors` also [`COLORS`].
 fn harmless(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -247,7 +247,7 @@ fn harmless(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]> {
 }
 
 /// Returns true if the text is ASCII without control characters except newlines and tabs. It checks several bytes at a
-/// time: listings have millions of lines, and hardly one is not plain.
+/// time: listings have millions of lines, and nearly all of them are plain.
 fn is_plain(text: &[u8]) -> bool {
     let is_odd = |byte: u8| (byte < b' ') & (byte != b'\n') & (byte != b'\t') | (byte > b'~');
     !text.iter().fold(false, |odd, byte| odd | is_odd(*byte))

@@ -38,7 +38,7 @@ pub fn is_utf8() -> bool {
 }
 
 /// Returns true if the first variable that is set names UTF-8. If none is set, as in services and containers, the
-/// locale counts as UTF-8, too: one that is not says so.
+/// locale counts as UTF-8, too: other encodings are set explicitly.
 fn is_utf8_locale(variables: [String; 3]) -> bool {
     let locale =
         variables.into_iter().find(|value| !value.is_empty()).map(|value| value.to_ascii_lowercase());

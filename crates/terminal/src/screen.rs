@@ -1,5 +1,5 @@
-//! The whole terminal, for a view that is drawn again and again. It is as before when the screen is dropped, and before
-//! a panic prints its message.
+//! The whole terminal, for a view that is drawn again and again. Its state is restored when the screen is dropped, and
+//! before a panic prints its message.
 
 use super::{cells, has_colors, is_terminal, is_utf8};
 use crossterm::cursor::Show;
@@ -22,7 +22,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Time for which keys that have arrived are read; the library reads none in no time.
+/// Time for which keys that have arrived are read; with a time of 0, the library reads none.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// True while a view has the terminal.
@@ -43,7 +43,7 @@ pub enum Input {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Gets the terminal for a view.
     ///
     /// # Errors
     /// Standard input or output is no terminal, or one that can't be drawn on; `instead` is the remedy.
@@ -84,7 +84,7 @@ impl Screen {
         TerminalSupport { has_colors: has_colors(), is_utf8: is_utf8() }
     }
 
-    /// Draws what `write` writes into the cells of the whole terminal, whatever its size is now.
+    /// Draws the cells that `write` fills, on the whole terminal at its present size.
     pub fn draw(&mut self, write: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
         self.terminal.draw(|frame| {
             let area = frame.area();
@@ -93,7 +93,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for an input, until `stop` is readable, or for so long; returns early if the terminal's size changes.
+    /// Waits for an input, until `stop` is readable or this time is over; returns early if the terminal's size changes.
     pub fn wait(&self, stop: BorrowedFd<'_>, longest: Duration) -> io::Result<Vec<Input>> {
         match inputs(stop, longest) {
             // The terminal was hung up while it was read.
@@ -131,8 +131,8 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back as it was, once: leaving it again would move the cursor over a panic's message. A failure
-/// could not be shown anywhere.
+/// Restores the terminal, once: a second time would move the cursor over a panic's message. A failure is ignored, as
+/// nothing could show it.
 fn restore() {
     if !IS_TAKEN.swap(false, Ordering::Relaxed) {
         return;

@@ -103,7 +103,8 @@ impl PyRecording {
         self.source.findings().0
     }
 
-    /// The number of places where records are missing and the number of these records, at least, in what has been read.
+    /// The number of places where records are missing, and the least number of these records, in the parts that have
+    /// been read.
     ///
     /// >>> recording.lost
     /// (0, 0)

@@ -1,4 +1,4 @@
-//! A pass over a recording as a stream of batches, which a thread of its own makes.
+//! A pass over a recording as a stream of batches, made by a thread of its own.
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};

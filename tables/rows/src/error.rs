@@ -7,7 +7,7 @@ pub enum OpenError {
     /// There is no recording, or it can't be read.
     #[error(transparent)]
     Recording(#[from] sordino_reading::Error),
-    /// The selection fits nothing in the recording.
+    /// The selection matches nothing in the recording.
     #[error(transparent)]
     Selection(#[from] sordino_selection::SelectionError),
 }

@@ -73,11 +73,11 @@ enum EventColumn {
     Hour(Hours),
     /// The index, in [`FieldColumns`], of the fields' values of one type.
     Fields(usize),
-    /// The same for all events of a class.
+    /// A column whose value is the same for all events of a class.
     OfClass(ArrayRef),
 }
 
-/// Returns true if the column needs nothing but the event itself: neither the state of the machine nor its fields.
+/// Returns true if the column needs neither the state of the machine nor the event's fields.
 pub fn is_plain(column: &str) -> bool {
     matches!(column, "time_ns" | "domain" | "name" | "level" | "host" | "hour")
 }

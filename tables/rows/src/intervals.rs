@@ -33,11 +33,12 @@ pub(crate) const WOKEN: &str = "woken";
 /// The states of all threads, fibers and interrupts of a trace, so far.
 #[derive(Debug)]
 pub(crate) struct IntervalFinder {
-    /// The finders, each with the state of its spans if these have none of their own.
+    /// The finders, each with the state of its spans if these have no state of their own.
     finders: Vec<(&'static str, Spans)>,
     /// The thread that woke or preempted each thread last.
     by: HashMap<Tid, Tid>,
-    /// The fiber of each thread, with the time since when; `None` if fibers are not wanted.
+    /// The fiber of each thread, with the time at which the thread began to execute it; `None` if fibers are not
+    /// requested.
     mounted: Option<HashMap<(Pid, Tid), (u64, Time)>>,
 }
 

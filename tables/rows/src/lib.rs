@@ -1,5 +1,5 @@
-//! A recording as tables of Arrow: batches of rows, made in one pass in bounded memory. Without DataFusion, so that the
-//! Python package is quick to build and small.
+//! A recording as tables of Arrow: batches of rows, made in one pass in bounded memory. The crate does not use
+//! DataFusion, so that the Python package is small and builds quickly.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Columns of names of which few are different.
+//! Columns of names with few different values.
 
 use arrow_array::{ArrayRef, StringViewArray, UInt32Array};
 use arrow_schema::ArrowError;

@@ -9,7 +9,7 @@ use arrow_schema::ArrowError;
 use sordino_event::{Cpu, Loss, Nanos, Pid, Tid, Time};
 use std::sync::Arc;
 
-/// The columns that a span and a loss have in common.
+/// The common columns of spans and losses.
 #[derive(Default)]
 struct SpanColumns {
     from: Int64Builder,

@@ -25,12 +25,12 @@ const ROWS: usize = 8192;
 pub struct PassLimits {
     /// The first and the last time.
     pub within: (Time, Time),
-    /// The names of the wanted events; `None` for all.
+    /// The names of the selected events; `None` for all.
     pub names: Option<BTreeSet<String>>,
 }
 
 impl PassLimits {
-    /// The limits of a query that reads everything.
+    /// The limits of a query that reads the whole recording.
     pub const NONE: Self = Self { within: (Time::MIN, Time::MAX), names: None };
 }
 
@@ -44,11 +44,11 @@ pub struct RecordingSource {
     findings: Mutex<PassFindings>,
 }
 
-/// What passes over a recording have found besides its rows.
+/// The findings of passes over a recording, besides its rows.
 #[derive(Debug, Default)]
 struct PassFindings {
     problems: BTreeSet<String>,
-    /// The number of places where records are missing, and of the records as far as it is known, in the pass that found
+    /// The number of places where records are missing, and the known number of these records, from the pass that found
     /// most.
     losses: (u64, u64),
 }
@@ -102,12 +102,12 @@ impl RecordingSource {
         findings.losses = findings.losses.max(losses);
     }
 
-    /// Returns true if events that no rule chooses are in the table.
+    /// Returns true if the table also has events that no rule chooses.
     pub fn is_whole(&self) -> bool {
         self.rules.selects_all()
     }
 
-    /// Returns true for each class whose events the filter can pass and `limits` name.
+    /// Returns, for each class, true if its events can pass the filter and are in the names of `limits`.
     fn selected(&self, limits: &PassLimits, filter: &EventFilter) -> Vec<bool> {
         let names = limits.names.as_ref();
         let is_named = |name: &str| names.is_none_or(|names| names.contains(name));
@@ -216,7 +216,7 @@ impl std::fmt::Debug for RecordingSource {
 
 /// A pass over a recording, and the batches that it fills.
 struct Pass<S> {
-    /// The receiver of batches, which returns false if it takes no more.
+    /// The receiver of batches, which returns false to end the pass.
     sink: S,
     selected: Vec<bool>,
     filter: EventFilter,
@@ -312,7 +312,7 @@ impl<S: FnMut(TableKind, RecordBatch) -> bool> Pass<S> {
         Ok(goes_on)
     }
 
-    /// Passes on the rows that are left.
+    /// Passes on the remaining rows.
     fn end(mut self) -> Result<EventFilter, ArrowError> {
         if let Some(events) = self.events.as_mut().filter(|events| events.len() > 0) {
             (self.sink)(TableKind::Events, events.finish()?);

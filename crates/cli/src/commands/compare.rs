@@ -16,14 +16,13 @@ use std::process::ExitCode;
 
 /// Compare results of 'sordino check', or two recordings, with a verdict on each difference
 ///
-/// For results of different machines, kernels or dates. Each is compared with the first. A difference counts if it is
-/// larger than between two runs on one machine: 15 % in percentiles, 50 % in the longest time, which is a single
-/// sample.
+/// Compares results of different machines, kernels or dates, each with the first. A difference counts if it is larger
+/// than between two runs on one machine: 15 % in percentiles, 50 % in the longest time, which is a single sample.
 ///
 /// Two recordings are compared by measures of 'sordino query', which are about spans (times from a begin to an end,
 /// such as the waits of threads for a CPU), all threads of a name together. A difference is more than noise if a span
-/// of the second recording is longer than one of the first in more than 56 % of all pairs, or in less than 44 %, and
-/// the test of Mann and Whitney gives less than 1 % for any such difference by chance in all rows.
+/// of the second recording is longer than one of the first in more than 56 % of all pairs, or in less than 44 %, and a
+/// Mann-Whitney test puts the probability that chance alone makes such a difference in any row below 1 %.
 ///
 /// Exit status: 1 if any result is worse than the first, or any measure's spans are longer in the second recording.
 #[derive(Args, Debug)]
@@ -73,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if comparison.is_worse() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
-/// Returns true for a directory that is no result of a check.
+/// Returns true for a directory without the result of a check.
 fn is_recording(path: &Path) -> bool {
     path.is_dir() && !path.join("report.json").exists()
 }

@@ -45,7 +45,7 @@ pub(crate) struct Options {
 pub(crate) const KERNEL: &str = "sched,irq,irq_vectors,timer,workqueue,exceptions,nmi";
 /// The number of gaps that are shown.
 const SHOWN: usize = 5;
-/// The number of gaps that the page shows, and its name in the recording.
+/// The number of gaps on the page, and the page's name in the recording.
 const DRAWN: usize = 20;
 const PAGE: &str = "report.html";
 /// The number of gaps that are searched for the planted disturbances.

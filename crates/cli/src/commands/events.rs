@@ -20,13 +20,13 @@ use std::sync::Arc;
 ///
 /// One line for each event: time, CPU, thread, name, fields. Lost records are listed in their place, whatever events
 /// are selected. Reads any CTF 1.8 trace, LTTng's too. Context fields that a tracer adds to each event ($ctx) are left
-/// out of the text but not of the JSON. The order of events on different CPUs that are less than some 50 ns apart
-/// proves nothing.
+/// out of the text but not of the JSON. Events on different CPUs that are less than some 50 ns apart may have happened
+/// in the other order.
 ///
 /// Several recordings are merged: of several programs, of the kernel, of several hosts, of other tracers. Those of one
-/// boot of a machine have one clock; others are related by their times of day, or by --align. Each event has its host
-/// in front of the CPU then, and a '~' behind its time if it is nearer to an earlier event of another clock than the
-/// two clocks are certain: their order is not known.
+/// boot of a machine have one clock; others are related by their times of day, or by --align. Each event then has its
+/// host before the CPU. A '~' after its time means that its order is not known: the distance to an earlier event of
+/// another clock is less than the uncertainty of the two clocks.
 ///
 /// The state dump and the time that a hypervisor took are left out unless --statedump is given, or --event names them.
 #[derive(Args, Debug)]
@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the selected events, or the last of them. Returns false if the reader closed the output early.
+/// Prints the selected events, or the last ones. Returns false if the reader closed the output early.
 fn list(
     recording: &mut Recording,
     format: ListingFormat,

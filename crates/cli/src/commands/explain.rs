@@ -78,7 +78,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// The recording, and the intervals of it that a command is about.
+/// The recording, and the selection of its intervals.
 #[derive(Args, Debug)]
 pub(crate) struct Intervals {
     /// Directories of the recordings of one host, which are merged [default: the newest in the current directory]
@@ -108,11 +108,11 @@ pub(crate) struct Intervals {
     /// Without a name, the directory must stand before the option, and threads of sordino's recorder are left out.
     #[arg(long, value_name = "NAME|TID", num_args = 0..=1, conflicts_with_all = ["event", "begin", "end"])]
     thread: Option<Option<String>>,
-    /// Choose system calls, from entry to exit (sordino record --kernel syscalls)
+    /// Choose system calls, from entry to exit; needs 'sordino record --kernel syscalls'
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     syscalls: bool,
-    /// Choose interrupt handlers, from entry to exit, that interrupt a thread, not those on an idle CPU (sordino record
-    /// --kernel irq)
+    /// Choose interrupt handlers that interrupt a thread, from entry to exit, without those on an idle CPU; needs
+    /// 'sordino record --kernel irq'
     #[arg(long, group = "measured", conflicts_with_all = ["event", "begin", "end"])]
     irqs: bool,
     /// Choose the waits of this fiber (a user-level thread, task or coroutine of a program), given by name or number:
@@ -134,7 +134,7 @@ pub(crate) struct Intervals {
     pub(crate) within: TimeOptions,
 }
 
-/// The intervals of a recording, in all forms.
+/// The results of both passes over a recording.
 pub(crate) struct ExplainedRecording {
     pub(crate) findings: Findings,
     pub(crate) distribution: LengthDistribution,
@@ -179,10 +179,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if over.is_some() && findings.ranked > 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
-/// The intervals that are found; all of them if there is none.
+/// The predicate for the intervals that are found; all if there is none.
 type Only = Option<IntervalSelector>;
 
-/// Returns the predicate for intervals that end as the condition says.
+/// Returns the predicate for intervals with an end that meets the condition.
 fn selected_by(condition: Rc<SpanCondition>) -> IntervalSelector {
     Box::new(move |moment, tid| condition.is_met(moment, Some(tid)))
 }
@@ -201,13 +201,13 @@ impl Intervals {
         })
     }
 
-    /// Returns the name of the chosen thread or fiber, behind the word for which of both it is.
+    /// Returns the name of the chosen thread or fiber, after the word "thread" or "fiber".
     fn name(&self) -> Option<(&'static str, &str)> {
         let thread = self.thread.iter().flatten().map(|name| ("thread", &**name));
         thread.chain(self.fiber.iter().map(|name| ("fiber", &**name))).next()
     }
 
-    /// Returns true if this name seems to be the directory that was to stand before its option.
+    /// Returns true if this name seems to be the directory, which has to stand before the option.
     fn is_misplaced(&self, name: &str) -> bool {
         self.directories.is_empty() && Path::new(name).is_dir()
     }
@@ -333,7 +333,7 @@ fn deadline(text: &str) -> Result<(String, Duration), String> {
     Ok((event.to_owned(), duration(time)?))
 }
 
-/// Explains npt's loop if it was recorded, or else the intervals that a pass over the recording chooses.
+/// Explains npt's loop if it was recorded, or else intervals that a pass over the recording chooses.
 fn explain_chosen(
     recording: &mut Recording,
     scope: ExplainScope,
@@ -374,7 +374,7 @@ pub(crate) fn explain(
 }
 
 /// Makes two passes: the first finds the intervals, of `only` these threads if given; the second explains the longest,
-/// and collects what else `scope` has.
+/// and collects the other data of `scope`.
 pub(crate) fn pass_twice(
     recording: &mut Recording,
     rule: IntervalRule,
@@ -394,7 +394,7 @@ fn survey(recording: &mut Recording, rule: IntervalRule, only: Only) -> Result<S
     Ok(finder.finish())
 }
 
-/// Makes the second pass: explains the longest intervals that were found, and collects what else `scope` has.
+/// Makes the second pass: explains the longest intervals that were found, and collects the other data of `scope`.
 pub(crate) fn explain_survey(
     recording: &mut Recording,
     survey: Option<Survey>,

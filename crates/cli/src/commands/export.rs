@@ -183,7 +183,7 @@ fn to_file(
 }
 
 /// Passes the selected items of the recording to the exporter, and its output to `write`. Returns false if
-/// `is_selected` broke it off, or `write` by returning false.
+/// `is_selected` stopped it, or if `write` returned false.
 fn convert(
     recording: &mut Recording,
     exporter: &mut dyn Exporter,
@@ -233,7 +233,7 @@ pub(crate) fn write_to(
     })
 }
 
-/// Writes the recording to a new file, in a format whose files are written in parts.
+/// Writes the recording to a new file, in a format that is written in parts.
 pub(crate) fn write_parts(
     path: &Path,
     format: ExportFormat,
@@ -309,7 +309,7 @@ fn to_otf2(
     Ok(out.close(owner()?)?)
 }
 
-/// Returns the user and the group of the user who called sudo, to whom the output belongs.
+/// Returns the user who called sudo and that user's group: they own the output.
 fn owner() -> Result<Option<(u32, u32)>, Failure> {
     Ok(target(None)?.map(|reader| reader.ids()))
 }

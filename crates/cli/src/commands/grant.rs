@@ -12,8 +12,8 @@ use std::process::ExitCode;
 /// Allow a group to trace the kernel
 ///
 /// Makes instances of the kernel's tracer (ftrace), each with buffers and settings of its own, for the group. A member
-/// who records with --kernel gets a free one, which is reset when the recording ends or is killed. Lasts until 'sordino
-/// revoke' or a reboot. Needs root; one group at a time.
+/// who records with --kernel gets a free instance, which is reset when the recording ends or is killed. The permission
+/// lasts until 'sordino revoke' or a reboot. Needs root; one group at a time.
 ///
 /// Members then see the activity of all users in the kernel: which programs run and when, addresses of the kernel's
 /// code and data and of other users' programs, and the arguments of system calls as numbers. They may record the events

@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The longest list comes first: the programs, for which most users look, are then in view at the end.
+/// The longest list comes first, so that the programs, which interest most users, stay in view at the end.
 fn as_text(listing: &ProgramList, kernel: &Result<Vec<EventName>, String>, verbose: bool) -> String {
     let mut text = match kernel {
         Ok(events) => kernel_text(events, verbose),

@@ -1,4 +1,4 @@
-//! The commands `sordino completion` and `sordino man-page`, whose output `make install` installs.
+//! The commands `sordino completion` and `sordino man-page`. `make install` installs their output.
 
 use crate::arguments::groups::{GROUPS, about};
 use crate::commands::print;

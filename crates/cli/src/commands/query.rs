@@ -41,8 +41,8 @@ use std::time::Duration;
 /// Quantiles of more than 512 spans are exact to 1 %. Spans that touch a loss, and those that the recording's begin or
 /// end cuts, are counted apart.
 ///
-/// Without a measure, a page with the most telling ones: CPU use by thread, the worst wake-up latencies of real-time
-/// threads, interrupts, losses.
+/// Without a measure, it prints a page with the most telling ones: CPU use by thread, the worst wake-up latencies of
+/// real-time threads, interrupts, losses.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     /// line
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     explain: Option<u32>,
-    /// Also draw the distributions of the spans' lengths of the first lines, at most 20, into this file, replaced if it
+    /// Also draw the distribution of the spans' lengths for each of the first 20 lines, into this file, replaced if it
     /// exists; its ending, .svg or .png, is its format
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -107,8 +107,8 @@ pub(crate) struct SpanOptions {
     /// them within each thread]
     #[arg(long, value_name = "FIELD", requires = "begin")]
     by: Option<String>,
-    /// Name of the event, such as motor:period, that 'period', 'jitter' and 'path' measure from each in a thread to the
-    /// next one there, or that begins the jobs of 'jobs'
+    /// Name of an event, such as motor:period: 'period', 'jitter' and 'path' measure from each one to the next in the
+    /// same thread, 'jobs' from each one until the thread sleeps
     #[arg(long, value_name = "EVENT", conflicts_with = "begin")]
     event: Option<String>,
     /// Nominal period, such as 1ms, from which 'jitter' measures the deviations [default: the median of each thread's
@@ -243,7 +243,7 @@ fn tables(
     Ok((tables, surveys.into_iter().flatten().next()))
 }
 
-/// Feeds a recording to queries, and returns them.
+/// Passes the items of a recording to queries, and returns the queries.
 fn pass(recording: &mut Recording, queries: Vec<Query>, condition: Option<&Rc<SpanCondition>>) -> Vec<Query> {
     let mut queries = Queries::new(recording, queries);
     recording.feed("measuring", &mut [&mut queries]);
@@ -251,8 +251,8 @@ fn pass(recording: &mut Recording, queries: Vec<Query>, condition: Option<&Rc<Sp
     queries.finish()
 }
 
-/// Takes these measures of a recording, or those of the usual ones that it has. Threads are put together by name, as
-/// their ids are others in another recording.
+/// Takes these measures of a recording, or the usual ones as far as the recording has them. Threads are grouped by
+/// name, as their ids differ between recordings.
 pub(crate) fn tables_of(
     path: &Path,
     names: &[String],
@@ -350,7 +350,7 @@ fn query(
 }
 
 impl SpanOptions {
-    /// Limits the recording to the time that is wanted. Returns the condition on spans, if there is one.
+    /// Limits the recording to the selected time. Returns the condition on spans, if there is one.
     fn apply(&self, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
         recording.limit(&self.within)?;
         let ends = self.end.as_deref().or(self.event.as_deref());
@@ -364,7 +364,7 @@ impl SpanOptions {
         Measure::named(name, events, |event| self.periods(recording, event))
     }
 
-    /// Returns the usual periods of an event: the option's, or those that a pass over the recording finds.
+    /// Returns the usual periods of an event: the option's, or the ones that a pass over the recording finds.
     fn periods(&self, recording: &mut Recording, event: &str) -> Result<Periods, Failure> {
         if let Some(every) = self.every {
             return Ok(Periods::every(every.into()));

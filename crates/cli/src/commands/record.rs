@@ -90,7 +90,7 @@ pub(crate) fn report(directory: &Directory, summary: &Summary) -> String {
     summary_text(directory.path(), summary, &next_steps(&directory.path().to_string_lossy()))
 }
 
-/// Returns the commands that read a recording, as they can be typed.
+/// Returns the commands that read a recording, as a user can type them.
 fn next_steps(path: &str) -> String {
     let path = quoted([path]);
     let commands = ["sordino events", "sordino explain", "babeltrace2"];

@@ -76,8 +76,9 @@ fn recover(directory: &Directory) -> Result<Summary, Failure> {
     Ok(sordino_collect::recover(directory, &mut progress)?)
 }
 
-/// Gives the finished recordings to their reader. They belonged to this user alone, or they would not have been
-/// finished. A recording is not given if it was reached by a link that another user may have put there.
+/// Makes the user who called sudo the owner of the finished recordings. Before, they belonged to this process's user:
+/// others are not finished. The owner is not changed if the recording was reached through a link, which another user
+/// may have created.
 fn give(series: Option<&Path>, completed: &[(Summary, Directory)], reader: &Target) {
     let (user, group) = reader.ids();
     if let Some(dir) = series.and_then(|path| Dir::open(path).ok()).filter(|dir| dir.lies_with(user)) {

@@ -1,4 +1,4 @@
-//! The failure of a command whose words name what the recording does not have.
+//! The failure of a command that names something that the recording does not have.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -6,7 +6,7 @@ use crate::recording::Recording;
 use sordino_collect::names::meant;
 use sordino_query::Error;
 
-/// Returns the failure with the nearest names, or with the way to record what is missing.
+/// Returns the failure with the nearest names, or with the options that record the missing events.
 pub(crate) fn refused(error: &Error, recording: &Recording) -> Failure {
     let classes = || recording.classes.iter().map(|(_, class)| class);
     let near = match error {

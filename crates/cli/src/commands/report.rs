@@ -25,7 +25,7 @@ const COLUMNS: usize = 140;
 
 /// Write a page with pictures of the longest intervals and their causes
 ///
-/// The page answers what 'sordino explain' does, with the distribution of the intervals' lengths, their course over
+/// The page has the explanations of 'sordino explain', the distribution of the intervals' lengths, their course over
 /// time, and a timeline of each of the longest: CPUs, threads, interrupts, wake-ups, events. It is one HTML file that
 /// loads nothing from elsewhere.
 #[derive(Args, Debug)]
@@ -124,7 +124,7 @@ fn facts(recording: &Recording, summary: Option<&Summary>) -> Vec<(String, Strin
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the command that records so again, for a shell.
+/// Returns the command, for a shell, that makes such a recording again.
 fn repeated(command: &[String]) -> String {
     match shlex::try_join(command.iter().map(String::as_str)) {
         Ok(line) if !line.is_empty() => line,

@@ -1,4 +1,4 @@
-//! The command `sordino sql`, and exports to Parquet: both are a program of their own.
+//! The command `sordino sql`, and exports to Parquet: a separate program does both.
 
 use crate::Failure;
 use crate::failure::UNUSABLE;
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// The program, which is built by itself: it takes longer than everything else.
+/// The program. It is built separately, as it takes longer to build than everything else.
 const PROGRAM: &str = "sordino-sql";
 
 /// Starts the program with the words of the command line from `sql` on.
@@ -16,7 +16,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     Err(become_program(words_from("sql").skip(1)))
 }
 
-/// Exports to Parquet as the command line says, whose words from `export` on are passed on.
+/// Exports to Parquet: passes the words of the command line from `export` on to the program.
 pub(crate) fn export() -> Failure {
     become_program(words_from("export"))
 }

@@ -25,10 +25,10 @@ use std::process::ExitCode;
 
 /// Open a recording in a viewer: Perfetto's page in a browser, or an installed program
 ///
-/// Perfetto runs in the browser. It fetches the trace from this command, which answers on the loopback address alone,
-/// to whoever has the address with its secret part, until Ctrl-C ends it. The page is the public one at
-/// ui.perfetto.dev, or a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one.
-/// The trace stays on this machine in both cases.
+/// Perfetto runs in the browser. It fetches the trace from this command, which serves it until Ctrl-C, on the loopback
+/// address alone, to those who have the address with its secret part. The page is the public one at ui.perfetto.dev, or
+/// a copy of its files (--ui, --fetch-ui), which needs no network and is not allowed to use one. The trace stays on
+/// this machine in both cases.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     intervals: Intervals,
     /// Zoom to the N-th longest interval, 1 to 1000; other options choose the intervals [default: the whole recording]
     ///
-    /// Of a recording with more than 300,000 events, the page gets the part around the interval.
+    /// If the recording has more than 300,000 events, the page gets only the part around the interval.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     peak: Option<u32>,
     /// Viewer that shows the recording
@@ -64,7 +64,7 @@ pub(crate) struct Options {
     no_browser: bool,
 }
 
-/// Number of items between two looks for Ctrl-C.
+/// Number of items between two checks for Ctrl-C.
 const ITEMS: u64 = 4096;
 
 /// A program that shows traces.
@@ -192,7 +192,7 @@ fn shown(options: &Options, recording: &mut Recording, rank: usize) -> Result<Sh
     Ok(Shown::around(interval.begin.0, interval.end.0))
 }
 
-/// Opens the address in the user's browser, unless that is not wanted, and says what else to do.
+/// Opens the address in the user's browser, unless `is_by_hand`, and prints the steps that are left to the user.
 fn open(address: &str, is_by_hand: bool, is_public: bool, port: u16) -> Option<Redirection> {
     let by_hand = "open the address in a browser of this machine; Ctrl-C ends the server";
     let failed = move |reason| message!("sordino: {reason}: {by_hand}");

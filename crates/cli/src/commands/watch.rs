@@ -23,7 +23,7 @@ const EACH: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(100);
 /// Columns and rows of a state that is printed to a file or a pipe.
 const PRINTED: (u16, u16) = (100, 40);
-/// The remedy where there is no terminal.
+/// The remedy if there is no terminal.
 const INSTEAD: &str = "print one state with 'sordino watch --once' or --json, or use 'sordino query' or 'sordino events --follow'";
 
 /// Watch a running session in the terminal
@@ -33,8 +33,8 @@ const INSTEAD: &str = "print one state with 'sordino watch --once' or --json, or
 /// this view take. '?' lists the keys. A recording in progress is shown as far as it is on disk, without the kernel's
 /// events, which are converted at its end; a finished one is shown whole.
 ///
-/// Several readers can follow a session at once, 'sordino events --follow' among them. If there are more events than
-/// 50000 a second, a part of the time is read, and the view says so; the recording is not affected.
+/// Several readers can follow a session at once, 'sordino events --follow' among them. With more than 50000 events a
+/// second, only a part of the time is read, and the view says so; the recording is not affected.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -131,7 +131,7 @@ impl WatchedRecording {
         Ok(Self { name, source, tally, costs, recorder, figures, view, condition, progress, beside })
     }
 
-    /// Reads what is new, until `is_stopped` returns true.
+    /// Reads the new events, until `is_stopped` returns true.
     fn advance(&mut self, is_stopped: &mut dyn FnMut(u64, u64) -> bool) -> Result<ReadingProgress, Failure> {
         if self.progress == ReadingProgress::Growing {
             self.progress = self.source.advance(&mut self.tally, self.condition.as_ref(), is_stopped)?;
@@ -143,7 +143,7 @@ impl WatchedRecording {
         Ok(self.progress)
     }
 
-    /// Makes the figures anew.
+    /// Computes the figures again.
     fn refresh(&mut self) {
         let cost = std::mem::take(&mut self.figures.cost);
         let mut figures = Figures::of(&mut self.tally, self.view.sort);
@@ -240,7 +240,7 @@ impl WatchedRecording {
         }
     }
 
-    /// Counts only what meets the condition from now on.
+    /// From now on, counts only events that meet the condition.
     fn filter(&mut self, text: String) {
         let parsed = match text.trim() {
             "" => Ok(None),

@@ -19,7 +19,7 @@ pub struct AlignOptions {
     /// else by the time of day]
     ///
     /// Each event is the first that matches; 'net:received if id == 7' chooses another. May be repeated: the offset of
-    /// the clocks is in the middle of those of the pairs, and their spread is its uncertainty.
+    /// the clocks is then the middle of the pairs' offsets, and its uncertainty is their spread.
     #[arg(long, value_name = "EVENT=EVENT")]
     align: Vec<String>,
 }
@@ -31,7 +31,7 @@ struct Pair<'a> {
     other: EventRules,
 }
 
-/// A recording in which events are looked for, with the pairs that were found: their numbers, and the times of both
+/// A recording that is searched for events, with the pairs that were found: their numbers, and the times of both
 /// events.
 struct Searched<'a> {
     path: &'a Path,

@@ -7,11 +7,11 @@ use sordino_event::text::printable;
 use sordino_reading::{ClockRelation, MergedRecording};
 use sordino_terminal::remark;
 
-/// Most names of events in a message.
+/// Maximum number of events' names in a message.
 const MOST_NAMED: usize = 3;
 
 impl Recording {
-    /// Prints how the clock of each recording is related to that of the first.
+    /// Prints the relation of each recording's clock to that of the first.
     pub(super) fn report_clocks(&self) {
         let name = |recording: &MergedRecording| printable(&recording.path.to_string_lossy()).into_owned();
         let first = name(&self.recordings[0]);

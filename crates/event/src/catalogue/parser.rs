@@ -1,4 +1,4 @@
-//! A reader of catalogues that trusts nothing: each invalid tracepoint is refused alone.
+//! A reader of catalogues that trusts nothing: it rejects each invalid tracepoint and accepts the others.
 
 use super::Unregistered;
 use crate::text::printable;
@@ -50,7 +50,7 @@ pub struct Error {
 pub enum ErrorKind {
     /// The bytes are not UTF-8.
     NotText,
-    /// The line is of no known kind, or has too few or too many words.
+    /// The kind of the line is not known, or it has too few or too many words.
     Malformed,
     /// A word is not a number, or the number is out of range.
     Number(String),
@@ -58,7 +58,7 @@ pub enum ErrorKind {
     Type(String),
     /// A name is empty, too long or no identifier.
     Name(String),
-    /// The line stands where it may not, for example a field outside an event or a label without an enumeration.
+    /// The line is at an invalid place, for example a field outside an event or a label without an enumeration.
     Misplaced,
     /// The tracepoint has more than [`MAX_FIELDS`] fields.
     TooManyFields,
@@ -102,7 +102,7 @@ impl std::error::Error for Error {}
 /// took.
 ///
 /// # Errors
-/// The first tracepoint that is refused: for callers whose catalogues have to be valid.
+/// The first rejected tracepoint, for callers with catalogues that have to be valid.
 pub fn parse(text: &[u8]) -> Result<(Vec<(u16, Schema)>, usize), Error> {
     let Read { tracepoints, refused, consumed } = read(text);
     refused.into_iter().next().map_or(Ok((tracepoints, consumed)), |refused| Err(refused.error))
@@ -158,7 +158,7 @@ struct Open {
 #[derive(Default)]
 struct Parser {
     open: Option<Open>,
-    /// True after a refused line that belongs to no tracepoint: a run of such lines is reported once.
+    /// True after a rejected line that belongs to no tracepoint: a run of such lines is reported once.
     is_astray: bool,
     read: Read,
 }
@@ -260,7 +260,7 @@ fn label(schema: &mut Schema, low: &str, high: &str, text: &str) -> Result<(), E
     Ok(())
 }
 
-/// Cuts a word to the longest that a message may contain.
+/// Cuts a word to the maximum length in a message.
 fn cut(word: &str) -> String {
     const MOST: usize = 120;
     if word.len() <= MOST {

@@ -1,4 +1,4 @@
-//! The fields that a condition bounds, and the side on which it does.
+//! The fields that a condition bounds, each with the side of the bound.
 
 use super::tree::{Node, Tree};
 use sordino_filter_vm::Relation;

@@ -1,10 +1,10 @@
-//! Inline filters: conditions that are one comparison of one field, for callers that have the field's value at hand.
+//! Inline filters: conditions of one comparison of one field, for callers that have the field's value.
 
 use super::layout::{Layout, encoding_of};
 use sordino_event::{Schema, Type};
 use sordino_filter_vm::{Op, ValueInterval};
 
-/// The interval in which a field's value has to lie, where that is the whole condition: an inline filter.
+/// An inline filter: the interval in which a field's value has to lie, if that is the whole condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InlineComparison {
     /// The index of the field in the tracepoint, from 0.

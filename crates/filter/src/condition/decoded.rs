@@ -63,7 +63,7 @@ enum Side<'a> {
     Name(Arc<str>),
     /// A text in quotes.
     Pattern(&'a str),
-    /// The trace does not have the value, or the sequence not the element: no comparison holds.
+    /// The trace does not have the value, or the sequence does not have the element: no comparison holds.
     Unknown,
 }
 
@@ -93,8 +93,8 @@ fn field(class: &Class, name: &str, at: &Range<usize>) -> Result<usize, Invalid>
 }
 
 impl<'a> Evaluation<'a> {
-    /// Returns true if `tree` holds; with `negated`, if its opposite does. A comparison that cannot be made holds in
-    /// neither case.
+    /// Returns true if `tree` holds or, with `negated`, if its opposite holds. A comparison that cannot be made holds
+    /// in neither case.
     fn test(&self, tree: &'a Tree, negated: bool) -> Result<bool, Invalid> {
         match &tree.node {
             Node::Not(part) => self.test(part, !negated),
@@ -288,7 +288,7 @@ fn domain_name(domain: Domain) -> &'static str {
     }
 }
 
-/// Returns the integer that an annotation's text is; nothing if it is none.
+/// Returns the integer in an annotation's text; `None` if the text is no integer.
 fn number_in(text: &str) -> Number {
     text.parse().map_or(Number::Nothing, Number::Integer)
 }

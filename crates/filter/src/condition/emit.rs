@@ -15,7 +15,7 @@ struct Emitter<'a> {
     code: Vec<u8>,
     varying: &'a [Varying],
     /// The number of fields of variable length that lie before the base at this point of the code; `None` if it differs
-    /// between the ways that lead here, or if the base is at an element.
+    /// between the paths to this point, or if the base is at an element.
     base: Option<usize>,
 }
 

@@ -2,8 +2,8 @@
 
 use sordino_filter_vm::{Encoding, Number, Operator, Relation, ValueInterval};
 
-/// A test that a record passes or fails. There is no negation: it is resolved into the comparisons, so that a
-/// comparison that cannot be made fails both plainly and negated.
+/// A test that a record passes or fails. There is no negation: it is resolved into the comparisons. A comparison that
+/// cannot be made therefore fails both with and without a negation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
     Constant(bool),
@@ -60,7 +60,7 @@ impl Test {
         Self::series(tests, false, Self::Any)
     }
 
-    /// Joins tests. Those that are constantly `neutral` are left out; one that is constantly the opposite decides.
+    /// Joins tests. Tests that are constantly `neutral` are left out; a test that is constantly the opposite decides.
     fn series(tests: impl IntoIterator<Item = Self>, neutral: bool, make: fn(Vec<Self>) -> Self) -> Self {
         let mut left: Vec<_> = tests.into_iter().filter(|test| *test != Self::Constant(neutral)).collect();
         if left.contains(&Self::Constant(!neutral)) {

@@ -27,13 +27,13 @@ enum Side<'a> {
     },
     /// A text that is known at compile time.
     Known(&'a str),
-    /// The name of the function, which is compared as soon as its address is known.
+    /// The name of the function, which can be compared only when its address is known.
     Function,
     /// A text in quotes.
     Pattern(&'a str),
 }
 
-/// Returns the field called `name`. The error lists the fields that there are.
+/// Returns the field called `name`. The error lists the existing fields.
 fn field<'a>(schema: &'a Schema, name: &str, at: &Range<usize>) -> Result<(usize, &'a Field), Invalid> {
     let found = schema.fields.iter().enumerate().find(|(_, field)| field.name == name);
     found.ok_or_else(|| {
@@ -47,7 +47,7 @@ impl<'a> Resolver<'a> {
         Self { schema, layout, context }
     }
 
-    /// Returns the test that `tree` holds; with `negated`, that its opposite does.
+    /// Returns the test that `tree` holds or, with `negated`, that its opposite holds.
     pub(super) fn test(&self, tree: &Tree, negated: bool) -> Result<Test, Invalid> {
         match &tree.node {
             Node::Not(part) => self.test(part, !negated),

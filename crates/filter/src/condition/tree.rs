@@ -79,7 +79,7 @@ impl EventVariable {
         Self::Function,
     ];
 
-    /// Returns true if a program does not know the value when it hits a tracepoint.
+    /// Returns true if the value is not available in a program that hits a tracepoint.
     pub(super) fn is_of_recorded_events(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Rules for decoded events: they choose which of a recording's events a reader is shown.
+//! Rules for decoded events: they choose the events of a recording that are shown.
 
 use super::{Rule, Rules};
 use crate::Invalid;
@@ -28,7 +28,7 @@ enum Pick {
 #[derive(Clone, Debug)]
 struct ClassFilter {
     class: Class,
-    /// The conditions of which an event has to meet one, if there are any.
+    /// The alternative conditions: an event has to meet one of them, if there are any.
     any: Vec<Expression>,
     /// The condition that every event has to meet in addition.
     condition: Option<Expression>,
@@ -37,7 +37,7 @@ struct ClassFilter {
 }
 
 impl Filter {
-    /// Creates the filter for events of `classes`. `is_default` returns true for classes that are shown where no rule
+    /// Creates the filter for events of `classes`. `is_default` returns true for classes that are shown if no rule
     /// includes any by name.
     pub fn new(
         rules: &Rules,
@@ -107,8 +107,8 @@ impl ClassFilter {
 }
 
 impl Rules {
-    /// Returns the conditions of which an event of `class` has to meet one, none if it need not; `None` if the rules do
-    /// not choose the class.
+    /// Returns the alternative conditions for events of `class`, of which an event has to meet one; an empty list if
+    /// there is no condition, `None` if the rules do not choose the class.
     fn pick(&self, class: &Class, is_default: impl Fn(&Class) -> bool) -> Option<Vec<Expression>> {
         let matching: Vec<&Rule> = self.0.iter().filter(|rule| rule.matches_class(class)).collect();
         let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();

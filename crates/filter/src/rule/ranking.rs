@@ -1,9 +1,9 @@
-//! The ranking of hits: the field by which some are worse than others.
+//! The ranking of hits by the value of a field.
 
 use super::{Rule, Rules, Unfit};
 use crate::Invalid;
 
-/// A field by which some hits are worse than others.
+/// A field that ranks hits from the worst to the best.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranking {
     /// The name of the field.

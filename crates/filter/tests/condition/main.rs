@@ -1,4 +1,4 @@
-//! Conditions hold where their definition says so, and nothing panics on any bytes.
+//! The results of conditions agree with their definition, and nothing panics on any bytes.
 
 mod reference;
 
@@ -24,7 +24,7 @@ fn nearly_code() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(operation, 0..100).prop_map(|operations| operations.concat())
 }
 
-/// Text of words that a parser knows, so that it gets further than with random characters.
+/// Text of the parser's own words, which gets further in the parser than random characters.
 fn nearly_sense() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
         "f0",

@@ -1,5 +1,5 @@
-//! Random records with their meaning, and random conditions with the truth that the definition gives them, in
-//! three-valued logic over decoded values. Nothing is shared with the compiler and the machine.
+//! Random records with their meaning, and random conditions with their truth by definition, in three-valued logic over
+//! decoded values. Nothing is shared with the compiler and the machine.
 
 use proptest::prelude::*;
 use sordino_event::{Class, ClassId, Classes, Domain, Event, Field, Level, Range, Schema, Time, Value};
@@ -323,7 +323,7 @@ fn compare(relation: &str, a: Known, b: Known) -> Option<bool> {
 }
 
 impl Logic {
-    /// Returns its text, and whether it holds; `None` if that is undecidable.
+    /// Returns its text, and true if it holds; `None` if that is undecidable.
     pub(crate) fn of(&self, record: &Record, tid: u32) -> (String, Option<bool>) {
         let equality = |like| if like { "==" } else { "!=" };
         match self {

@@ -91,7 +91,7 @@ fn write(
     Ok(())
 }
 
-/// Measures the best of three runs, which other load disturbs least.
+/// Measures the best of three runs, the one that other load disturbed least.
 fn read(name: &str, dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut best = f64::INFINITY;
     let mut count = 0_u64;

@@ -10,17 +10,17 @@ const NANOS: u64 = 1_000_000_000;
 pub struct ClockDescription {
     /// The name by which fields refer to it; an identifier.
     pub name: String,
-    /// The clock's identity: traces whose clocks have the same one can be merged.
+    /// The clock's identity. Traces with clocks of the same identity can be merged.
     pub uuid: Option<Uuid>,
     /// A description for people.
     pub description: String,
     /// Ticks per second; not 0.
     pub frequency: u64,
-    /// The seconds from the epoch to ...
+    /// The seconds from the epoch to a point of time that lies `offset_ticks` before the clock's zero.
     pub offset_seconds: i64,
-    /// ... this many ticks before the clock's zero.
+    /// The number of ticks from that point of time to the clock's zero.
     pub offset_ticks: u64,
-    /// True if it can be compared with clocks of other traces that are absolute, too.
+    /// True if the clock is absolute: it can be compared with the absolute clocks of other traces.
     pub absolute: bool,
 }
 
@@ -57,7 +57,7 @@ impl ClockDescription {
 ///
 /// A trace can have ticks of 0.4 ns that started at boot or at the epoch, so the product of ticks and 10^9 needs 128
 /// bits, and its division takes longer than decoding an event. Therefore the seconds are computed first and then the
-/// rest, each by one multiplication with the reciprocal; the rare values that do not fit take the slow path.
+/// rest, each by one multiplication with the reciprocal; values that do not fit, which are rare, take the slow path.
 #[derive(Clone, Debug)]
 pub(crate) struct TickConversion {
     frequency: u64,

@@ -1,4 +1,4 @@
-//! The errors of writing and reading traces, with their places.
+//! The errors of writing and reading traces, each with its place.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum Error {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// The problem in this place.
+        /// The problem at this place.
         problem: Problem,
     },
     /// The packets around the text of the metadata are invalid.
@@ -199,7 +199,7 @@ pub enum Problem {
     /// Metadata packets with different UUIDs.
     #[error("another UUID than the packet before")]
     OtherUuid,
-    /// Sizes of a metadata packet that contradict each other or the file's.
+    /// Sizes of a metadata packet that contradict each other or the file's size.
     #[error(
         "content of {content} bits in a packet of {packet} bits, {left} bytes before the end of the file"
     )]

@@ -4,8 +4,8 @@
 //! per stream of events. A stream file is a sequence of packets. A packet's header has its sizes, its span of time and
 //! the count of records that had been lost by its end. Several traces of one recording share a clock.
 //!
-//! `write` produces exactly one form of trace, sordino's. `read` takes any CTF 1.8 trace, in particular LTTng's, and
-//! trusts none: invalid data is reported in its place, and reading continues behind it.
+//! `write` produces exactly one form of trace, sordino's. `read` accepts any CTF 1.8 trace, in particular LTTng's, and
+//! trusts none: invalid data is reported at its place, and reading continues after it.
 //!
 //! | module | content |
 //! |---|---|

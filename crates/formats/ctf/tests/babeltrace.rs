@@ -1,4 +1,4 @@
-//! Traces of other tracers, out of public test suites: every event that babeltrace2 reads must be read equally.
+//! Traces of other tracers, from public test suites: every event that babeltrace2 reads must be read equally.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn valid_traces_are_read_as_babeltrace2_reads_them() {
 }
 
 /// babeltrace2 stops where the second packet begins some 2 us before the first one ended, although no event is out of
-/// order. It therefore gets a copy in which each packet ends before the next one begins.
+/// order. The test therefore passes it a copy in which each packet ends before the next one begins.
 #[test]
 fn packets_that_overlap_lose_no_event() {
     let Some(data) = data() else { return };

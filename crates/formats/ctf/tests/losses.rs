@@ -205,8 +205,7 @@ fn a_shared_record_of_another_length_is_corrupt() {
     }
 }
 
-/// Reads another tracer's stream, whose packets are a time of 32 bits, a count of 8 bits and events of nothing but an
-/// id.
+/// Reads another tracer's stream: its packets have a time of 32 bits, a count of 8 bits, and events with an id alone.
 fn other_tracer(packets: &[(u8, u8)]) -> Vec<Read> {
     let metadata = "/* CTF 1.8 */
         typealias integer { size = 8; } := u8;

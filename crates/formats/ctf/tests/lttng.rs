@@ -83,7 +83,7 @@ fn run(program: &str, arguments: &[&str], home: &Path) -> Result<Output, String>
     }
 }
 
-/// The session daemon. When dropped, it is told to end, which ends its consumer, too.
+/// The session daemon. When dropped, it is terminated, and its consumer with it.
 struct Daemon {
     process: Child,
     /// The shared memory that did not exist before, which traced programs leave behind.

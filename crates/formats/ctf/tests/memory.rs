@@ -1,4 +1,4 @@
-//! Memory is taken for the content of a trace's files, not for the sizes that they claim.
+//! Memory depends on the content of a trace's files, not on the sizes that they claim.
 
 #[path = "../../../../testdata/allocations.rs"]
 mod allocations;

@@ -248,7 +248,7 @@ fn types_that_grow_without_end_are_refused() {
     assert!(complaint(&definitions, "").ends_with("more than 32 types or parentheses within each other"));
 }
 
-/// The lengths claim more than there is, of elements that take no room.
+/// The lengths claim more elements, which take no room, than there are.
 #[test]
 fn lists_that_grow_without_end_are_corrupt() {
     let wide = "typealias integer { size = 64; } := u64; u64 n;";

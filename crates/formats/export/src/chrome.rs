@@ -65,8 +65,7 @@ impl Chrome {
         out.push(b'}');
     }
 
-    /// Writes the call of a function: a span of its thread, or one that begins and ends in its fiber, wherever that
-    /// was.
+    /// Writes the call of a function: a span of its thread, or one that begins and ends in its fiber, on any thread.
     fn call(&mut self, call: &Call, out: &mut Vec<u8>) {
         let (pid, tid) = (u64::from(call.pid.0.cast_unsigned()), u64::from(call.tid.0.cast_unsigned()));
         let begin = call.begin.0.saturating_sub(self.origin.begin.0);

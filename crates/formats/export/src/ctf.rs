@@ -1,7 +1,7 @@
 //! The Common Trace Format, 1.8 and 2: a directory with a trace of the kernel's events and one of each program's.
 //!
 //! Both versions have the same packets and differ in their metadata, which is written at the end: the types of fields
-//! are those of the values that were there. Times are nanoseconds, by a clock that all traces share.
+//! are those of the recorded values. Times are nanoseconds, by a clock that all traces share.
 //!
 //! | module | content |
 //! |---|---|
@@ -24,9 +24,9 @@ use sordino_timeline::{Item, Moment};
 use std::collections::BTreeMap;
 use trace::ExportedTrace;
 
-/// Most programs that get a trace of their own; all others share one.
+/// Maximum number of programs with a trace of their own; all others share one.
 const PROGRAMS_MAX: usize = 128;
-/// Most labels of enumerations that are kept; the values of others are numbers.
+/// Maximum number of labels of enumerations that are kept; other values are written as numbers.
 const LABELS_MAX: usize = 1 << 16;
 
 /// A version of the format.

@@ -1,4 +1,4 @@
-//! Files that are being written: bytes for their ends, by name.
+//! Files that are being written: bytes to append, by the files' names.
 
 /// Bytes to be appended to files of a directory, in their order.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl Files {
         self.0.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Removes the bytes, to be written, with the names of their files.
+    /// Removes and returns the bytes, with the names of their files, for writing.
     pub fn drain(&mut self) -> impl Iterator<Item = (String, Vec<u8>)> {
         self.0.drain(..)
     }

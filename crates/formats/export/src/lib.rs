@@ -1,13 +1,13 @@
-//! Traces as other tools read them.
+//! Traces in the formats of other tools.
 //!
 //! An [`Exporter`] takes the items of a super-trace in their order, and appends bytes of its format to a buffer that
-//! the caller writes. What it keeps grows with the threads and CPUs of the machine, not with the trace.
+//! the caller writes. Its memory grows with the threads and CPUs of the machine, not with the trace.
 //!
 //! | module | format |
 //! |---|---|
 //! | `calls` | functions by their names, and their calls as spans |
 //! | `ctf` | the Common Trace Format, a directory of traces |
-//! | `files` | the files that a format of several is made of |
+//! | `files` | the files of a format that has several |
 //! | `chrome` | Chrome's JSON |
 //! | `lines` | CSV, and JSON lines |
 //! | `paje` | Pajé's text: containers with states, links and events |
@@ -50,14 +50,15 @@ pub trait Exporter {
     /// Appends an item, or keeps it until later items complete it.
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>);
 
-    /// Appends what was kept, and the end of the format.
+    /// Appends the kept items, and the end of the format.
     fn end(&mut self, out: &mut Vec<u8>);
 
-    /// Has the exporter write the names of functions, if the format has them.
+    /// Sets the names of functions, for formats that have them.
     fn name_functions(&mut self, _: NameAddress) {}
 }
 
-/// A writer of a format of several files, or of a file of several parts, which are joined in the order of their names.
+/// A writer of a format with several files, or with one file of several parts, which are joined in the order of their
+/// names.
 pub trait DirectoryExporter {
     /// Returns true if the format can have the item.
     fn can_take(&self, _: &Item<'_>) -> bool {
@@ -67,7 +68,7 @@ pub trait DirectoryExporter {
     /// Appends an item, or keeps it until later items complete it.
     fn take(&mut self, item: &Item<'_>, out: &mut Files);
 
-    /// Appends what was kept, and the files that describe the others.
+    /// Appends the kept items, and the files that describe the others.
     fn end(&mut self, out: &mut Files);
 }
 

@@ -17,7 +17,7 @@ impl Json {
         Self(Some(Listing::new(classes, ListingFormat::Json)))
     }
 
-    /// Has each event state its host, and whether its place is proven, as [`Listing::of_several`] does.
+    /// Adds to each event its host, and whether its order is proven, as [`Listing::of_several`] does.
     #[must_use]
     pub fn of_several(self, hosts: &[String], clocks: MergedClocks) -> Self {
         Self(self.0.map(|listing| listing.of_several(hosts, clocks)))
@@ -119,7 +119,7 @@ impl Exporter for Csv {
     }
 }
 
-/// Appends an event's fields as a JSON object, with the name of the function that it is about.
+/// Appends an event's fields as a JSON object, with the name of the event's function.
 pub(crate) fn object(moment: &Moment<'_>, class: &Class, function: Option<&str>, out: &mut Vec<u8>) {
     let mut separator = b'{';
     for (name, value) in moment.event.fields(class) {
@@ -146,7 +146,7 @@ fn number(value: Option<impl itoa::Integer>, out: &mut Vec<u8>) {
     out.push(b',');
 }
 
-/// Appends a text in quotes; quotes in it are doubled. A zero byte, which some readers take for an end, is replaced.
+/// Appends a text in quotes; quotes in it are doubled. A zero byte is replaced, as it ends the text for some readers.
 fn text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for byte in text {

@@ -1,12 +1,12 @@
 //! Pajé's format: text that pj_dump, ViTE and pajeng's space-time view read.
 //!
 //! The machine contains CPUs and processes, a process threads and fibers. A CPU has the thread that runs and the stack
-//! of interrupts as states, a thread and a fiber their own state. A wake-up is a link from the thread that wakes to the
-//! thread that runs. All records are events.
+//! of interrupts as states, a thread and a fiber their own state. A wake-up is a link from the waking thread to the
+//! woken thread. All records are events.
 //!
 //! Times are seconds since the recording began, with nine decimals: readers keep them in double precision, in which
-//! seconds since the epoch have no nanoseconds. The order of lines is that of time, except that the begin of a link
-//! stands in front of its end: a link without an end is an error for readers.
+//! seconds since the epoch have no nanoseconds. Lines are in order of time, with one exception: the begin of a link is
+//! written together with its end, because a link without an end is an error for readers.
 //!
 //! | module | content |
 //! |---|---|
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Definitions of the lines, and of the types of containers, states, links and events.
 const HEADER: &str = include_str!("paje/header.trace");
-/// Most interrupts of a CPU that are handled within each other.
+/// Maximum depth of nested interrupts on a CPU.
 const DEPTH_MAX: usize = 16;
 
 /// A writer of Pajé's format.
@@ -233,7 +233,7 @@ impl Paje {
         }
     }
 
-    /// Writes the loss, and that the states of which records are missing are unknown.
+    /// Writes the loss, and sets the states whose records are missing to unknown.
     fn lose(&mut self, loss: &Loss, out: &mut Vec<u8>) {
         self.containers.set_time(self.now - self.begin);
         let place = match (loss.cpu, loss.pid) {

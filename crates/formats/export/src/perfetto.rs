@@ -64,7 +64,7 @@ pub struct Perfetto {
     event: Vec<u8>,
 }
 
-/// The end of a flow at which an instant stands.
+/// The end of a flow that an instant marks.
 #[derive(Clone, Copy, Debug)]
 enum Flow {
     Begin(u64),
@@ -111,7 +111,7 @@ impl Perfetto {
         }
     }
 
-    /// Introduces the threads of a kernel's event, and joins a wake-up to the run that it caused.
+    /// Describes the threads of a kernel's event, and joins a wake-up to the run that it caused.
     fn before(&mut self, kernel: &Kernel<'_>, moment: &Moment<'_>, out: &mut Vec<u8>) {
         let system = moment.system;
         match *kernel {

@@ -4,7 +4,7 @@ use sordino_event::{Cpu, Loss, Tid, Time};
 use sordino_timeline::{Kernel, Moment, TaskState};
 use std::collections::BTreeMap;
 
-/// Most interrupts of a CPU that are handled within each other.
+/// Maximum depth of nested interrupts on a CPU.
 const DEPTH_MAX: usize = 16;
 
 /// A span that has ended.

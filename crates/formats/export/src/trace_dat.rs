@@ -1,10 +1,11 @@
 //! trace-cmd's format `trace.dat`, version 7: the kernel's events, for `trace-cmd report` and KernelShark.
 //!
-//! The file has a head and, page by page as the kernel's own buffers, the events of each CPU. The head has the places
-//! of the CPUs' pages, so it is made at the end; the parts are written apart and joined in the order of their names.
+//! The file has a head and, page by page as the kernel's own buffers, the events of each CPU. The head has the offsets
+//! of the CPUs' pages, so it is written last; the parts are written to separate files and joined in the order of their
+//! names.
 //!
 //! Events have the kernel's names and, as far as these differ from LTTng's, the kernel's names of fields and its
-//! numbering of priorities. Their formats are made from the values that were there.
+//! numbering of priorities. Their formats are derived from the recorded values.
 //!
 //! | module | content |
 //! |---|---|
@@ -24,9 +25,9 @@ use sordino_timeline::Item;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Most threads whose names are kept.
+/// Maximum number of threads with kept names.
 const NAMES_MAX: usize = 1 << 16;
-/// Most CPUs that the kernel supports.
+/// Maximum number of CPUs that the kernel supports.
 const CPUS_MAX: u32 = 8192;
 
 /// A writer of `trace.dat`.
@@ -51,7 +52,7 @@ impl TraceDat {
     }
 }
 
-/// Returns the name of the part with the pages of a CPU, behind the head's.
+/// Returns the name of the part with the pages of a CPU; it sorts after the head's name.
 fn part(cpu: u32) -> String {
     format!("cpu{cpu:05}")
 }

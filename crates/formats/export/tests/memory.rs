@@ -1,4 +1,4 @@
-//! What an export keeps does not grow with the trace.
+//! The memory of an export does not grow with the trace.
 
 #[path = "../../../../testdata/allocations.rs"]
 mod allocations;

@@ -42,7 +42,7 @@ fn word(bytes: &[u8]) -> usize {
     u32::from_ne_bytes(bytes[..4].try_into().unwrap()) as usize
 }
 
-/// Checks that the page has room for what its header says.
+/// Checks that the page has room for the sizes in its header.
 fn assert_fits(page: &[u8]) {
     assert_eq!(page.len(), PAGE);
     let (events, record) = (word(&page[8..]), word(&page[20..]) - 4);

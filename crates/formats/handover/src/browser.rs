@@ -9,15 +9,15 @@ use std::thread;
 use tempfile::NamedTempFile;
 
 /// A file that leads the browser to a page, for as long as this value exists. Programs' arguments can be read by every
-/// user of the machine, so the address with its secret part is none.
+/// user of the machine, so the address, which has a secret part, is not passed as an argument.
 #[derive(Debug)]
 pub struct Redirection(#[expect(dead_code, reason = "it is removed when it is dropped")] NamedTempFile);
 
-/// Opens the address in the desktop's browser, and does not wait for it. If it does not start after all, `failed` gets
-/// the reason in words.
+/// Opens the address in the desktop's browser, and does not wait for it. If the browser fails to start later, `failed`
+/// gets the reason in words.
 ///
 /// # Errors
-/// The reason in words, if there is no browser to do it.
+/// The reason in words, if there is no browser.
 pub fn open_browser(
     address: &str,
     failed: impl FnOnce(String) + Send + 'static,

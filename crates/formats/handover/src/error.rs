@@ -13,7 +13,7 @@ pub enum HandoverError {
     NotInstalled {
         /// Name of the viewer's program.
         program: String,
-        /// Advice how to get it.
+        /// Advice on its installation.
         source_of_it: String,
     },
     /// The viewer ended with an error.
@@ -45,7 +45,7 @@ pub enum HandoverError {
     /// There is no place for temporary files.
     #[error(transparent)]
     Temporary(#[from] sordino_guard::Error),
-    /// An output that is not to be written: it exists, or is of another kind.
+    /// The output may not be written: it exists, or it is of another kind.
     #[error("{0}")]
     Refused(String),
     /// An output could not be written.

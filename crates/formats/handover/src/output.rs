@@ -14,7 +14,7 @@ const EXISTS: &str = "it exists: name another file, or replace it with --force";
 
 /// The destination of an export's bytes.
 pub enum ExportStream {
-    /// A file that gets its name when it is whole.
+    /// A file that gets its name when it is complete.
     File(PathBuf, FileWriter),
     /// Standard output, as text on a terminal, or as bytes.
     Standard(ListingOutput),
@@ -46,7 +46,7 @@ impl ExportStream {
             .ok_or_else(|| HandoverError::Refused(refusal.to_owned()))
     }
 
-    /// Writes bytes. Returns false if nobody takes more: the reader closed standard output, or the file can't be
+    /// Writes bytes. Returns false if no more can be written: the reader closed standard output, or the file can't be
     /// written, which [`close`](Self::close) reports.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl ExportStream {
         }
     }
 
-    /// Completes the output. A file belongs to the user and the group `owner` then, if given. Returns the file's path,
+    /// Completes the output. A file then belongs to the user and the group `owner`, if given. Returns the file's path,
     /// if it is a file.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl FileWriter {
     }
 }
 
-/// Waits for the thread, which removes a file that is not whole.
+/// Waits for the thread, which removes an incomplete file.
 impl Drop for FileWriter {
     fn drop(&mut self) {
         let _ = self.end();

@@ -7,20 +7,20 @@ const LONGEST: usize = 512;
 /// The most directories in the path of a viewer's file.
 const DEEPEST: usize = 8;
 
-/// A method of HTTP, as far as it makes a difference.
+/// A method of HTTP, as far as the rules distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// GET: the head and the body.
     Get,
     /// HEAD: the head alone.
     Head,
-    /// OPTIONS: a browser's question before a request from another origin (preflight).
+    /// OPTIONS: a browser's preflight request before a request from another origin.
     Options,
     /// Any other method, which is refused.
     Other,
 }
 
-/// A request, as far as it decides about the answer.
+/// A request: the parts that determine the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest<'a> {
     /// The method of the request.
@@ -47,7 +47,8 @@ pub enum Answer {
 /// The reason why a request gets no content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpRefusal {
-    /// No content for this sender: the token, the host or the origin is wrong. Says nothing about what exists.
+    /// No content for this sender: the token, the host or the origin is wrong. The answer discloses nothing about
+    /// existing content.
     NotFound,
     /// A method that changes something.
     Method,
@@ -55,7 +56,7 @@ pub enum HttpRefusal {
     Malformed,
     /// A head that exceeds a limit.
     TooLarge,
-    /// More requests at the same time than are answered.
+    /// More simultaneous requests than the server answers.
     Crowded,
 }
 
@@ -72,14 +73,14 @@ impl HttpRefusal {
     }
 }
 
-/// The server's rules: who gets what.
+/// The server's rules: the senders that get an answer, and its content.
 #[derive(Clone, Debug)]
 pub struct AccessRules {
     /// The secret in every path.
     pub token: String,
     /// The port on the loopback address.
     pub port: u16,
-    /// True if the server has the viewer's page itself, so that no other origin may read the trace.
+    /// True if the server itself has the viewer's page; no other origin may read the trace then.
     pub has_page: bool,
 }
 
@@ -121,7 +122,7 @@ impl AccessRules {
         (!self.has_page).then_some(PUBLIC_PAGE)
     }
 
-    /// Returns the names in the path behind the token; `None` if the sender may not know that anything is here.
+    /// Returns the names in the path behind the token; `None` if the token is missing or wrong.
     fn path<'a>(&self, asked: PageRequest<'a>) -> Option<Vec<&'a str>> {
         let own = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         let is_own = |host: &str| own.iter().any(|name| name == host);
@@ -137,7 +138,7 @@ impl AccessRules {
     }
 }
 
-/// Returns true if the token is the right one, in a time that does not depend on where the two differ.
+/// Returns true if the token is the right one. The time does not depend on the position of a difference.
 fn is_same(token: &str, own: &str) -> bool {
     let differences = token.bytes().zip(own.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
     token.len() == own.len() && differences == 0

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::Command;
 
-/// Runs the viewer `program` until it ends. `source` says how to get it where it is not installed.
+/// Runs the viewer `program` until it ends. `source` is the advice on its installation.
 ///
 /// # Errors
 /// [`HandoverError::NotInstalled`], or [`HandoverError::Ended`] with its status.

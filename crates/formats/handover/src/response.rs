@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Rules for the viewer's page: it loads nothing from other hosts, and sends nothing there.
+/// Content security policy for the viewer's page: it loads nothing from other hosts, and sends nothing there.
 const CONTAINED: &str = "default-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' data: blob:; \
                          form-action 'none'; base-uri 'self'; frame-ancestors 'none'";
 /// Size of the portions in which files are sent, in bytes.
@@ -28,7 +28,7 @@ pub(crate) struct Response {
     status: u16,
     kind: &'static str,
     cache: &'static str,
-    /// The file with the body, and its length at the time of the request: what is appended later is left out.
+    /// The file with the body, and its length at the time of the request: bytes that are appended later are left out.
     body: Option<(File, u64)>,
 }
 
@@ -88,8 +88,8 @@ impl Response {
     /// Sends the body, if there is one.
     ///
     /// # Errors
-    /// The client's side ended, or takes nothing for as long as the socket's timeout; `UnexpectedEof` if the file was
-    /// truncated.
+    /// The client closed the connection, or received nothing until the socket's timeout; `UnexpectedEof` if the file
+    /// was truncated.
     pub(crate) fn send_body(&self, to: &mut impl Write) -> io::Result<()> {
         let Some((file, length)) = &self.body else { return Ok(()) };
         let (mut portion, mut at) = (vec![0; PORTION], 0);

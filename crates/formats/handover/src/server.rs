@@ -1,6 +1,6 @@
 //! The socket: connections, each with one request.
 //!
-//! Every user of the machine can connect. A client without the token costs one of few places, and no thread: its head
+//! Every user of the machine can connect. A client without the token takes one of few places, and no thread: its head
 //! is read as it arrives, and its refusal fits the socket's buffer. If all places are taken, the connection that has
 //! been silent longest is closed, so that clients that send nothing do not keep others out.
 
@@ -29,7 +29,7 @@ const SENDING_MAX: usize = 32;
 const UNREAD_MAX: usize = 64;
 /// Longest time from a connection to its complete head.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Longest time for which a client may take nothing of a file.
+/// Longest time for which a client may receive nothing of a file.
 const SEND_TIME: Duration = Duration::from_secs(60);
 /// Pause after a connection that could not be accepted, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub struct Server {
     listener: TcpListener,
     policy: AccessRules,
     content: Arc<ServedFiles>,
-    /// Has one more owner for each file that is being sent.
+    /// Reference count of the files that are being sent, plus one.
     sending: Arc<()>,
 }
 
@@ -157,7 +157,7 @@ impl Server {
         None
     }
 
-    /// Sends an answer, in a thread of its own. A client that went away needs none.
+    /// Sends an answer, in a thread of its own. If the client has gone, nothing is sent.
     fn send(&self, mut stream: TcpStream, answer: Answer, is_head: bool) {
         let (content, reader) = (Arc::clone(&self.content), self.policy.reader());
         let sending = Arc::clone(&self.sending);
@@ -178,7 +178,7 @@ impl Server {
 /// The sockets that have something to read.
 struct Ready {
     is_listener: bool,
-    /// For each of the connections, in their order.
+    /// True for each connection that has something to read, in their order.
     connections: Vec<bool>,
 }
 
@@ -208,7 +208,7 @@ fn refuse(mut stream: &TcpStream, refusal: HttpRefusal) {
     let _ = stream.write_all(Response::refusal(refusal).head(None).as_bytes());
 }
 
-/// Waits until a descriptor is ready, or for so long. An interruption counts as the end of the time.
+/// Waits until a descriptor is ready, at most for this time. An interruption ends the wait, too.
 fn wait_for(polled: &mut [PollFd<'_>], longest: Option<Duration>) -> io::Result<()> {
     let longest =
         longest.map(|longest| Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 }));

@@ -1,4 +1,4 @@
-//! The items of an export in numbers.
+//! The numbers of exported items.
 
 use serde_json::json;
 use sordino_event::Domain;

@@ -1,4 +1,4 @@
-//! Replies, snapshots and explanations, which take their time, made in a thread beside a reader.
+//! Replies, snapshots and explanations. They take time, so a thread beside a reader makes them.
 
 use crate::{Error, LiveSession};
 use sordino_collect::{Directory, Summary};
@@ -8,12 +8,13 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 
-/// Time around a wait that is explained with it, in nanoseconds: the wake-up and the switch have to be in it.
+/// Time before and after a wait that is explained with it, in nanoseconds: it has to contain the wake-up and the
+/// switch.
 const AROUND: i64 = 1_000_000;
 /// Time within which a recorder usually replies with its status.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// The result of something that was made beside a reader.
+/// The result of work beside a reader.
 #[derive(Debug)]
 pub enum Aside {
     /// The directory of a snapshot, or of a completed chunk.
@@ -57,8 +58,8 @@ impl Beside {
         Self::start(move || Ok(Aside::Snapshot(take(&session)?)))
     }
 
-    /// Explains a wait that a recording has: the given one, or a recording of the session, which makes one if the wait
-    /// is in none.
+    /// Explains a wait from the given recording, or from a recording of the session. If no recording contains the wait,
+    /// the session makes one.
     pub fn explain(session: Option<LiveSession>, directory: Option<PathBuf>, wait: SelectedWait) -> Self {
         Self::start(move || {
             let directory = match (session, directory) {
@@ -72,7 +73,7 @@ impl Beside {
         })
     }
 
-    /// Returns the result once it is there.
+    /// Returns the result when it is available.
     pub fn made(&self) -> Option<Aside> {
         match self.0.try_recv() {
             Ok(made) => Some(made),
@@ -114,7 +115,7 @@ impl RecorderId {
 /// Returns the status of a session, if its recorder replies.
 ///
 /// # Errors
-/// The recorder does not reply, or refuses.
+/// The recorder does not reply, or rejects the request.
 fn status(session: &LiveSession) -> Result<Box<Status>, Error> {
     match session.ask(&Request::Status)? {
         Reply::Status(status) => Ok(status),
@@ -154,7 +155,7 @@ fn holding(session: &LiveSession, at_ns: i64) -> Result<Option<PathBuf>, Error> 
     Ok(finished.find(|recording| holds(&recording.directory)).map(|recording| recording.directory))
 }
 
-/// Has `sordino explain` explain a wait.
+/// Runs `sordino explain` for a wait.
 fn explain(directory: &Path, wait: SelectedWait) -> Result<Aside, Error> {
     let SelectedWait { tid, at_ns, length_ns, columns } = wait;
     let seconds = |time: i64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);

@@ -16,12 +16,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Begins with the present times.
+    /// Creates the costs, with the present times.
     pub fn begin(recorder: Option<u32>) -> Self {
         Self { at: Instant::now(), own: own(), threads: recorder.map(threads).unwrap_or_default() }
     }
 
-    /// Returns the shares of a CPU since the last call, or since now for a recorder that the last call did not name.
+    /// Returns the shares of a CPU since the last call. They are 0 for a recorder that the last call did not name.
     pub fn since(&mut self, recorder: Option<u32>) -> Cost {
         let mut before = std::mem::replace(self, Self::begin(recorder));
         if before.threads.is_empty() {

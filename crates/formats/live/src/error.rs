@@ -13,7 +13,7 @@ pub enum Error {
     /// The recorder replies with an error, or not at all.
     #[error(transparent)]
     Recorder(#[from] sordino_collect::Error),
-    /// The session's recorder refuses a request, or does not understand it.
+    /// The session's recorder rejects a request, or does not know it.
     #[error("{0}")]
     Refused(String),
     /// A file of the session can't be used.

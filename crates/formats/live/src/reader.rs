@@ -27,11 +27,11 @@ const PROBLEMS_MAX: usize = 3;
 /// Number of items between two checks for the end of reading.
 const EACH: u64 = 1 << 16;
 
-/// The state of reading: positions, and events that wait for older ones of other CPUs.
+/// The state of reading: positions in streams, and events that are held until older ones of other CPUs have been read.
 #[derive(Default)]
 pub(crate) struct PartReader {
     positions: HashMap<PathBuf, Position>,
-    /// Events that wait for older ones, each with its class.
+    /// Events that are held until older ones have been read, each with its class.
     held: Vec<(Event, Rc<Class>)>,
     system: System,
     /// The time up to which everything was read or left out.
@@ -47,13 +47,13 @@ pub(crate) struct PartReader {
 pub(crate) struct PartBounds {
     /// Events from this time on are held for the next part.
     pub(crate) until: Time,
-    /// Time that no event can have, because the part was written before; such events are left out.
+    /// Time before which the part was written: events with this time or a later one are invalid, and left out.
     pub(crate) future: Time,
     /// Maximum number of events; later ones are left out.
     pub(crate) most: u64,
-    /// True if the part also describes the state of the machine, which then is read, too.
+    /// True if the description of the machine's state in the part is read, too.
     pub(crate) has_state: bool,
-    /// True if nothing is added to the part later.
+    /// True if the part is complete.
     pub(crate) is_final: bool,
 }
 
@@ -173,7 +173,7 @@ impl PartReader {
     }
 }
 
-/// Gives events of an earlier part the classes of this one, which gets those that it lacks.
+/// Maps events of an earlier part to the classes of this one. Adds classes that this part lacks.
 fn classified(held: Vec<(Event, Rc<Class>)>, recording: &mut OpenRecording) -> Vec<Event> {
     let classes = recording.classes.iter().map(|(id, class)| ((class.domain, class.name.clone()), id));
     let mut known: HashMap<(Domain, String), _> = classes.collect();
@@ -216,8 +216,8 @@ fn events<'a>(events: Vec<Event>) -> BoxedSource<'a> {
     })
 }
 
-/// Returns the events of a stream after its position and before the bound; later ones are held. Those of the future do
-/// not move the position: they would hide all others of their program.
+/// Returns the events of a stream after its position and before the bound; later ones are held. Events of the future do
+/// not move the position: the program's other events would be skipped.
 fn news_of<'a>(
     stream: &Stream,
     position: Position,

@@ -1,14 +1,14 @@
 //! Live readers of a session, side by side.
 //!
-//! The recorder writes each piece, the records since the last request, once and for one reader: the holder of the lock
-//! `follower`. That reader hands the piece on to all others before it removes it, so that any number of readers costs
-//! the recorder as much as one.
+//! The recorder writes each piece (the records since the last request) once, for one reader: the holder of the lock
+//! `follower`. That reader hands the piece on to all others before it removes it, so the recorder's cost does not
+//! depend on the number of readers.
 //!
 //! ```text
 //! NAME/live                 the piece, as the recorder wrote it
 //! NAME/watchers/PID-N/lock  locked as long as this reader lives
 //! NAME/watchers/PID-N/7     a piece that it has not read yet: links to the files of the piece
-//! NAME/watchers/PID-N/missed  exists if the last pieces were not handed on, such as because too many waited
+//! NAME/watchers/PID-N/missed  exists if the last pieces were not handed on, for example as too many waited
 //! NAME/watchers/PID-N/7/missed  exists if pieces before this one were not handed on
 //! ```
 
@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 const WAITING_MAX: usize = 64;
 /// Maximum size of the pieces that wait for a reader, in bytes; one piece may be larger.
 const WAITING_BYTES_MAX: u64 = 256 << 20;
-/// Number of attempts to register a reader: the last other one may remove their common directory meanwhile, and a dead
-/// process of the same id may have left a directory.
+/// Number of attempts to register a reader: another reader that ends may remove their common directory meanwhile, and a
+/// dead process of the same id may have left a directory.
 const ATTEMPTS: usize = 100;
 /// Maximum depth of the directories in a piece.
 const DEPTH_MAX: usize = 8;
@@ -69,7 +69,7 @@ pub(crate) struct SessionReader {
     came: Instant,
 }
 
-/// The process that keeps pieces from a reader.
+/// The process that delays the pieces of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Silence {
     /// The recorder does not reply.
@@ -87,17 +87,17 @@ pub(crate) struct Piece {
     pub(crate) follows_gap: bool,
 }
 
-/// A request for a piece, which a recorder that stands still never replies to.
+/// A request for a piece. A recorder that is stopped never replies to it.
 #[derive(Debug)]
 struct PendingRequest {
     reply: Receiver<Result<Reply, sordino_collect::Error>>,
     sent: Instant,
-    /// Excludes requests of other readers until the piece is handed on.
+    /// Lock that excludes requests of other readers until the piece is handed on.
     _lock: File,
 }
 
 impl LiveSession {
-    /// Returns the session of this name, whether it is running or not; `None` if there is none.
+    /// Returns the session of this name, running or not; `None` if there is none.
     pub fn find(name: &str) -> Option<Self> {
         let runtime = runtime_dir().join(name);
         (is_session_name(name) && Dir::open_own(&runtime).is_ok_and(|dir| dir.has("session.json")))
@@ -138,7 +138,7 @@ impl LiveSession {
 }
 
 impl SessionReader {
-    /// Registers a reader: it gets all pieces from now on, whoever requests them.
+    /// Registers a reader: it gets all pieces from now on, including those that others request.
     pub(crate) fn register(session: LiveSession) -> io::Result<Self> {
         let registered = (1..ATTEMPTS).find_map(|_| match Self::try_register(&session) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => None,
@@ -232,8 +232,8 @@ impl Drop for SessionReader {
     }
 }
 
-/// Hands the piece of the session called `name` on to all other readers. They lose the piece if that fails, as when the
-/// session ends.
+/// Hands the piece of the session called `name` on to all other readers. They lose the piece if that fails, for example
+/// when the session ends.
 pub fn hand_on_in(name: &str) {
     let _ = hand_on(&runtime_dir().join(name));
 }
@@ -280,8 +280,8 @@ fn hand_to(watcher: &Dir, piece: &Dir) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns true if the reader does not live any more. One without a lock is about to get it, unless pieces are left in
-/// its directory.
+/// Returns true if the reader does not live any more. A reader without a lock is about to get it, unless pieces are
+/// left in its directory.
 fn is_dead(watcher: &Dir) -> bool {
     match watcher.read(LOCK) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),

@@ -15,9 +15,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of events of a session that are read for each stretch.
 const EVENTS_MAX: u64 = 50_000;
-/// Age that a session's events must have, in nanoseconds: a younger one may be followed by an older one.
+/// Minimum age of a session's events, in nanoseconds: older events may still follow a younger one.
 const SETTLED: i64 = 20_000_000;
-/// Time in nanoseconds by which an event may be younger than the part that it is in: clocks are converted with errors.
+/// Time in nanoseconds by which an event may be later than the end of its part: the conversion of clocks has errors.
 const TOLERANCE: i64 = 1_000_000_000;
 
 /// The recording that is watched, and its state of reading.
@@ -87,7 +87,7 @@ impl GrowingRecording {
         }
     }
 
-    /// Returns notes on what could not be read.
+    /// Returns notes on parts that could not be read.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let gaps = (self.gaps > 0).then(|| {
             format!("{} in what this view got, because it was stopped or too slow", count(self.gaps, "gap"))
@@ -246,7 +246,8 @@ fn now() -> Time {
     Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Returns the share of `time` that the stretch from the first to the second time has of that to the third.
+/// Returns the part of `time` that is proportional to the stretch from the first to the second time, within that from
+/// the first to the third.
 fn share_of(time: Nanos, (from, stopped, to): (Time, Time, Time)) -> Nanos {
     let (read, whole) = (i128::from((stopped - from).0.max(0)), i128::from((to - from).0));
     match whole > 0 {

@@ -28,7 +28,7 @@ const USER: u8 = 1;
 const FLUSH: u8 = 1;
 /// The library's codes that stand for a value of `errno`: `OTF2_ERROR_E2BIG` to `OTF2_ERROR_EXDEV`.
 const SYSTEM_ERRORS: RangeInclusive<ErrorCode> = 2..=75;
-/// The number of nothing.
+/// The library's number for an undefined reference.
 const NONE: u32 = u32::MAX;
 const NANOS: u64 = 1_000_000_000;
 
@@ -47,11 +47,11 @@ extern "C" fn flush(_: Handle, _: u8, _: u64, _: Handle, _: bool) -> u8 {
     FLUSH
 }
 
-/// The first error that the library reported, and the system's: not all of them are results of calls.
+/// The first error that the library reported, with the system's error. The results of calls do not include all errors.
 static ERROR: AtomicI32 = AtomicI32::new(0);
 static SYSTEM_ERROR: AtomicI32 = AtomicI32::new(0);
 
-/// Keeps the error, which the library would print.
+/// Keeps the error. Without this handler, the library would print it.
 extern "C" fn keep_error(
     _: Handle,
     _: *const c_char,
@@ -133,7 +133,8 @@ impl Archive {
         Ok(writer)
     }
 
-    /// Writes the begin of a region. Of attributes with the same number it has the first: the library rejects others.
+    /// Writes the begin of a region. If several attributes have the same number, the first one counts: the library
+    /// rejects duplicates.
     pub(crate) fn enter(
         &mut self,
         location: u64,

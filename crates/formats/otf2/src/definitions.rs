@@ -23,11 +23,12 @@ impl AttributeValue {
     }
 }
 
-/// Most texts of values in an archive, and most names of regions. All are in memory until the archive is closed.
+/// Maximum number of texts of values in an archive, and of names of regions. All are in memory until the archive is
+/// closed.
 const STRINGS_MAX: usize = 1 << 18;
-/// Most bytes of the texts of values, and of the names of regions.
+/// Maximum size in bytes of all texts of values, and of all names of regions.
 const BYTES_MAX: usize = 1 << 28;
-/// The string in place of those that are too many.
+/// The string that replaces strings beyond the maximum.
 const TOO_MANY: &str = "...";
 
 /// The definitions so far.
@@ -57,7 +58,7 @@ impl Default for StringBudget {
 }
 
 impl StringBudget {
-    /// Returns true if there was room for a string, which has it now.
+    /// Reserves room for a string. Returns true if there was room.
     fn has_taken(&mut self, text: &str) -> bool {
         let fits = self.strings > 0 && text.len() <= self.bytes;
         if fits {
@@ -69,8 +70,8 @@ impl StringBudget {
 }
 
 impl Definitions {
-    /// Returns the number of a string of the archive's own, or of an attribute's name. They have no limit but the
-    /// number of the trace's classes and CPUs.
+    /// Returns the number of a string of the archive's own, or of an attribute's name. Their number is limited only by
+    /// the trace's classes and CPUs.
     pub(crate) fn string(&mut self, text: &str) -> u32 {
         if let Some(number) = self.strings.get(text) {
             return *number;
@@ -80,7 +81,7 @@ impl Definitions {
         number
     }
 
-    /// Returns the number of a value's text, or that of `...` if it is one too many.
+    /// Returns the number of a value's text, or that of `...` beyond the maximum.
     pub(crate) fn value(&mut self, text: &str) -> u32 {
         let fits = self.strings.contains_key(text) || self.values_left.has_taken(text);
         self.string_or_too_many(text, fits)
@@ -96,7 +97,7 @@ impl Definitions {
         self.left_out
     }
 
-    /// Returns the number of the region of that name, or that of `...` if it is one too many.
+    /// Returns the number of the region of that name, or that of `...` beyond the maximum.
     pub(crate) fn region(&mut self, name: &str) -> u32 {
         let known = self.strings.get(name).is_some_and(|number| self.regions.contains_key(number));
         let fits = known || self.regions_left.has_taken(name);

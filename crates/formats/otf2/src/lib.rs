@@ -1,7 +1,7 @@
 //! The Open Trace Format 2, for VAMPIR and otf2-print: an archive of files that the format's own library writes.
 //!
-//! The library is loaded when an archive is made, so that nothing else needs it. Each CPU is a location. A thread that
-//! runs there is a region, an interrupt another one within it; each record is a region without a length, with its
+//! The library is loaded when an archive is made, so that nothing else needs it. Each CPU is a location. The run of a
+//! thread is a region, and an interrupt is a region within it. Each record is a region without a length, with its
 //! fields as attributes.
 //!
 //! | module | content |

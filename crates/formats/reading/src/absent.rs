@@ -1,15 +1,14 @@
-//! What a recording's summary lists and its directory lacks.
+//! Files that a recording's summary lists and its directory lacks.
 
 use sordino_collect::Summary;
 use sordino_event::text::{count, printable};
 use std::fs;
 use std::path::Path;
 
-/// Most files that a recording's problem names.
+/// Maximum number of files that the text of a problem lists.
 const MOST_NAMED: usize = 3;
 
-/// Returns the problem that files of the recording are absent or shorter than its recorder wrote them, if there are
-/// any.
+/// Returns a problem if files of the recording are absent, or shorter than the recorder wrote them.
 pub(crate) fn absent_files(recording: &Path, summary: &Summary) -> Option<String> {
     let length = |file: &str| fs::metadata(recording.join(file)).map_or(0, |file| file.len());
     let mut absent = summary.files().filter_map(|(file, bytes)| match length(&file) {

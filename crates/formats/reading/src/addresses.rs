@@ -1,4 +1,5 @@
-//! The names of addresses in processes, by the state dump or their traces, and the files that are still there.
+//! The names of addresses in processes, from the mappings in the state dump or in the processes' traces, and from the
+//! mapped files that still exist.
 
 use crate::OpenRecording;
 use sordino_ctf::Environment;
@@ -21,7 +22,7 @@ const NAMES_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     files: Arc<Mutex<SymbolFiles>>,
-    /// The functions without a name that conditions asked for.
+    /// The functions without a name that conditions were applied to.
     unnamed: Arc<Mutex<HashSet<(Pid, u64)>>>,
 }
 
@@ -64,9 +65,9 @@ impl TraceNames {
         self.traces.contains_key(&pid)
     }
 
-    /// Returns the name by the trace of the process. If several processes had the number, or a process executed several
-    /// programs or loaded libraries one after the other, all names have to be the same: nothing shows which of them an
-    /// address belongs to.
+    /// Returns the name from the trace of the process. Several processes may have had the number, and a process may
+    /// have executed several programs or loaded libraries one after the other. Nothing shows which of them an address
+    /// belongs to, so there is a name only if all give the same.
     fn find(&self, pid: Pid, address: u64) -> Option<Arc<str>> {
         let mut found: Option<Option<Arc<str>>> = None;
         for files in self.traces.get(&pid)? {
@@ -121,7 +122,7 @@ impl FunctionNames for TraceNames {
     }
 }
 
-/// The mappings of processes so far in a pass, and the files that were read.
+/// The mappings of processes at a moment of a pass, and the files that were read.
 #[derive(Debug)]
 pub struct AddressNames {
     of_traces: Arc<TraceNames>,
@@ -161,7 +162,7 @@ impl AddressNames {
     }
 }
 
-/// Returns the mapped files in the environment of a program's trace, as far as they make sense.
+/// Returns the mapped files in the environment of a program's trace, as far as the entries are valid.
 pub(crate) fn mapped_files(environment: &Environment) -> Vec<FileMapping> {
     let entry = |number| environment.text(&format!("mapped_file_{number}"));
     (0..).map_while(entry).filter_map(mapped_file).collect()

@@ -75,8 +75,8 @@ pub(crate) struct AheadStream<'a> {
 }
 
 impl Decoders {
-    /// Starts this many threads for this number of streams. `None` if there is nothing to gain: a single thread, or so
-    /// many streams that their batches would be tiny.
+    /// Starts this many threads for this number of streams. `None` if threads bring no gain: there is a single one, or
+    /// so many streams that their batches would be tiny.
     pub(crate) fn start(threads: usize, streams: usize) -> Option<Self> {
         let batch = (EVENTS / streams.max(1)).min(BATCH.0);
         if threads < 2 || batch < BATCH.1 {
@@ -113,7 +113,7 @@ impl Drop for Decoders {
     }
 }
 
-/// Fills batches until nobody wants another.
+/// Fills batches until no stream requests another.
 fn work(waiting: &Mutex<Receiver<DecodeJob>>, is_over: &AtomicBool, most: usize) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -129,7 +129,7 @@ fn work(waiting: &Mutex<Receiver<DecodeJob>>, is_over: &AtomicBool, most: usize)
 }
 
 impl Batch {
-    /// Replaces the content by the next items of a stream.
+    /// Replaces the content with the next items of a stream.
     fn fill(&mut self, decode: &mut Decode, demand: &mut OfStream, most: usize) {
         self.count = 0;
         let (mut bytes, mut scanned) = (0, 0);
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Returns all that a merge shows of streams.
+    /// Returns all results of a merge of streams.
     fn merged(streams: &[Vec<Item>], times: usize, decoders: Option<&Decoders>) -> Vec<String> {
         let readers = streams
             .iter()

@@ -24,7 +24,7 @@ pub struct PairedOffset {
     pub span: (Time, Time),
 }
 
-/// Offsets of pairs that no two clocks can have.
+/// Offsets of pairs that contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairContradiction {
     /// The indexes of the pairs.
@@ -62,7 +62,7 @@ impl PairedOffset {
     }
 }
 
-/// How a recording's clock is related to the first recording's.
+/// The relation of a recording's clock to the first recording's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockRelation {
     /// It is the clock of the recording with this index.
@@ -83,13 +83,13 @@ pub enum ClockRelation {
 /// The clock of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordingClock {
-    /// How it is related to the first recording's.
+    /// The relation to the first recording's clock.
     pub relation: ClockRelation,
     /// Its uncertainty against the first recording's clock; `None` if it is unknown.
     pub uncertainty: Option<Nanos>,
 }
 
-/// A clock of a trace, as it is read.
+/// A clock of a trace, after its adjustment.
 #[derive(Clone, Debug)]
 struct KnownClock {
     /// The index of its recording.

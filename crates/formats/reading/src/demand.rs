@@ -5,11 +5,11 @@ use sordino_timeline::Vocabulary;
 use std::fmt;
 use std::sync::Arc;
 
-/// Returns true for events that are certainly not wanted, by their class and their own fields.
+/// Function that returns true if an event is certainly not selected, by its class and its own fields.
 pub type Rejects = Arc<dyn Fn(&Event) -> bool + Send + Sync>;
 
-/// The demand of a pass: all events with all fields, if nothing else is said. What is not demanded is not decoded, as
-/// far as the threads and CPUs that the pass knows do not depend on it.
+/// The demand of a pass; by default, all events with all fields. Other events and fields are not decoded, unless the
+/// pass needs them to determine threads and CPUs.
 #[derive(Clone, Default)]
 pub struct Demand {
     /// True for classes whose events may lack their fields; indexed by class.
@@ -33,7 +33,7 @@ struct Rejected {
 #[derive(Default)]
 pub(crate) struct OfStream {
     rejected: Option<Rejected>,
-    /// The time at which a pass ends: an event behind it is not left out, and so ends the pass.
+    /// The time at which a pass ends. An event after it is not left out, and ends the pass.
     end: Time,
     /// The thread of the last event that was not left out.
     last: Option<(Pid, Tid)>,
@@ -53,7 +53,8 @@ impl Demand {
         Self { bare: classes.iter().map(|(id, _)| is_bare(id)).collect(), ..Self::default() }
     }
 
-    /// Begins with the items a little before the time to which passes are limited: they show what the machine did then.
+    /// Also demands the items shortly before the time to which passes are limited: they show the state of the machine
+    /// at its begin.
     #[must_use]
     pub fn with_lead(self) -> Self {
         Self { has_lead: true, ..self }

@@ -1,4 +1,4 @@
-//! The times that no recording of a host has, and those that two have.
+//! The times of a host that no recording covers, and the times that two recordings cover.
 
 use sordino_event::{Loss, LossCause, Pid, Time};
 use sordino_timeline::Host;
@@ -20,7 +20,7 @@ pub(crate) struct TraceCoverage {
 }
 
 /// Returns the gaps between the traces of each kernel and each process as losses, and the time after a host's last
-/// kernel trace until its end in `ends`: nothing that was known there holds on.
+/// kernel trace until its end in `ends`, in which the state of the host is unknown.
 pub(crate) fn gaps(covered: &[TraceCoverage], ends: &BTreeMap<Host, Time>) -> Vec<(Host, Vec<Loss>)> {
     let mut by_source: BTreeMap<(Host, Option<Pid>), BTreeMap<usize, _>> = BTreeMap::new();
     for TraceCoverage { recording, host, pid, span, .. } in covered {

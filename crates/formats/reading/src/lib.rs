@@ -1,4 +1,4 @@
-//! Recordings that are opened for reading: the traces of their directories, whoever wrote them, as one.
+//! Recordings that are opened for reading: all traces in their directories, of any tracer, are read as one.
 //!
 //! | module | contents |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `absent` | files that are missing |
 //! | `addresses` | names of addresses in processes |
 //! | `clocks` | the relation of several recordings' clocks |
-//! | `gaps` | times that no recording of a host has, or two |
+//! | `gaps` | times of a host that no recording covers, or two |
 //! | `several` | the traces that belong to one recording |
 //! | `error` | errors |
 #![forbid(unsafe_code)]

@@ -25,10 +25,10 @@ use std::thread;
 
 /// Number of items of a pass between two updates of its progress.
 const EACH: u64 = 1 << 16;
-/// Time before the first wanted event from which on events are read, so that it is known who runs where.
+/// Time before the first selected event that is also read, to determine the threads of the CPUs.
 const LEAD: Nanos = Nanos(10_000_000);
 
-/// The number of bytes of a recording below which threads that decode it are not worth their while.
+/// The size of a recording in bytes below which it is decoded without threads.
 const BYTES_FOR_THREADS: u64 = 4 << 20;
 
 /// A recording, or several: all of their traces, read as one. A clone can be limited to another time.
@@ -43,7 +43,7 @@ pub struct OpenRecording {
     /// The first and the last time that a pass shows.
     within: (Time, Time),
     streams: Vec<Stream>,
-    /// The recordings, of which nearly always there is one.
+    /// The recordings; nearly always one.
     pub recordings: Vec<MergedRecording>,
     /// The hosts of the classes, of the streams, and of the gaps.
     hosts: Hosts,
@@ -56,7 +56,7 @@ pub struct OpenRecording {
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the events of the first host's kernel, if the traces state it.
     pub priorities: Option<PriorityNumbering>,
-    /// The same of each host.
+    /// The numbering of priorities of each host.
     numberings: Vec<(Host, PriorityNumbering)>,
     /// The name of the traced machine, if a trace has it.
     pub host: Option<String>,
@@ -108,14 +108,14 @@ impl OpenRecording {
         self.narrow(begin + *span.start(), begin + *span.end());
     }
 
-    /// Limits passes to a part of the recording's time. Packets that lie wholly before it are not read, but for those
+    /// Limits passes to a part of the recording's time. Packets that lie wholly before it are not read, except those
     /// that describe the state of the machine.
     pub fn narrow(&mut self, from: Time, to: Time) {
         self.within = (self.within.0.max(from), self.within.1.min(to));
     }
 
-    /// Sets the number of threads that decode streams in passes, which is otherwise that of CPUs; 1 decodes them in the
-    /// pass's own thread.
+    /// Sets the number of threads that decode streams in passes. The default is the number of CPUs; with 1, the pass's
+    /// own thread decodes them.
     pub fn decode_with(&mut self, threads: usize) {
         self.threads = Some(threads);
     }
@@ -179,7 +179,7 @@ impl OpenRecording {
         &self.streams
     }
 
-    /// Returns the quotas of the programs' control groups and of real-time threads, as the traces say.
+    /// Returns the quotas of the programs' control groups and of real-time threads from the traces.
     pub fn quotas(&self) -> Quotas {
         let mut quotas = Quotas::default();
         self.programs.iter().for_each(|program| quotas.add(program.pid, program.quotas.clone()));
@@ -187,8 +187,7 @@ impl OpenRecording {
         quotas
     }
 
-    /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`, as its name
-    /// says.
+    /// Passes each item of the trace to `take`, until that returns `false`; reports progress to `watch`.
     ///
     /// # Errors
     /// Those of `take`; problems of reading are kept.
@@ -200,7 +199,7 @@ impl OpenRecording {
         self.pass_of(&Demand::default(), watch, take)
     }
 
-    /// Passes what is demanded.
+    /// Passes the demanded items.
     ///
     /// # Errors
     /// Those of `take`; problems of reading are kept.
@@ -220,7 +219,7 @@ impl OpenRecording {
         failed
     }
 
-    /// Feeds each item of one pass to all consumers, with the fields that one of them reads; problems of reading are
+    /// Passes each item of one pass to all consumers, with the fields that any of them reads. Problems of reading are
     /// kept.
     pub fn feed(
         &mut self,
@@ -240,8 +239,8 @@ impl OpenRecording {
         });
     }
 
-    /// Passes what is demanded to `take`, until that returns `false`. It is not generic: the merge and the state of the
-    /// machine would be compiled in each caller's crate, of which some are optimised for size.
+    /// Passes the demanded items to `take`, until that returns `false`. It is not generic: each caller's crate would
+    /// compile the merge and the state of the machine again, and some crates are optimised for size.
     fn each(
         &mut self,
         demand: &Demand,

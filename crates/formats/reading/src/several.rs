@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most recordings that the message lists.
+/// Maximum number of recordings that the message lists.
 const MOST_NAMED: usize = 10;
 
 /// Refuses traces of several recordings, and lists the recordings.

@@ -1,4 +1,4 @@
-//! A pass shows the same items, whichever threads decode the streams and whichever fields are decoded.
+//! The items of a pass do not depend on the threads that decode the streams, nor on the fields that are decoded.
 
 use proptest::prelude::*;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};

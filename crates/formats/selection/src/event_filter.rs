@@ -30,8 +30,8 @@ pub struct EventOptions {
     /// $host, $fiber, $function, $annotation.NAME, $counter.NAME.
     #[arg(short = 'w', long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Also select what the recorder adds: the state dump (the processes, files and devices that existed when the
-    /// recording began), and the time that a hypervisor took
+    /// Also select the events that the recorder adds: the state dump (the processes, files and devices that existed
+    /// when the recording began), and the time that a hypervisor took
     #[arg(long)]
     statedump: bool,
 }
@@ -46,7 +46,7 @@ pub struct EventRules {
     statedump: bool,
 }
 
-/// A filter for the events of a recording, which counts what it passes.
+/// A filter for the events of a recording, which counts the events that pass.
 #[derive(Debug)]
 pub struct EventFilter {
     filter: Filter,
@@ -86,7 +86,7 @@ fn bad(option: &str, text: &str, invalid: Invalid) -> SelectionError {
 }
 
 impl EventRules {
-    /// Parses the rules of an option, without what the recorder adds.
+    /// Parses the rules of an option, without the events that the recorder adds.
     ///
     /// # Errors
     /// The fault in the text, with a picture of its place.
@@ -103,7 +103,7 @@ impl EventRules {
         self.condition.as_ref()
     }
 
-    /// Returns true if all events are selected, but for those that the recorder adds.
+    /// Returns true if all events are selected, except those that the recorder adds.
     pub fn selects_all(&self) -> bool {
         self.rules.0.is_empty() && self.condition.is_none()
     }
@@ -132,7 +132,7 @@ impl EventRules {
     /// Checks the names of events and fields.
     ///
     /// # Errors
-    /// A rule that is about none of the recording's events, and a field that none of those has.
+    /// A rule that matches none of the recording's events, or a field that none of these events has.
     pub fn check(&self, classes: &Classes) -> Result<(), SelectionError> {
         for rule in self.rules.0.iter().filter(|rule| !rule.excludes()) {
             let of_rule: Vec<&Class> =
@@ -212,8 +212,8 @@ impl EventFilter {
         self.filter.chooses(class)
     }
 
-    /// Returns a function that returns true for events that certainly do not pass, if it does not matter how many these
-    /// are: for a selection.
+    /// Returns a function that returns true for events that certainly do not pass, for a selection in which these need
+    /// not be counted.
     pub fn rejects(&self) -> Option<impl Fn(&Event) -> bool + Send + Sync + use<>> {
         let filter = self.limit.map(|_| self.filter.clone())?;
         Some(move |event: &Event| filter.rejects(event))

@@ -15,7 +15,7 @@ pub use event_filter::{EventFilter, EventOptions, EventRules, check_fields, pars
 pub use sql::{ResultFormat, SqlOptions};
 pub use within::TimeOptions;
 
-/// An option that is invalid, or that fits nothing in the recording; the text has the remedy.
+/// An option that is invalid, or that selects nothing in the recording; the text has the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectionError(pub(crate) String);

@@ -4,7 +4,7 @@ use crate::{EventOptions, TimeOptions};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Query a recording with SQL, by the program sordino-sql
+/// Query a recording with SQL, with the program sordino-sql
 ///
 /// The tables are events, intervals, latencies and losses; docs/tables.md describes their columns. They are read from
 /// the recording while the query runs, or from the Parquet files of 'sordino export --to parquet'. sordino's own
@@ -37,7 +37,7 @@ pub struct SqlOptions {
     /// The events that the table of events has.
     #[command(flatten)]
     pub selection: EventOptions,
-    /// The time in which rows of all tables lie.
+    /// The time that limits the rows of all tables.
     #[command(flatten)]
     pub within: TimeOptions,
 }

@@ -16,7 +16,7 @@ pub struct TimeOptions {
     /// Read only what happened until this time, written as for --from
     #[arg(long = "until", visible_alias = "to", value_name = "TIME", allow_hyphen_values = true)]
     to: Option<TimePoint>,
-    /// Read only what happened near this time, written as for --from, with the time on both sides of it:
+    /// Read only what happened near this time, written as for --from and followed by the distance before and after it:
     /// 14:03:27.512384±200us (or +-200us) [default: ±1ms]
     #[arg(long, value_name = "TIME[±TIME]", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
     around: Option<Around>,

@@ -1,11 +1,11 @@
-//! Names of C++ and Rust as their sources have them.
+//! Names of C++ and Rust as in their sources.
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 use std::fmt;
 
-/// The maximum depth of a C++ name, which is untrusted; the parser calls itself as often.
+/// The maximum depth of a C++ name. The name is untrusted, and the parser recurses to this depth.
 const DEPTH_MAX: u32 = 96;
-/// The maximum length of a demangled name, in bytes. A short C++ name can stand for an endless one.
+/// The maximum length of a demangled name, in bytes. A short C++ symbol can expand to a huge name.
 const LENGTH_MAX: usize = 1 << 14;
 
 /// Returns the name in the source of a symbol: that of C++ with its parameters' types, that of Rust without its hash;
@@ -15,7 +15,7 @@ pub fn demangled(symbol: &str) -> String {
     known.unwrap_or_else(|| symbol.to_owned())
 }
 
-/// Returns the path of a function of a Rust program, of the variable that stands for it in the recording.
+/// Returns the path of a Rust function from the symbol of the variable that stands for the function in the recording.
 pub fn named_function(name: &str) -> Option<&str> {
     name.strip_suffix("::SORDINO_FUNCTION")
 }

@@ -29,8 +29,8 @@ impl FunctionTable {
         Self(functions)
     }
 
-    /// Returns the addresses of the functions whose names are wanted. Those between which there is no other function
-    /// are one range, from the first one's begin to the last one's.
+    /// Returns the addresses of the functions with selected names, in ranges. Selected functions without another
+    /// function in between are one range, from the begin of the first to the begin of the last.
     pub fn ranges(&self, mut is_selected: impl FnMut(&str) -> bool) -> Vec<RangeInclusive<u64>> {
         let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
         let mut goes_on = false;

@@ -1,15 +1,14 @@
 //! Names of addresses in the files that programs have mapped.
 //!
 //! A recording's state dump has the executable mappings of processes, with the build ids of their files. A
-//! [`SymbolFiles`] finds the symbol of an address in such a file's own table. The files are those of other users and
-//! may have changed since: none is used whose build id is not the recorded one, none that is no regular file, and of
-//! none more than 128 MiB.
+//! [`SymbolFiles`] finds the symbol of an address in such a file's own table. The files may belong to other users, and
+//! may have changed since. A file is used only if it is a regular file of at most 128 MiB with the recorded build id.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `demangle` | names of C++ and Rust |
 //! | `functions` | the functions of a process |
-//! | `open` | a file's contents, whatever is at its path |
+//! | `open` | a file's contents, with a check of its kind and size |
 //! | `program` | a file's segments and symbols |
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The contents of a file, whatever is at its path.
+//! The contents of a file, with a check of its kind and size.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, statx};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// The maximum size of a file that is read, in bytes.
 const FILE_MAX: u64 = 128 << 20;
 
-/// Returns the contents of a regular file of at most `max` bytes. Nothing else is opened: opening a device may act on
+/// Returns the contents of a regular file of at most `max` bytes. Other files are rejected: opening a device may act on
 /// it, opening a FIFO may wait.
 pub(crate) fn contents(path: &Path, max: u64) -> Option<Vec<u8>> {
     let max = max.min(FILE_MAX);

@@ -22,7 +22,7 @@ pub(crate) struct ProgramFile {
     data: Vec<u8>,
     build_id: String,
     segments: Vec<Segment>,
-    /// True if the symbols are those of the table for the dynamic linker, as there is no other.
+    /// True if the symbols are from the dynamic linker's table, as the file has no other.
     is_dynamic: bool,
     /// The symbols of variables and functions, by their first addresses.
     symbols: Vec<Symbol>,
@@ -44,7 +44,7 @@ struct Symbol {
 }
 
 impl ProgramFile {
-    /// Parses a file; `None` if it is no ELF file, has no build id, or has more than anyone needs.
+    /// Parses a file; `None` if it is no ELF file, has no build id, or exceeds a limit.
     pub(crate) fn new(data: Vec<u8>) -> Option<Self> {
         let file = File::parse(&*data).ok()?;
         let mut build_id = String::new();

@@ -1,4 +1,4 @@
-//! Names of addresses in files: a program that is built here, and files of others.
+//! Names of addresses in files: a program that the test builds, and other files.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

@@ -25,9 +25,9 @@ const MIGRATIONS_MAX: usize = 16;
 /// The meaning of time in which a thread has the CPU and no event gives a reason.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnTime {
-    /// The thread ran its own code, or what events of these kinds would show, which are not recorded.
+    /// The thread ran its own code, or something that events of these kinds would show; they are not recorded.
     CodeOr(Arc<[Missing]>),
-    /// The thread ran a loop that always does the same and takes this time; more is unexplained.
+    /// The thread ran a loop that always does the same and takes this time; any more time is unexplained.
     Constant(Nanos),
     /// The thread may not have had the CPU: these events are not recorded.
     Unrecorded(Unrecorded),
@@ -56,7 +56,7 @@ struct Sum {
     time: Nanos,
     /// The estimated time of entering and leaving, which is part of `time`.
     entry: Nanos,
-    /// The part of `time` that follows from switches that were not recorded.
+    /// The part of `time` that is derived from unrecorded switches.
     inferred: Nanos,
     count: u64,
     longest: Nanos,
@@ -107,7 +107,7 @@ impl Account {
         }
     }
 
-    /// Adds the time that the thread spent with `activity`, as far as it lies within the interval.
+    /// Adds the time of the thread's `activity`, as far as it lies within the interval.
     pub(crate) fn spent(&mut self, from: Time, to: Time, activity: &Activity) {
         let Interval { begin, end, .. } = self.interval;
         // An activity without a length, such as a page fault inside a system call, counts unless it lies at the

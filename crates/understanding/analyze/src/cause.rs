@@ -53,7 +53,7 @@ impl Thread {
         }
     }
 
-    /// Returns true for the kernel's thread that stops a CPU, which runs before all others whatever its priority.
+    /// Returns true for the kernel's thread that stops a CPU. It precedes all other threads, whatever its priority.
     fn stops_a_cpu(&self) -> bool {
         self.comm.as_deref().is_some_and(|comm| comm.starts_with("migration/"))
     }
@@ -87,20 +87,20 @@ impl FiberName {
 pub enum Cause {
     /// The thread's own code; in a loop that always does the same (npt's), as long as that normally takes.
     Own,
-    /// The thread's own code, or what only events of these kinds would show, which are not recorded.
+    /// The thread's own code, or something that only events of these kinds would show; they are not recorded.
     OwnOrUnrecorded {
         /// The kinds of events.
         missing: Arc<[Missing]>,
     },
-    /// The thread had the CPU in a loop that always does the same, for longer than normal, and no event says why: the
-    /// hardware, a hypervisor, or something that was not traced.
+    /// The thread had the CPU in a loop that always does the same, for longer than normal, and no event shows the
+    /// reason: the hardware, a hypervisor, or something that was not traced.
     Unexplained,
     /// The thread's own system call, while it ran.
     Syscall {
         /// The call's name, or `syscall` and its number.
         call: Arc<str>,
     },
-    /// sordino's own system call in the thread, while it ran: it wakes the recorder, as `--wakeup` asks for.
+    /// sordino's own system call in the thread, while it ran: it wakes the recorder, with `--wakeup`.
     RecorderWakeUp,
     /// The program's own handler of a signal: from the signal's delivery until the handler returns to the kernel.
     SignalHandler {
@@ -109,12 +109,12 @@ pub enum Cause {
         /// The sender of the signal.
         sender: Waker,
     },
-    /// A page fault, at most: its end leaves no event, so this lasts until the thread is seen elsewhere.
+    /// A page fault, at most: its end leaves no event, so this lasts until a record shows the thread elsewhere.
     PageFault {
         /// Reason for the fault, if the trace has it.
         #[serde(serialize_with = "fault_reason")]
         reason: Option<FaultReason>,
-        /// True if the kernel is seen to get a huge page for it.
+        /// True if an event shows that the kernel gets a huge page for it.
         huge: bool,
     },
     /// An interrupt of a device.
@@ -244,7 +244,7 @@ pub enum Waker {
         /// The thread that executed that fiber.
         thread: Thread,
     },
-    /// The trace does not tell.
+    /// The trace does not show the waker.
     Unknown,
 }
 
@@ -272,8 +272,8 @@ fn letter<S: Serializer>(state: &TaskState, serializer: S) -> Result<S::Ok, S::E
 }
 
 impl Limit {
-    /// Returns the limit that keeps `own` from its CPU, in whose queue it stands while the scheduler gives the CPU to
-    /// `next`; `None` if that may be the order of the classes.
+    /// Returns the limit that keeps `own` from its CPU: it stands in that CPU's queue while the scheduler chooses
+    /// `next`. `None` if the order of the scheduling classes may be the reason.
     pub(crate) fn shown_by(own: &Thread, next: &Thread) -> Option<Self> {
         let own = own.priority?;
         if !next.is_idle() {
@@ -289,7 +289,7 @@ impl Limit {
 }
 
 impl Cause {
-    /// Returns the cause that an interrupt is.
+    /// Returns the cause for an interrupt.
     pub fn of_interrupt(interrupt: &Interrupt<'_>) -> Self {
         match *interrupt {
             Interrupt::Irq(number, name) => Self::Irq { number, name: text(name) },
@@ -302,7 +302,7 @@ impl Cause {
         }
     }
 
-    /// Returns the name of the system call, the signal or the interrupt that it is.
+    /// Returns the name of the cause's system call, signal or interrupt.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Syscall { call: name }
@@ -315,7 +315,7 @@ impl Cause {
         }
     }
 
-    /// Returns the number of the interrupt or the softirq that it is.
+    /// Returns the number of the cause's interrupt or softirq.
     pub fn number(&self) -> Option<i64> {
         match self {
             Self::Irq { number, .. } | Self::Softirq { number, .. } => Some(*number),
@@ -331,7 +331,7 @@ impl Cause {
         }
     }
 
-    /// Returns the thread that had the CPU; `None` also where the trace does not tell.
+    /// Returns the thread that had the CPU; `None` also if the trace does not have it.
     pub fn behind(&self) -> Option<&Thread> {
         match self {
             Self::Waiting { behind, .. } | Self::LateTimer { behind, .. } => behind.as_ref(),
@@ -366,7 +366,7 @@ impl Cause {
         }
     }
 
-    /// Returns the sender of the signal, if the trace tells.
+    /// Returns the sender of the signal, if the trace has it.
     pub fn sender(&self) -> Option<&Waker> {
         match self {
             Self::SignalHandler { sender: Waker::Unknown, .. } => None,
@@ -375,7 +375,7 @@ impl Cause {
         }
     }
 
-    /// Returns the kinds of events that are not recorded and would show what else the thread's own code may be.
+    /// Returns the kinds of unrecorded events that could show another cause than the thread's own code.
     pub fn missing(&self) -> Option<&[Missing]> {
         match self {
             Self::OwnOrUnrecorded { missing } => Some(missing),
@@ -388,17 +388,17 @@ impl Cause {
         matches!(self, Self::PageFault { .. })
     }
 
-    /// Returns true for the thread's own code, or what may be it.
+    /// Returns true if the cause is, or may be, the thread's own code.
     pub(crate) const fn is_own_code(&self) -> bool {
         matches!(self, Self::Own | Self::OwnOrUnrecorded { .. })
     }
 
-    /// Returns true for what the thread does while it has the CPU.
+    /// Returns true if the thread has the CPU during this cause.
     pub(crate) const fn is_its_own(&self) -> bool {
         matches!(self, Self::Own | Self::Syscall { .. } | Self::SignalHandler { .. } | Self::RecorderWakeUp)
     }
 
-    /// Returns true if `exit` ends the interrupt that this is.
+    /// Returns true if this cause is an interrupt and `exit` ends it.
     pub(crate) fn ends_with(&self, exit: &Interrupt<'_>) -> bool {
         match (self, exit) {
             (Self::Irq { number, .. }, Interrupt::Irq(exit, _)) => number == exit,
@@ -409,7 +409,7 @@ impl Cause {
         }
     }
 
-    /// The same without what differs from one occurrence to the next, to add up over a recording.
+    /// Returns the cause without details that differ between its occurrences, for sums over a recording.
     pub(crate) fn in_general(&self) -> Self {
         match self {
             Self::Waiting { after, behind, .. } => {
@@ -421,7 +421,7 @@ impl Cause {
     }
 }
 
-/// The text of a trace, whose bytes may be anything.
+/// Text from a trace, which may have any bytes.
 fn text(bytes: &[u8]) -> Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }

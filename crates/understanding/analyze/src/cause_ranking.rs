@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// The sum of explanations by cause.
 #[derive(Debug, Default)]
 pub(crate) struct CauseRanking {
-    /// The intervals that were added, each by its thread or fiber; in a constant loop, without its interruption.
+    /// The added intervals, each with its thread or fiber; those of a constant loop without the interruption.
     intervals: Vec<(ThreadOrFiber, Interruption)>,
     /// The sum of each cause, and its times in the intervals.
     by_cause: BTreeMap<Cause, (Ranked, Vec<Spent>)>,
 }
 
-/// The time of a cause in one of the intervals, of which `entry` is estimated.
+/// The time of a cause in one interval; `entry` is the estimated part of it.
 #[derive(Debug)]
 struct Spent {
     interval: usize,

@@ -1,4 +1,4 @@
-//! The state of one CPU by the trace: its running thread, and the interrupts of that.
+//! The state of one CPU, as the trace shows it: its running thread and the interrupts of that thread.
 
 use crate::cause::{Cause, Thread, Waker};
 use crate::entry_cost::Entered;
@@ -23,7 +23,7 @@ const MESSAGES_MAX: usize = 32;
 /// The sender of an interrupt to another CPU, and the function that this CPU is to call; `None` if it is to reschedule.
 pub(crate) type CpuMessage = (Waker, Option<Arc<str>>);
 
-/// The identity of an occurrence: no two things that begin share one.
+/// The identity of an occurrence, unique among all occurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(pub(crate) u64);
 
@@ -38,8 +38,8 @@ pub(crate) struct Processor {
     interrupts: Vec<Handling>,
     /// The messages whose interrupts have not come yet.
     messages: Vec<CpuMessage>,
-    /// The softirqs that were raised and have not begun, each with the thread that raised it in a system call, unless
-    /// another thread or an interrupt did so, too.
+    /// The softirqs that were raised and have not begun, each with the thread that raised it in a system call. No
+    /// thread is kept if another thread or an interrupt raised the softirq, too.
     raised: HashMap<i64, Option<Tid>>,
     /// The latest interrupts that were not nested in another one: the times of entry and exit, and how the CPU entered
     /// it, if it did.
@@ -155,7 +155,7 @@ impl Processor {
         (!its.is_empty()).then(|| its.into())
     }
 
-    /// Leaves the innermost interrupt of this name, and those nested in it, whose exits were not recorded.
+    /// Leaves the innermost interrupt of this name, and the ones nested in it, which have no recorded exits.
     pub(crate) fn exit(&mut self, interrupt: &Interrupt<'_>, now: Time) {
         let Some(depth) = self.interrupts.iter().rposition(|inner| inner.cause.ends_with(interrupt)) else {
             return;
@@ -169,8 +169,8 @@ impl Processor {
         self.interrupts.truncate(depth);
     }
 
-    /// Returns the time that the CPU took to enter and leave the only interrupt in a stretch of its time in which one
-    /// thread ran, and its kind; `None` if there was not exactly one, or anything else.
+    /// Returns the time that the CPU took to enter and leave an interrupt, and the interrupt's kind. `None` unless
+    /// exactly one interrupt and nothing else came in the stretch of time, in which one thread ran.
     pub(crate) fn entry_cost(&self, from: Time, to: Time) -> Option<(Entered, Nanos)> {
         let run = self.certainly_running().filter(|run| run.since <= from)?;
         let is_whole =
@@ -187,8 +187,8 @@ impl Processor {
         (is_alone && cost > Nanos::ZERO).then_some((entered, cost))
     }
 
-    /// Sets the timer's function that begins, with the times at which it was due if they are known, or that none runs
-    /// any more.
+    /// Sets the timer function that begins, with the times at which it was due if they are known; `None` if no function
+    /// runs any more.
     pub(crate) fn timer(&mut self, function: Option<Arc<str>>, due: Option<[Time; 2]>) {
         if let Some(innermost) = self.interrupts.last_mut() {
             (innermost.inside, innermost.due) = (function, due);

@@ -2,7 +2,7 @@
 //!
 //! The cost can be derived where nothing else takes time: in a loop that always does the same, from the intervals that
 //! only interrupts made longer. Elsewhere it is known if the recorder [measured](MeasuredCosts) it, and the intervals
-//! themselves may show [by how much](Charged::error) it was another one.
+//! themselves may show its [error](Charged::error).
 
 use crate::cause::Cause;
 use crate::findings::{Explanation, Part};
@@ -141,8 +141,7 @@ impl Ascending {
 }
 
 /// The bounds of what interrupts may take beyond the measured cost, as a multiple and as a divisor of it: in storms the
-/// whole was 0.7 to 2.6 times the measured cost. A hypervisor has more or less to do, and the code finds its caches
-/// used.
+/// whole was 0.7 to 2.6 times the measured cost. The work of a hypervisor differs, and other code has used the caches.
 const MORE_MAX: i64 = 2;
 const LESS_MAX: i64 = 2;
 
@@ -159,7 +158,7 @@ pub(crate) struct Charged {
 
 impl Charged {
     /// Returns the time by which the charge is too low, or too high if it is negative: own code that always takes about
-    /// the same time did so here, too. Code that took more than a quarter longer has done more.
+    /// the same time did so here, too. Code that took more than a quarter longer has done more work.
     pub(crate) fn error(self) -> Nanos {
         const DEVIATIONS: i64 = 3;
         let Self { longer, usual: (usual, varies), charge } = self;
@@ -175,7 +174,7 @@ impl Charged {
     }
 }
 
-/// Returns the share of an interrupt that was charged with `entry` in the error of all, which were charged with `all`.
+/// Returns one interrupt's share of the error. The interrupt was charged with `entry`, all of them with `all`.
 pub(crate) fn share(error: Nanos, entry: Nanos, all: Nanos) -> Nanos {
     let share = i128::from(error.0) * i128::from(entry.0) / i128::from(all.0.max(1));
     Nanos(i64::try_from(share).unwrap_or_default())

@@ -1,8 +1,8 @@
 //! The explained fibers: their time follows from the threads that carry them.
 //!
 //! A mounted fiber does what its thread does. A fiber that is ready waits for the thread that it was on last, or was
-//! made on: for the fiber that the thread executes meanwhile, or for whatever keeps the thread itself from its CPU. A
-//! blocked fiber has no thread.
+//! made on: either for the fiber that the thread executes meanwhile, or for the cause that keeps the thread itself from
+//! its CPU. A blocked fiber has no thread.
 
 use crate::cause::{Cause, FiberName, Thread, Waker};
 use crate::cpu::Serial;
@@ -17,7 +17,7 @@ pub(crate) struct Followed {
     fibers: Vec<Fiber>,
 }
 
-/// A fiber whose time is explained.
+/// A fiber with explained time.
 #[derive(Debug)]
 struct Fiber {
     id: FiberId,
@@ -61,7 +61,7 @@ impl FiberPosition {
         }
     }
 
-    /// Returns true if it is the other position, apart from the name of the fiber that is ahead.
+    /// Returns true if the positions are equal, apart from the name of the fiber that is ahead.
     fn is_renamed(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -83,7 +83,7 @@ impl FiberPosition {
 }
 
 impl Followed {
-    /// Creates the state of fibers of which nothing is known yet, each with the index of its story.
+    /// Creates the state of fibers without any records yet, each with the index of its story.
     pub(crate) fn new(ids: impl IntoIterator<Item = (FiberId, usize)>) -> Self {
         let fiber = |(id, story)| Fiber {
             id,
@@ -110,8 +110,8 @@ impl Followed {
         fibers.filter_map(|fiber| Some((fiber.story, fiber.derived(happening)?))).collect()
     }
 
-    /// Finds the fibers whose position changes with an event, by their stories, and the new positions. The time of the
-    /// threads that are concerned is accounted for until now.
+    /// Finds the fibers that change their position with an event, by the indexes of their stories, and the new
+    /// positions. The time of their threads has been accounted for until now.
     pub(crate) fn changes(&self, moment: &Moment<'_>, tracker: &mut Tracker) -> Vec<(usize, FiberPosition)> {
         if self.fibers.is_empty() || (moment.about_fibers().is_none() && moment.contradiction().is_none()) {
             return Vec::new();
@@ -159,7 +159,7 @@ impl Followed {
         happenings
     }
 
-    /// Makes the fibers of a process unknown whose records are missing. Returns the changes of their stories.
+    /// Makes the fibers of a process unknown, as records of it are missing. Returns the changes of their stories.
     pub(crate) fn lose(&mut self, lost: Pid, now: (Time, Serial)) -> Vec<(usize, Happening)> {
         self.leave(|pid| pid == lost, now)
     }
@@ -186,7 +186,8 @@ impl Followed {
 }
 
 impl Fiber {
-    /// Returns true if the event can change the position: it is about this fiber, or of the thread that carries it.
+    /// Returns true if the event can change the position: it is about this fiber, or it is an event of the thread that
+    /// carries it.
     fn is_concerned(&self, moment: &Moment<'_>, thread: Option<usize>) -> bool {
         let about = match moment.about_fibers() {
             Some(FiberEvent::Switch { from, to, .. }) => [from, to],
@@ -204,7 +205,7 @@ impl Fiber {
             || moment.contradiction().is_some()
     }
 
-    /// Returns the time that it spends with what its thread does.
+    /// Returns the change for a fiber that shares the activity of its thread.
     fn derived(&mut self, happening: &Happening) -> Option<Happening> {
         let carrier = self.position.thread()?;
         let is_mounted = matches!(self.position, FiberPosition::Mounted(_));
@@ -228,7 +229,7 @@ impl Fiber {
         }
     }
 
-    /// Returns what the activity of its thread means for the fiber.
+    /// Returns the fiber's activity during an activity of its thread.
     fn activity(&self, of_thread: &Activity) -> Activity {
         let FiberPosition::Ready { behind, .. } = &self.position else { return of_thread.clone() };
         let is_threads = of_thread.cause.is_its_own()
@@ -273,7 +274,8 @@ impl Fiber {
     }
 }
 
-/// Returns the cause that a wait was while the fiber ahead had no name; `None` if it is no wait behind a named fiber.
+/// Returns the earlier cause of a wait, from the time when the fiber ahead had no name; `None` if it is no wait behind
+/// a named fiber.
 pub(crate) fn before_name(cause: &Cause) -> Option<Cause> {
     let Cause::FiberWait { behind: Some(fiber) } = cause else { return None };
     fiber.name.as_ref()?;

@@ -39,7 +39,7 @@ pub struct Findings {
     /// The causes in the ranked intervals. The one with the largest excess comes first, or the one with the longest
     /// time if there are too few intervals for usual times.
     pub ranking: Vec<Ranked>,
-    /// The begins and ends that do not make an interval.
+    /// The begin and end events that belong to no interval.
     pub unpaired: Unpaired,
     /// The pairs that may be several intervals.
     pub broken: Broken,
@@ -53,7 +53,7 @@ pub struct Findings {
     /// The switches between threads that the kernel did not record, for each CPU that lacks some: other events prove
     /// them.
     pub missing_switches: Vec<MissingSwitches>,
-    /// The kinds of the kernel's events that the trace lacks; with them, more might have been explained.
+    /// The kinds of kernel events that the trace lacks; they might have explained more.
     pub missing: Vec<Missing>,
 }
 
@@ -83,8 +83,8 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// The part that made the interval long, or that took most of it; `None` if no part took time.
     pub main: Option<Main>,
-    /// The waits that a thread of lower priority caused, longest first; without those that took less than a twentieth
-    /// of what made the interval long.
+    /// The waits that a thread of lower priority caused, longest first, except those shorter than a twentieth of the
+    /// excess that made the interval long.
     pub inversions: Vec<Inversion>,
     /// The first 16 migrations of the thread.
     pub migrations: Vec<Migration>,
@@ -96,8 +96,8 @@ pub struct Explanation {
     pub stolen: Vec<Stolen>,
 }
 
-/// Time that the hypervisor took from a CPU. The kernel reports its amount in hundredths of a second, and not when it
-/// was taken.
+/// Time that the hypervisor took from a CPU. The kernel reports its amount in hundredths of a second, without the time
+/// at which it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stolen {
     /// The number of the CPU.
@@ -141,8 +141,8 @@ pub struct Part {
     pub may_be_stolen: bool,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,
-    /// The quota that is used up, if a control group's limit kept the thread from its CPU, or may be while the thread
-    /// waits, and the trace has the quota.
+    /// The control group's quota that kept the thread from its CPU, or that may be used up while the thread waits, if
+    /// the trace has it.
     pub quota: Option<Quota>,
     /// The threads that had the CPU while a limit kept this thread from it, longest first.
     pub beside: Vec<Behind>,
@@ -160,7 +160,7 @@ impl Part {
         self.senders.first().filter(|sender| sender.count * 2 > self.count)
     }
 
-    /// Returns the file that half of the time or more was for.
+    /// Returns the file that caused half of the time or more.
     pub fn main_file(&self) -> Option<&ReadFile> {
         self.files.first().filter(|file| file.time.0 >= self.time.0 / 2)
     }
@@ -170,7 +170,7 @@ impl Part {
         self.beside.first().filter(|beside| beside.time.0 >= self.time.0 / 2)?.thread.as_ref()
     }
 
-    /// Returns the thread or the interrupt that ended the longest of its sleep, if the trace tells.
+    /// Returns the thread or the interrupt that ended most of the sleep, if the trace has it.
     pub fn waker(&self) -> Option<&Waker> {
         Some(&self.woken()?.by)
     }
@@ -248,7 +248,7 @@ pub struct Link {
     /// The time in which it had a CPU, including interrupts.
     #[serde(rename = "ran_ns", serialize_with = "number::span")]
     pub ran: Nanos,
-    /// The time in which it slept and the cause is not followed: an interrupt, a timer, an unknown waker, or a fifth
+    /// The time in which it slept for a cause that is not followed: an interrupt, a timer, an unknown waker, or a fifth
     /// level.
     #[serde(rename = "slept_ns", serialize_with = "number::span")]
     pub slept: Nanos,
@@ -417,7 +417,7 @@ pub struct MissingSwitches {
 }
 
 /// A stage of a request: from one event with its key to the next one. It belongs to the thread of the event that ends
-/// it, which took over the request if the event before is of another thread.
+/// it. If the event before is of another thread, this thread took over the request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stage {
     /// The event that begins it.

@@ -8,12 +8,12 @@
 //! At any moment exactly one cause takes a thread's time. When an event shows that the cause changes, the time since
 //! the last change is added to the cause before.
 //!
-//! Nothing is invented that the trace does not show: time is [`Cause::Unrecorded`] where the kernel's scheduler was not
-//! recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where a thread that
-//! always does the same had the CPU for longer than normal.
+//! The analysis claims nothing that the trace does not show: time is [`Cause::Unrecorded`] where the kernel's scheduler
+//! was not recorded, [`Cause::Unknown`] where the thread's state is not known, and [`Cause::Unexplained`] where a
+//! thread that always does the same had the CPU for longer than normal.
 //!
-//! An interval whose ends lie in one fiber is that fiber's, through all threads that execute it. Its time is that of
-//! the thread that carries it, of the fibers that it waits for, or it is blocked.
+//! An interval with both ends in one fiber belongs to that fiber, through all threads that execute it. The fiber shares
+//! the time of the thread that carries it, waits for other fibers, or is blocked.
 //!
 //! An interval is explained by the cause that took longer than usual, not by the one that took most. Usual times come
 //! from a sample of all intervals.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sordino_timeline::Recorded;
 
-/// The events of the kernel without which nothing is known of a thread's time.
+/// The kernel's events that are necessary to explain a thread's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unrecorded {
@@ -41,7 +41,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// Returns true if such events show what a thread does, or what interrupts it, while it has its CPU.
+    /// Returns true if such events show the activities and interruptions of a thread that has its CPU.
     pub(crate) const fn shows_running(&self) -> bool {
         use Missing::{Faults, Irqs, Signals, Softirqs, Syscalls, Vectors};
         matches!(self, Irqs | Softirqs | Vectors | Syscalls | Faults | Signals)

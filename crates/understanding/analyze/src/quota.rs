@@ -52,7 +52,8 @@ impl Quotas {
         self.real_time = Some(Quota { group: None, runtime, period });
     }
 
-    /// Returns the quota that is used up where this is the cause of a thread's time, or may be while the thread waits.
+    /// Returns the quota that is used up during this cause of a thread's time, or that may be used up while the thread
+    /// waits.
     pub(crate) fn of(&self, cause: &Cause, pid: Option<Pid>, thread: &Thread) -> Option<Quota> {
         let is_real_time = thread.priority.is_some_and(Priority::is_real_time);
         let program = pid.and_then(|pid| self.programs.get(&pid));
@@ -77,7 +78,7 @@ mod tests {
         Some(Quota { group: Some("/a".into()), runtime: Nanos(runtime), period: Nanos(100) })
     }
 
-    /// Returns the quota where this cause kept a thread of this priority from its CPU.
+    /// Returns the quota by which this cause kept a thread of this priority from its CPU.
     fn of(quotas: &Quotas, cause: &Cause, pid: Option<i32>, priority: i32) -> Option<Quota> {
         let thread =
             Thread { tid: Tid(1), comm: None, priority: Some(Priority(priority)), is_recorder: false };

@@ -13,7 +13,7 @@ use sordino_timeline::kernel::FaultReason;
 pub enum Certainty {
     /// Events show its begin and its end.
     Known,
-    /// It follows from what events show, and from what they would show otherwise.
+    /// It follows from the recorded events and from the absence of others.
     Inferred,
     /// It took that time at most: its end is not recorded.
     Estimated,
@@ -24,7 +24,7 @@ pub enum Certainty {
 pub struct CauseEntry {
     /// The kind's identifier, `kind` in JSON, which stays the same from one version to the next.
     pub kind: &'static str,
-    /// The events without which it is not found.
+    /// The events that are necessary to find it.
     pub needs: &'static [Missing],
     /// The certainty of such a cause.
     pub certainty: Certainty,
@@ -78,7 +78,7 @@ macro_rules! entry {
     };
 }
 
-/// The limit of real-time threads, which no priority is above; `kernel/sched/deadline.c`, `fair_server_init`.
+/// The limit of real-time threads, which applies to every priority; `kernel/sched/deadline.c`, `fair_server_init`.
 const FAIR_SERVER: &str = "Real-time threads that are throttled: since Linux 6.8, the fair server gives ordinary threads \
     50 ms of each second on a CPU that real-time threads fill. Its settings are in \
     /sys/kernel/debug/sched/fair_server. Older kernels do so by sched_rt_runtime_us.";
@@ -309,7 +309,7 @@ pub static TABLE: &[CauseEntry] = &{
 };
 
 impl Cause {
-    /// Returns what is to be known of its kind.
+    /// Returns the entry of its kind.
     pub fn entry(&self) -> &'static CauseEntry {
         let kind = match self {
             Self::Own => "own",

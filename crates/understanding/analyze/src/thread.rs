@@ -190,7 +190,7 @@ impl ExplainedThread {
         }
     }
 
-    /// Returns true if the thread runs its own code, outside of signal handlers, and its activity is that.
+    /// Returns true if the thread's activity is its own code, outside of signal handlers.
     pub(crate) fn is_in_own_code(&self) -> bool {
         let Activity { cause, serial, is_inferred, .. } = &self.activity;
         self.schedule == Schedule::Running
@@ -250,7 +250,7 @@ fn interrupted(processor: Option<&Processor>) -> Option<Activity> {
 }
 
 impl Activity {
-    /// Creates an activity that has a cause and nothing else.
+    /// Creates an activity with a cause alone.
     pub(crate) fn of(cause: Cause, serial: Serial) -> Self {
         Self {
             cause,

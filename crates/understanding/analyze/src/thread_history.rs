@@ -1,4 +1,4 @@
-//! The recent past of all threads, as each may turn out to have kept an explained one waiting.
+//! The recent past of all threads: any of them may have kept an explained thread waiting.
 
 use crate::cause::{Limit, Thread, Waker};
 use foldhash::HashMap;
@@ -6,9 +6,9 @@ use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_timeline::{Priority, TaskState};
 use std::collections::VecDeque;
 
-/// The number of spans of a thread that are remembered: a thread that holds a lock is rarely preempted more often.
+/// The number of spans of a thread that are remembered: a thread rarely is preempted more often while it holds a lock.
 const REMEMBERED: usize = 32;
-/// The number of turns of each CPU that are remembered: those of some tens of milliseconds under load.
+/// The number of turns of each CPU that are remembered: some tens of milliseconds under load.
 const SLICES: usize = 1024;
 /// The number of wake-ups that a chain is followed back.
 const LEVELS: u32 = 4;
@@ -36,7 +36,7 @@ pub(crate) enum Did {
     Run,
     /// It was runnable, and this thread ran; `None` if the trace does not have it.
     Wait(Option<Thread>),
-    /// It was runnable and its CPU idle, as a limit kept it from there, or others had short turns meanwhile.
+    /// It was runnable and its CPU was idle: a limit kept it from the CPU, or other threads had short turns meanwhile.
     Throttle,
     /// It slept; the waker, if the sleep is over.
     Sleep(Option<Waker>),
@@ -66,8 +66,8 @@ impl ActivitySpan {
 #[derive(Debug)]
 pub(crate) struct ThreadHistory {
     spans: HashMap<Tid, VecDeque<ActivitySpan>>,
-    /// The threads that had each CPU, with the times from which on, the earliest first; `None` if the thread is not
-    /// known.
+    /// The threads that had each CPU, each with the time at which it got the CPU, the earliest first; `None` if the
+    /// thread is not known.
     slices: HashMap<Cpu, VecDeque<(Time, Option<Thread>)>>,
     /// The time since which no records are missing.
     whole_since: Time,
@@ -103,8 +103,8 @@ impl ThreadHistory {
         self.spans.get_mut(&tid).and_then(VecDeque::back_mut).into_iter().for_each(|span| span.queued = true);
     }
 
-    /// Notes that `waker` ends the sleep of `tid`, which waits for this CPU, if it is known. Changes nothing if it
-    /// already waits.
+    /// Notes that `waker` ends the sleep of `tid`, which then waits for this CPU, if the CPU is known. Changes nothing
+    /// if the thread already waits.
     pub(crate) fn wake(&mut self, tid: Tid, now: Time, waker: &Waker, cpu: Option<Cpu>) {
         match self.spans.get_mut(&tid).and_then(VecDeque::back_mut).map(|latest| &mut latest.did) {
             Some(Did::Wait(_)) => return,
@@ -118,7 +118,7 @@ impl ThreadHistory {
         self.begin(tid, now, Did::Wait(None), cpu);
     }
 
-    /// Notes that `tid`, if it waits, does so for this CPU from now on.
+    /// Notes that `tid`, if it waits, waits for this CPU from now on.
     pub(crate) fn elsewhere(&mut self, tid: Tid, now: Time, cpu: Cpu) {
         let latest = self.spans.get(&tid).and_then(VecDeque::back);
         if latest.is_some_and(|span| matches!(span.did, Did::Wait(_)) && span.cpu != Some(cpu)) {
@@ -153,8 +153,8 @@ impl ThreadHistory {
         chain.links
     }
 
-    /// Returns the threads that had a CPU between two points in time, as far as they are remembered, each with the time
-    /// until when.
+    /// Returns the threads that had a CPU between two points in time, as far as they are remembered, each with the end
+    /// of its turn.
     fn slices(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Vec<(Time, Option<&Thread>)> {
         let (mut found, mut thread) = (Vec::new(), None);
         let slices = cpu.and_then(|cpu| self.slices.get(&cpu));
@@ -173,8 +173,8 @@ impl ThreadHistory {
         found
     }
 
-    /// Returns the time from `from` on, at most `to`, until which all turns of a CPU are recorded. From the idle
-    /// thread, the next one may come without a record.
+    /// Returns the time, from `from` to `to`, until which all turns of a CPU are recorded. A thread may follow the idle
+    /// thread without a record.
     fn certain_until(&self, cpu: Option<Cpu>, from: Time, to: Time) -> Time {
         let (mut at, mut was_idle) = (from, false);
         for (until, thread) in self.slices(cpu, from, to) {

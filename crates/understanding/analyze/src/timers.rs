@@ -18,8 +18,8 @@ impl Timers {
         }
     }
 
-    /// Returns the earliest and the latest expiry, by the trace's clock, of a timer that expires `now`, at `clock` by
-    /// its own. `None` if its start was not recorded, or if the times are invalid.
+    /// Returns the earliest and the latest expiry of a timer by the trace's clock. The timer expires `now`, which is
+    /// `clock` by its own clock. Returns `None` if its start was not recorded, or if the times are invalid.
     pub(crate) fn expire(&mut self, timer: u64, clock: i64, now: Time) -> Option<[Time; 2]> {
         let [first, last] = self.0.remove(&timer)?;
         let ago = |due: i64| clock.checked_sub(due).map(|ago| Time(now.0.saturating_sub(ago.max(0))));

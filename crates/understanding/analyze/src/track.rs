@@ -157,7 +157,7 @@ impl Tracker {
         }
     }
 
-    /// Accounts for the time until `end`, as the trace is over and nothing happens any more.
+    /// Accounts for the time until `end`, the end of the trace.
     pub(crate) fn finish(&mut self, end: Time) {
         self.step(end);
         for index in 0..self.threads.len() {
@@ -175,7 +175,7 @@ impl Tracker {
         self.by_tid.get(&tid).copied()
     }
 
-    /// Returns the index of a thread, which is followed from now on: it carries a fiber.
+    /// Returns the index of a thread that carries a fiber, and follows the thread from now on.
     pub(crate) fn follow(&mut self, tid: Tid, moment: &Moment<'_>) -> usize {
         if let Some(&index) = self.by_tid.get(&tid) {
             return index;
@@ -389,7 +389,8 @@ impl Tracker {
         }
     }
 
-    /// Takes a thread that has exited from its CPU: the machine may start any number of others.
+    /// Removes a thread that has exited from its CPU: memory must not grow with the number of threads that the machine
+    /// starts.
     fn leave(&mut self, index: usize) {
         let processor = self.threads[index].cpu.take().and_then(|cpu| self.cpus.get_mut(&cpu));
         processor.into_iter().for_each(|processor| processor.explained.retain(|other| *other != index));

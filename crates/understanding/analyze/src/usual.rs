@@ -27,7 +27,7 @@ const ANY_FAULT: Cause = Cause::PageFault { reason: None, huge: false };
 /// The kind of a cause, without its details.
 type CauseKind = Discriminant<Cause>;
 
-/// Returns the kind of a cause. A page fault is one kind, no matter if it runs or waits.
+/// Returns the kind of a cause. Page faults are one kind, whether their thread runs or waits.
 fn kind(cause: &Cause) -> CauseKind {
     std::mem::discriminant(match cause {
         Cause::Blocked { in_page_fault: true, .. } => &ANY_FAULT,
@@ -136,7 +136,8 @@ fn spread(lengths: Vec<Nanos>) -> Option<(Nanos, Nanos)> {
     Some((middle, median(deviations, count).max(Nanos(middle.0 / 1000))))
 }
 
-/// Returns the length beyond which intervals lie far outside of the usual lengths; `None` if there are too few.
+/// Returns the length above which intervals lie far outside of the usual lengths; `None` if there are too few
+/// intervals.
 pub(crate) fn outside(sample: &[Interval]) -> Option<Nanos> {
     let (median, deviation) = spread(sample.iter().map(Interval::length).collect())?;
     Some(Nanos(median.0.saturating_add(deviation.0.saturating_mul(FAR))))
@@ -169,7 +170,8 @@ impl Usual {
         Some(Charged { longer, usual: *own, charge: (interruption.entry - *entry).max(Nanos::ZERO) })
     }
 
-    /// Sets the usual time of each part, and the part that explains the interval: in a constant loop, not its own code.
+    /// Sets the usual time of each part, and the part that explains the interval. In a constant loop, that is not the
+    /// loop's own code.
     pub(crate) fn judge(&self, explanation: &mut Explanation, is_constant: bool) {
         let owner = explanation.interval.owner();
         let charged = self.charged(owner, Interruption::of(&explanation.parts)).filter(|_| !is_constant);

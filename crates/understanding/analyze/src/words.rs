@@ -6,10 +6,10 @@ use crate::findings::Part;
 /// A phrase: words that follow one another without spaces between them.
 pub type Phrase = &'static [Word];
 
-/// A word of a phrase: text, or a placeholder for what differs from one cause to the next.
+/// A word of a phrase: text, or a placeholder for a detail of the cause.
 ///
-/// The placeholders behind [`SentBy`](Word::SentBy) stand for something of a part. A row of a table has a cause alone,
-/// so its phrase has none of them.
+/// The placeholders below [`SentBy`](Word::SentBy) stand for details of a part. A row of a table has a cause alone, so
+/// its phrase has none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Word {
     /// Text that is printed as it is.

@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// Returns what takes the time of fiber 1.
+    /// Returns the cause that takes the time of fiber 1.
     fn present(&self) -> String {
         let (thread, is_mounted) = match self.fibers[0] {
             Of::Mounted(thread) => (thread, true),

@@ -1,4 +1,4 @@
-//! What explaining keeps does not grow with the number of intervals.
+//! The memory of an explanation does not grow with the number of intervals.
 
 #[path = "../../../../testdata/allocations.rs"]
 mod allocations;

@@ -13,7 +13,7 @@ fn sorted<const N: usize>(mut expected: [(Option<i32>, i64); N]) -> Vec<(Option<
     expected.to_vec()
 }
 
-/// Creates a sleep of npt that `low` is to end, which `meanwhile` keeps from cpu0 from 1100 to 1900.
+/// Creates a sleep of npt that `low` is to end; `meanwhile` keeps `low` from cpu0 from 1100 to 1900.
 fn waited_behind(meanwhile: impl Fn(&mut Script)) -> Vec<(Option<i32>, i64)> {
     waited_in(Script::new(), meanwhile)
 }

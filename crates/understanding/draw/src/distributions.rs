@@ -30,7 +30,7 @@ const LEAST_RATIO: f64 = 1.02;
 pub struct LengthSample {
     /// The distinct lengths in nanoseconds, in ascending order, each with its number.
     pub lengths: Vec<(f64, u64)>,
-    /// The part of a length to which it is known: 0.01 is one percent.
+    /// The relative accuracy of a length: 0.01 is one percent.
     pub resolution: f64,
     /// The number of all lengths.
     pub count: u64,
@@ -45,7 +45,7 @@ pub struct LengthSample {
 /// A strip of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DistributionStrip {
-    /// The name of what is measured.
+    /// The name of the measured thread, interrupt or CPU.
     pub name: String,
     /// A judgement on it, which stands below the name; may be empty.
     pub remark: String,
@@ -60,7 +60,7 @@ pub struct DistributionChart {
     pub title: String,
     /// The strips, from top to bottom.
     pub strips: Vec<DistributionStrip>,
-    /// What the chart leaves out or does not know, a line each.
+    /// Notes about data that the chart leaves out or that are missing, a line each.
     pub notes: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ fn strip_of(strip: &DistributionStrip, x: &Axis, top: f64, svg: &mut String) {
     }
 }
 
-/// The lengths that a bar stands for.
+/// A bar, and the lengths that it stands for.
 struct LengthBar {
     /// The left edge of the bar, and its width.
     at: f64,
@@ -205,7 +205,7 @@ struct LengthBar {
     count: u64,
 }
 
-/// Counts the lengths by their place on the axis, in steps that are not finer than they are known.
+/// Counts the lengths by their place on the axis, in steps no finer than their accuracy.
 fn bars(sample: &LengthSample, x: &Axis) -> Vec<LengthBar> {
     let known = (1.0 + sample.resolution).ln() / (x.high / x.low).ln() * (RIGHT - LEFT);
     let width = known.max(NARROWEST);

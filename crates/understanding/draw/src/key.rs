@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The classes of what a timeline shows, each with its meaning.
+/// The classes of the shapes in a timeline, each with its meaning.
 const KEY: [(&str, &str); 12] = [
     ("own", "the explained thread runs"),
     ("c0", "another thread runs"),

@@ -49,7 +49,8 @@ pub(crate) fn described(thread: &Thread) -> String {
     }
 }
 
-/// Returns the words for one who points at a span: the activity, its length, and its begin from `origin` on.
+/// Returns the words that appear when a user points at a span: the activity, its length, and its begin from `origin`
+/// on.
 fn title<T>(span: &LaneSpan<T>, activity: &str, origin: Time) -> String {
     format!("{activity}: {} from {}", span.to - span.from, since(span.from, origin))
 }

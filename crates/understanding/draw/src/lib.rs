@@ -11,7 +11,7 @@
 //! | module | content |
 //! |---|---|
 //! | `timeline`, `lane`, `thin`, `key` | the picture of an interval: lanes, the stretches in them, the key of their colours |
-//! | `plot` | the lengths of intervals: how many of each, and the longest over time |
+//! | `plot` | the lengths of intervals: the number of each, and the longest over time |
 //! | `latency` | the latency plot known from OSADL |
 //! | `distributions`, `tables` | a strip for each row of a table, and the tables of queries drawn so |
 //! | `figures` | figures of several measurements |

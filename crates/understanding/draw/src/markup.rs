@@ -20,7 +20,7 @@ pub(crate) fn named(name: &str) -> String {
     shortened(name, NAME)
 }
 
-/// Returns the text in markup of at most about so many bytes. What is cut is counted.
+/// Returns the text in markup of at most about so many bytes, with the number of letters that are cut.
 pub(crate) fn fitting(text: &str, most: usize) -> String {
     let mut markup = String::new();
     for (index, letter) in text.char_indices() {

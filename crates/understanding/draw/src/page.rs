@@ -16,10 +16,10 @@ use std::fmt::Write;
 const SCRIPT: &str = include_str!("page/page.js");
 /// The number of stretches, of marks and of arrows in all timelines of a page, unless it gets too large by them.
 const MOST_STRETCHES: usize = 6000;
-/// The bytes that a page may have, and the number of stretches below which it has fewer pictures instead.
+/// The maximum size of a page in bytes, and the number of stretches below which it has fewer pictures instead.
 const LARGEST: usize = 1_900_000;
 const LEAST_STRETCHES: usize = 500;
-/// The bytes of a heading or a setting, of a text, and of a fact: a page without pictures has less than it may.
+/// The bytes of a heading or a setting, of a text, and of a fact: a page without pictures stays below its maximum size.
 const HEADING: usize = 4_000;
 const TEXT: usize = 20_000;
 const FACT: usize = 40_000;
@@ -87,8 +87,9 @@ struct PictureBudget {
     stretches: usize,
 }
 
-/// Returns a self-contained HTML page: no script, font or image comes from elsewhere. Its timelines have as many
-/// stretches as keep it below 2 MB; where the fewest are too many, only the first intervals have a picture.
+/// Returns a self-contained HTML page: no script, font or image comes from elsewhere. The number of stretches in its
+/// timelines is limited so that the page stays below 2 MB. If the minimum is still too much, only the first intervals
+/// have a picture.
 pub fn page(page: &ReportPage<'_>) -> String {
     let mut budget = PictureBudget { pictures: page.lanes.len(), stretches: MOST_STRETCHES };
     loop {

@@ -1,4 +1,4 @@
-//! Plots of intervals' lengths: how many of each length, and the longest over time.
+//! Plots of intervals' lengths: the number of intervals by length, and the longest over time.
 
 use crate::axis::{Axis, time_mark, y_marks};
 use crate::lane::since;

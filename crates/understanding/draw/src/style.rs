@@ -19,7 +19,8 @@ impl Fillings {
         format!("--hatch: url(#{}); --line: url(#{})", self.hatch, self.line)
     }
 
-    /// Returns the definitions of the fillings. All of a stretch can be pointed at, the line's transparent part, too.
+    /// Returns the definitions of the fillings. The user can point at every part of a stretch, the line's transparent
+    /// part, too.
     pub(crate) fn definitions(&self) -> String {
         let stop = |offset: &str, opacity: u8| {
             format!("<stop class=\"line-color\" offset=\"{offset}\" stop-opacity=\"{opacity}\"/>")

@@ -79,7 +79,7 @@ fn verdict(difference: Difference) -> String {
     words.to_owned()
 }
 
-/// Returns a line for what is not drawn: rows beyond the first ones, and what recordings do not know.
+/// Returns a line about data that are not drawn: rows after the first ones, and data that the recordings lack.
 fn notes<const N: usize>(rows: usize, top: usize, unknown: [(&str, u64, Apart, u64); N]) -> Vec<String> {
     let more = rows.saturating_sub(top.min(MOST));
     let more = (more > 0).then(|| format!("{} left out", count(more, "more row")));

@@ -11,15 +11,15 @@ pub(crate) struct DrawnStretch {
     pub(crate) class: &'static str,
     /// The words in the stretch, if there is room for them.
     pub(crate) label: String,
-    /// The words for one who points at it.
+    /// The words that appear when a user points at it.
     pub(crate) title: String,
 }
 
 /// The class of stretches that are drawn as one.
 pub(crate) const SEVERAL: &str = "several";
 
-/// Joins neighbours that are shorter than `resolution`, with gaps that are as short, until they reach it. The joined
-/// stretch says how many they are, and names the longest of them.
+/// Joins neighbours that are shorter than `resolution`, across gaps that are as short, until the joined stretch reaches
+/// it. The words of the joined stretch have their number and the name of the longest.
 pub(crate) fn thin(stretches: Vec<DrawnStretch>, resolution: Nanos) -> Vec<DrawnStretch> {
     let mut thinned: Vec<DrawnStretch> = Vec::new();
     let mut group: Vec<DrawnStretch> = Vec::new();

@@ -40,7 +40,7 @@ pub struct Frame<'a> {
     pub from: Time,
     /// The end of the interval.
     pub to: Time,
-    /// The title of the picture, which readers who don't see it have, too.
+    /// The title of the picture, also for readers who can't see it.
     pub title: &'a str,
     /// True for a picture that stands alone: its title and the key of its colours are drawn.
     pub is_alone: bool,
@@ -50,8 +50,8 @@ pub struct Frame<'a> {
 }
 
 /// Returns the lanes as an SVG element. Each stretch has its words in a `title`, and its times, in nanoseconds from the
-/// begin of the window, in `data-f` and `data-t`. Where there are more stretches than the frame allows, the shortest
-/// are joined.
+/// begin of the window, in `data-f` and `data-t`. If there are more stretches than the frame allows, the shortest are
+/// joined.
 pub fn timeline(lanes: &Lanes, frame: &Frame<'_>) -> String {
     let title = if frame.is_alone { lines(frame.title, TITLE_LETTERS) } else { Vec::new() };
     let top = TOP + title.len() as f64 * TITLE;
@@ -337,7 +337,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Writes what the picture leaves out.
+    /// Writes the numbers of things that the picture leaves out.
     fn notes(&self, svg: &mut String) {
         let lanes = self.lanes;
         let mut notes = Vec::new();

@@ -20,7 +20,7 @@ const THREADS: i32 = 60;
 const FIBERS: u64 = 30;
 const ROUNDS: i64 = 80;
 const ROUND: i64 = 100_000;
-/// What a page may not exceed.
+/// The maximum size of a page.
 const LARGEST: usize = 2_000_000;
 
 /// A name that lives as long as the tests.
@@ -107,7 +107,7 @@ fn largest(text: &str) -> (String, Vec<Lanes>) {
     (html, lanes)
 }
 
-/// Checks that a page is small enough, and says in each of its pictures what that lacks.
+/// Checks that a page is small enough, and that each of its pictures has a note about the data that it lacks.
 #[track_caller]
 fn is_small_and_says_what_is_thinned(html: &str, lanes: &[Lanes]) {
     assert!(html.len() < LARGEST, "{} bytes", html.len());

@@ -1,4 +1,4 @@
-//! The choice of intervals, where the user names none.
+//! The choice of intervals if the user names none.
 //!
 //! One pass counts the events of each thread; then the first of these is chosen:
 //! 1. the pair of events of one provider whose names match a pair of [`WORDS`] and that has the most intervals, unless

@@ -83,7 +83,7 @@ impl EndFields {
         self.at_end.insert((interval.end, interval.end_cpu), EventFields::new());
     }
 
-    /// Processes an event on a CPU; of several in the same place, the first that has fields counts.
+    /// Processes an event on a CPU; of several at the same time and CPU, the first that has fields counts.
     pub fn take(&mut self, event: &Event, cpu: Option<Cpu>) {
         let sides = [(&self.begins, &mut self.at_begin), (&self.ends, &mut self.at_end)];
         for (names, kept) in sides {

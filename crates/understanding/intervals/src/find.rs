@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// The maximum number of begins that wait for their ends; at the limit, the older half is dropped.
 const OPEN_MAX: usize = 1 << 20;
 
-/// Returns true for selected intervals, given the event that ends one, and its thread.
+/// Function that returns true if an interval is selected, given the event that ends it, and its thread.
 pub type IntervalSelector = Box<dyn Fn(&Moment<'_>, Tid) -> bool>;
 
 /// An interval that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundInterval {
-    /// The interval is wholly known.
+    /// Both ends of the interval are known, and no record is missing within it.
     Whole(Interval),
     /// Records are missing within the interval.
     Broken,
@@ -33,7 +33,7 @@ pub struct Finder {
     rule: IntervalRule,
     /// The predicate for the intervals that are found; all if there is none.
     only: Option<IntervalSelector>,
-    /// The access to the key of an event that ends an interval, and of one that begins an interval; indexed by class.
+    /// The accesses to the keys of events that end an interval, and of events that begin one; indexed by class.
     roles: Vec<(Option<Access>, Option<Access>)>,
     /// The names of events that are steps of an interval, and the access to their keys; indexed by class.
     steps: Vec<Option<(Arc<str>, Access)>>,

@@ -1,8 +1,8 @@
 //! Intervals of a timeline: from one event to another one that belongs to it.
 //!
 //! A [`Finder`] pairs events by an [`IntervalRule`] in one pass and bounded memory. Its [`Survey`] has the statistics
-//! of all intervals, the longest ones, and a sample. A [`SurveyBuilder`] makes one of intervals that something else has
-//! found.
+//! of all intervals, the longest ones, and a sample. A [`SurveyBuilder`] makes a survey of intervals from another
+//! source.
 //!
 //! A [`Census`] serves a user who names no rule: it counts the events of a trace and chooses a loop or a pair.
 //!

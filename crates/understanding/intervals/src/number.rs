@@ -67,7 +67,7 @@ fn serialize_option<S: Serializer>(number: Option<i64>, serializer: S) -> Result
     }
 }
 
-/// Serializes what a value displays.
+/// Serializes the text that a value displays.
 ///
 /// # Errors
 /// The serializer's.

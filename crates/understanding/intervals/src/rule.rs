@@ -40,7 +40,7 @@ pub enum Key {
     Thread,
     /// The CPU of the event.
     Cpu,
-    /// The value of the field of this name, or a thread's id on the other side.
+    /// The value of the field of this name, or a thread's id at the other end.
     Field(String),
 }
 

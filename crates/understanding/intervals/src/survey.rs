@@ -1,4 +1,4 @@
-//! The intervals of a trace: their statistics, and the longest of them.
+//! The intervals of a trace: their statistics, and the longest ones.
 
 use crate::ends::{EndFields, FieldNames};
 use crate::interval::Interval;
@@ -38,9 +38,9 @@ pub struct Broken {
 /// The result of the first pass over a trace: the intervals.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// The name of the intervals: their rule as text, or that of what found them.
+    /// The name of the intervals: their rule as text, or the name of the measure that found them.
     pub title: String,
-    /// The rule by which they were found; `None` if they are not those of a rule.
+    /// The rule that selects them; `None` if another measure found them.
     pub rule: Option<IntervalRule>,
     /// The statistics of all intervals' lengths.
     pub statistics: Statistics,
@@ -74,7 +74,7 @@ impl Survey {
     }
 }
 
-/// A survey in the making, of intervals that are not those of a rule.
+/// A builder of a survey of intervals that no rule selects.
 #[derive(Debug)]
 pub struct SurveyBuilder {
     title: String,
@@ -88,12 +88,12 @@ impl SurveyBuilder {
         Self { title: title.to_owned(), tally: IntervalStatistics::new(KEEP), broken: Broken::default() }
     }
 
-    /// Adds an interval that is wholly known.
+    /// Adds an interval without missing records.
     pub fn add(&mut self, interval: Interval) {
         self.tally.add(interval);
     }
 
-    /// Counts an interval that is not wholly known, as records are missing.
+    /// Counts an interval with missing records.
     pub fn add_broken(&mut self) {
         self.broken.count += 1;
     }

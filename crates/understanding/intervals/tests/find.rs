@@ -158,7 +158,7 @@ fn begins_that_never_end_do_not_fill_the_memory() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The expected begin of an end is the latest one of the same key, if no end came in between.
+    /// The expected begin of an end is the latest begin of the same key, if no end came in between.
     #[test]
     fn pairing_is_what_a_map_does(events in proptest::collection::vec((0i64..4, any::<bool>(), 0i64..3), 0..60)) {
         let mut script = Script::of_programs();

@@ -6,7 +6,7 @@
 //! | module | content |
 //! |---|---|
 //! | `painter`, `fibers` | the pass over the trace, and its part about fibers |
-//! | `sheet` | what is painted of one window |
+//! | `sheet` | the painted contents of one window |
 #![forbid(unsafe_code)]
 
 mod fibers;
@@ -35,7 +35,7 @@ pub struct Window {
     pub to: Time,
     /// The thread whose lane always has a place.
     pub tid: Tid,
-    /// The fiber whose lane always has a place, if the interval is one of a fiber.
+    /// The fiber whose lane always has a place, if the interval belongs to a fiber.
     pub fiber: Option<FiberId>,
 }
 
@@ -53,7 +53,7 @@ impl Window {
 pub struct Lanes {
     /// The window of time; everything below lies in it.
     pub window: Window,
-    /// True if the trace has the switches between threads. Without them, lanes of CPUs are empty, and so are threads'.
+    /// True if the trace has the switches between threads. Without them, the lanes of CPUs and of threads are empty.
     pub has_switches: bool,
     /// The lanes of CPUs by number: those of the window's thread, and others by the time for which threads had them.
     pub cpus: Vec<CpuLane>,

@@ -19,12 +19,12 @@ const DEPTH_MAX: usize = 32;
 /// A pass over a trace that collects the lanes of some windows, in memory bounded by the number of windows and of
 /// living threads and fibers.
 ///
-/// The thread on a CPU is the one that the CPU's own records name. Where a record names another thread than the last
-/// switch did, the time since the CPU's record before is unknown.
+/// The thread on a CPU is the one that the CPU's own records name. If a record names another thread than the last
+/// switch did, the time since the CPU's previous record is unknown.
 #[derive(Debug)]
 pub struct Painter {
     has_switches: bool,
-    /// The end of the last window: nothing later is of interest.
+    /// The end of the last window; later events are ignored.
     end: Time,
     sheets: Vec<Sheet>,
     names: Vec<Arc<str>>,

@@ -1,4 +1,4 @@
-//! A sheet: what is painted of one window.
+//! A sheet: the painted contents of one window.
 
 use crate::{
     CpuLane, FiberActivity, FiberLane, FiberWakeUp, Handler, Hole, LaneSpan, LaneState, Lanes, Mark,
@@ -140,7 +140,7 @@ impl Sheet {
         }
     }
 
-    /// Adds an event of a thread to its mark of this name if that is near, or else a mark.
+    /// Adds an event of a thread to the thread's mark of this name if that mark is near, or else adds a mark.
     pub(super) fn mark(&mut self, at: Time, tid: Tid, name: &Arc<str>, domain: Domain) {
         let near = Nanos((self.window.to - self.window.from).0 / MARKS_PER_THREAD);
         let key = (tid, Arc::clone(name));
@@ -164,7 +164,7 @@ impl Sheet {
     }
 
     /// Returns the lanes: those of threads that had no CPU and hit no tracepoint in the window are left out, unless the
-    /// thread is the window's own or woke that.
+    /// thread is the window's own or woke it.
     pub(super) fn finish(mut self, has_switches: bool) -> Lanes {
         let (fibers, hidden_fibers) = self.fiber_lanes();
         let own = self.window.tid;

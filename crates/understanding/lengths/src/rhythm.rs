@@ -20,7 +20,7 @@ impl Default for Rhythm {
 }
 
 impl Rhythm {
-    /// Adds an event, whose interval begins with the one before.
+    /// Adds an event; its interval begins with the event before.
     pub fn hit(&mut self, now: Time) {
         if let Some(last) = self.last.replace(now) {
             let length = (now - last).0.max(0).cast_unsigned();

@@ -1,4 +1,4 @@
-//! Two recordings side by side: the differences of a measure, and which of them are more than noise.
+//! Comparison of two recordings: the differences of a measure, and a test that separates them from noise.
 
 use crate::durations::{DurationStatistics, Durations};
 use crate::rank::{RankTest, rank_test};
@@ -7,10 +7,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The probability of a difference by chance, over all rows of a table, below which one is more than noise.
+/// The probability of a difference by chance, over all rows of a table, below which a difference is more than noise.
 const LEVEL: f64 = 0.01;
-/// The least distance of the probability of a longer span from one half that counts. Among a million spans, a
-/// difference that matters to nobody is certain.
+/// The minimum difference between one half and the probability of a longer span. With a million spans, even a
+/// difference too small to matter is certain.
 const EFFECT: f64 = 0.06;
 /// The least number of spans on each side.
 const LEAST: u64 = 8;
@@ -24,11 +24,11 @@ pub struct TableComparison {
     pub keys: Vec<String>,
     /// The rows, those with a certain difference first, then by their total in both.
     pub rows: Vec<ComparedRow>,
-    /// What the first recording and the second do not know.
+    /// The missing data of the first recording and of the second.
     pub unknown: [UnknownSpans; 2],
 }
 
-/// The parts of a recording that a comparison does not know.
+/// The missing data of a recording in a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnknownSpans {
     /// The number of lost records, as far as it is known.
@@ -44,7 +44,7 @@ impl UnknownSpans {
         Self { lost: table.lost, apart: table.apart, crowded: table.crowded }
     }
 
-    /// Returns true if a difference may be due to what is not known.
+    /// Returns true if missing data may be the reason for a difference.
     pub fn is_any(&self) -> bool {
         self.lost > 0 || self.apart.broken > 0 || self.crowded > 0
     }
@@ -63,7 +63,7 @@ pub struct ComparedRow {
     pub test: Option<RankTest>,
     /// The judgement on the difference.
     pub difference: Difference,
-    /// The lengths of the spans in the first recording and in the second, as far as they have the row.
+    /// The lengths of the spans in the first recording and in the second; `None` without the row.
     #[serde(skip)]
     pub distributions: [Option<Durations>; 2],
 }

@@ -7,7 +7,7 @@ use sordino_filter::condition::Expression;
 use sordino_timeline::Moment;
 use std::cell::{Cell, RefCell};
 
-/// A condition on events of a recording, which counts those that it does not fit.
+/// A condition on events of a recording, which counts the events that it can't be applied to.
 #[derive(Debug)]
 pub struct SpanCondition {
     expression: Expression,
@@ -45,7 +45,7 @@ impl SpanCondition {
         self.facts.note_on_functions()
     }
 
-    /// Returns the number of events that the condition does not fit, and the first reason, if there are any.
+    /// Returns the number of events that the condition can't be applied to, and the first reason, if there are any.
     pub fn misfits(&self) -> Option<(u64, Invalid)> {
         self.misfit.borrow().clone().map(|invalid| (self.misfits.get(), invalid))
     }

@@ -1,4 +1,4 @@
-//! What a CPU has done so far, as sums of time: the parts of the wait of a thread in its queue.
+//! The use of a CPU's time so far, as sums: the parts of the wait of a thread in its queue.
 
 use sordino_event::{Nanos, Tid, Time};
 
@@ -53,7 +53,7 @@ impl CpuUseSums {
         (self.uses, self.since) = (self.until(now), now);
     }
 
-    /// Gives the CPU to a thread. Interrupts are over then.
+    /// Gives the CPU to a thread, and ends its interrupts.
     pub(crate) fn switch(&mut self, now: Time, to: Tid) {
         self.advance(now);
         (self.running, self.depth) = (Some(to), 0);

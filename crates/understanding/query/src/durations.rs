@@ -56,11 +56,11 @@ pub struct DurationStatistics {
     /// The time at which the greatest value began; the first, if there are several.
     #[serde(rename = "worst_at_ns", serialize_with = "time")]
     pub worst_at: Time,
-    /// The number of values by size, each bar reaching to twice the one before.
+    /// The number of values by size; each bar has twice the limit of the one before.
     pub histogram: Vec<Bar>,
 }
 
-/// The number of values below a limit, and not below the limit of the bar before.
+/// The number of values from the limit of the bar before up to this bar's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bar {
     /// The limit: a power of two.
@@ -124,7 +124,7 @@ impl Durations {
         Nanos(self.total.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
-    /// Returns the greatest value; the least span there is, if there are none.
+    /// Returns the greatest value; the least possible span if there are no values.
     pub fn max(&self) -> Nanos {
         self.max
     }
@@ -154,7 +154,7 @@ impl Durations {
         })
     }
 
-    /// Returns the least value that is not exceeded by so many per mille of the values, which are sorted.
+    /// Returns the least of the sorted values that so many per mille of them do not exceed.
     fn quantile(&self, per_mille: u64) -> Nanos {
         let value = match &self.values {
             DurationValues::Exact(values) => {
@@ -166,8 +166,9 @@ impl Durations {
         Nanos(i64::try_from(value).unwrap_or(i64::MAX)).clamp(self.min, self.max)
     }
 
-    /// Returns the distinct values in order of the two, each with its number. If one of them has so many that values
-    /// equal to 1 % are one, so are those of the other: the top of such a range is greater than most values in it.
+    /// Returns the distinct values of the two distributions in order, each with its number in both. If one distribution
+    /// is exact to 1 % only, the values of the other are rounded in the same way: the top of such a range is greater
+    /// than most values in it.
     pub(crate) fn values_of_both(one: &Self, other: &Self) -> [Vec<(u64, u64)>; 2] {
         let is_rough = [one, other].iter().any(|all| matches!(all.values, DurationValues::Rough(_)));
         [one, other].map(|all| match &all.values {

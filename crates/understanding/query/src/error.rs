@@ -1,6 +1,6 @@
 //! Errors of queries, such as an event that the trace lacks.
 
-/// The reason why a question cannot be asked of a trace.
+/// The reason why a query cannot be made of a trace.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,4 +1,4 @@
-//! Finders that do not believe what a switch contradicts that was not recorded.
+//! Finders that discard the state that an unrecorded switch contradicts.
 
 use crate::finder::SpanFinder;
 use crate::span::FoundSpan;
@@ -15,7 +15,7 @@ pub(crate) trait Follows: Debug {
     /// nothing else happened there.
     fn starts(&mut self, tid: Tid, since: Time, moment: &Moment<'_>, found: &mut Vec<FoundSpan>);
 
-    /// Gives up what is not known any more of a thread that got or left a CPU at an unknown time.
+    /// Forgets the state of a thread that got or left a CPU at an unknown time, as far as it is not known any more.
     fn doubts(&mut self, tid: Tid, found: &mut Vec<FoundSpan>);
 
     /// Processes a loss, and adds the spans that it breaks.
@@ -25,7 +25,7 @@ pub(crate) trait Follows: Debug {
     fn cut(&mut self, end: Time) -> u64;
 }
 
-/// A finder, and the threads that have the CPUs by all evidence.
+/// A finder with the thread that has each CPU by all evidence.
 #[derive(Debug, Default)]
 pub(crate) struct EvidenceFinder<F> {
     running: RunningThreads,

@@ -19,7 +19,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Adds the machine on which the trace was recorded whose classes are those from `first` on.
+    /// Adds the machine on which a trace was recorded: the trace with the classes from `first` on.
     pub fn add_host(&mut self, first: usize, classes: &Classes, name: &str) {
         self.hosts.push((first..classes.iter().count(), name.into()));
     }
@@ -34,8 +34,7 @@ impl Facts {
         self.functions = Some(names);
     }
 
-    /// Returns a message if there are functions with which conditions could compare nothing, as their names are not
-    /// known.
+    /// Returns a message if the names of some functions are not known, so that conditions can't compare them.
     pub fn note_on_functions(&self) -> Option<String> {
         let unnamed = self.functions.as_ref().map_or(0, |names| names.unnamed() as u64);
         let functions = count(unnamed, "function");
@@ -44,13 +43,13 @@ impl Facts {
         })
     }
 
-    /// Returns the same facts without the begin, for a part of a recording that does not know it.
+    /// Returns the same facts without the begin, for a part of a recording that does not contain it.
     pub fn without_begin(self) -> Self {
         Self { begin: None, ..self }
     }
 
-    /// Returns the facts about an event of the thread `tid`, which need not be the one that the event belongs to: a
-    /// switch also belongs to the thread that comes.
+    /// Returns the facts about an event of the thread `tid`. The event may belong to another thread: a switch also
+    /// belongs to the thread that comes.
     pub fn known<'a>(&'a self, moment: &'a Moment<'_>, tid: Option<Tid>) -> Known<'a> {
         let system = moment.system;
         let is_own = tid == moment.tid;

@@ -36,7 +36,7 @@ impl FiberNames {
         }
     }
 
-    /// Forgets the names of a process from which records are missing: others may have the numbers now.
+    /// Forgets the names of a process from which records are missing: other fibers may have the numbers now.
     pub(crate) fn lose(&mut self, pid: Pid) {
         self.by_number.retain(|fiber, _| fiber.pid != pid);
     }
@@ -71,7 +71,7 @@ fn naming<'a>(moment: &Moment<'a>) -> Option<(bool, FiberId, &'a [u8])> {
     Some((is_made, FiberId { pid: moment.pid()?, number }, name))
 }
 
-/// The fibers that have a name at any time of their lives, which a pass over a trace finds, or that have a number.
+/// The fibers that have a given name at any time of their lives, or a given number; a pass over a trace finds them.
 ///
 /// A fiber that is named late had waited before, and its number may belong to others before and afterwards.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub struct FiberLives {
 }
 
 impl FiberLives {
-    /// Begins to look for fibers of a name, which may be a number.
+    /// Creates the search for fibers by name, or by number.
     pub fn of(name: &str) -> Self {
         Self { name: name.to_owned(), alive: HashMap::new(), found: HashMap::new() }
     }
@@ -113,7 +113,7 @@ impl FiberLives {
         self
     }
 
-    /// Returns true if the fiber's number is wanted, or belongs to a fiber of the name at this time.
+    /// Returns true if the fiber has the given number, or its number belongs to a fiber of the name at this time.
     pub fn contains(&self, fiber: FiberId, at: Time) -> bool {
         let lives = self.found.get(&fiber);
         self.name.parse() == Ok(fiber.number)

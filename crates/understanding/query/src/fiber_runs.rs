@@ -8,7 +8,7 @@ use sordino_event::{Loss, Pid, Time};
 use sordino_timeline::{FiberEvent, Moment};
 use std::collections::HashMap;
 
-/// The runs of threads so far, and where the records of their programs are missing.
+/// The runs of threads so far, and the gaps in the records of their programs.
 #[derive(Debug)]
 pub(crate) struct FiberRuns {
     schedule: ScheduleTracker,

@@ -7,7 +7,7 @@ use sordino_event::{Loss, Pid, Time};
 use sordino_timeline::{FiberEvent, FiberId, FiberState, Moment};
 use std::collections::HashMap;
 
-/// The fibers, each with what its last record shows.
+/// The fibers, each with the state in its last record.
 #[derive(Debug, Default)]
 pub(crate) struct FiberWaits {
     fibers: HashMap<FiberId, ObservedFiber>,

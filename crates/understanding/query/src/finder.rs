@@ -1,4 +1,4 @@
-//! The interface of what finds the spans of a measure, and the finders of points and of rules.
+//! The interface of the finders, which find the spans of a measure, and the finders of points and of rules.
 
 use crate::span::{FoundSpan, Span};
 use sordino_event::{Loss, Time};
@@ -14,8 +14,8 @@ pub(crate) trait SpanFinder: Debug {
     /// Processes a loss, and adds the spans that it breaks.
     fn lose(&mut self, loss: &Loss, found: &mut Vec<FoundSpan>);
 
-    /// Ends the trace at its last event. Adds the spans that are found there, and returns the number of others that the
-    /// end cuts.
+    /// Ends the trace at its last event. Adds the spans that are found at the end, and returns the number of spans that
+    /// the end cuts.
     fn finish(&mut self, _end: Time, _found: &mut Vec<FoundSpan>) -> u64 {
         0
     }

@@ -15,8 +15,8 @@ use stack::{ProgramStacks, StackOwner};
 /// The names of the parts of a call.
 pub(crate) const PARTS: [&str; 4] = ["own", "in calls", "other fibers", "unknown"];
 
-/// The calls that have not returned. Memory is that of the calls of threads and fibers that are alive, as far as the
-/// trace has their ends.
+/// The calls that have not returned. Memory is bounded by the calls of living threads and fibers, as far as the trace
+/// has the ends of the others.
 #[derive(Debug)]
 pub(crate) struct FunctionCalls {
     /// Indexed by class: true for entries, and the indexes of the fields.
@@ -77,8 +77,8 @@ impl FunctionCalls {
         self.programs.get_mut(&moment.pid()?)
     }
 
-    /// Forgets the calls of a thread or a program that has ended: its number may be used again. A new one with that
-    /// number shows the same, if the records of the end are missing.
+    /// Forgets the calls of a thread or a program that has ended: its number may be used again. If the record of the
+    /// end is missing, a new thread or program with that number shows it.
     fn end(&mut self, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let (pid, tid) = match moment.kernel {
             Some(Kernel::Switch { prev, state: TaskState::Dead, .. }) => (moment.pid(), prev.tid),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The number of periods of a thread that are kept to find the usual one.
 const KEPT: usize = 1024;
-/// The share of a period by which one has to be longer to be late: a tenth.
+/// The share of the usual period by which a late period is longer: a tenth.
 const LATE: i64 = 10;
 
 /// The usual periods of threads.
@@ -33,7 +33,7 @@ impl Periods {
 
 /// The first pass of a measure of regularity: the median of each thread's periods.
 ///
-/// Of more than 1,024 periods, each second, fourth and so on counts, all over the trace.
+/// Of more than 1,024 periods, each second, fourth and so on counts, over the whole trace.
 #[derive(Debug, Default)]
 pub struct PeriodSample {
     threads: HashMap<Tid, ThreadPeriods>,
@@ -42,7 +42,7 @@ pub struct PeriodSample {
 #[derive(Debug)]
 struct ThreadPeriods {
     periods: Vec<Nanos>,
-    /// Each so-manieth period is kept.
+    /// The distance between two periods that are kept, in periods.
     stride: u64,
     seen: u64,
 }
@@ -83,7 +83,7 @@ impl PeriodSample {
 pub(crate) struct Jitter {
     periods: Periods,
     intervals: OfRule,
-    /// The number of late periods of each thread up to its last.
+    /// The number of consecutive late periods of each thread, up to its last one.
     late: HashMap<Tid, u64>,
 }
 
@@ -124,7 +124,7 @@ impl SpanFinder for Jitter {
 }
 
 /// Returns the deviation of a period from the usual one, the number of events that are missing in it, and true if it is
-/// late. The deviation of a period in which events are missing is that from the nearest multiple.
+/// late. If events are missing in the period, its deviation is that from the nearest multiple.
 fn judge(period: Nanos, usual: Nanos) -> (Nanos, u64, bool) {
     let usual = usual.0.max(1);
     let whole = (period.0.saturating_add(usual / 2) / usual).max(1);

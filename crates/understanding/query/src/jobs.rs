@@ -11,7 +11,7 @@ use sordino_timeline::{Kernel, Moment, TaskState};
 #[derive(Debug)]
 pub(crate) struct Jobs {
     begins: HashSet<ClassId>,
-    /// The threads whose last sleep or whose job is known.
+    /// The threads with a known last sleep or a known job.
     threads: HashMap<Tid, JobProgress>,
     gap: RecordGap,
 }
@@ -23,7 +23,7 @@ enum JobProgress {
     Rested(Time),
     /// Its job began then.
     Works(Time),
-    /// Its job may have begun earlier than the first begin that is recorded.
+    /// Its job may have begun before the first recorded begin.
     MayHaveWorked,
 }
 
@@ -34,7 +34,7 @@ impl JobProgress {
 }
 
 impl Jobs {
-    /// Creates the finder of jobs that begin with this event; `None` if the trace does not have it.
+    /// Creates the finder of jobs that begin with this event; `None` if the trace does not have the event.
     pub(crate) fn new(event: &str, classes: &Classes) -> Option<Self> {
         let begins = classes.iter().filter(|(_, class)| class.name == event).map(|(id, _)| id);
         let begins: HashSet<ClassId> = begins.collect();

@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What the rows of a table are for.
+/// A key: the things that the rows of a table are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
     /// A thread, by its id.
@@ -54,7 +54,7 @@ pub enum Per {
 pub struct PerError(String);
 
 impl Per {
-    /// Returns true if a value means something else on another host: an id, a number or an address.
+    /// Returns true if a value has another meaning on another host: an id, a number or an address.
     pub fn is_of_host(&self) -> bool {
         match self {
             Self::Thread | Self::Process | Self::Cpu | Self::Irq | Self::Fiber => true,
@@ -155,12 +155,12 @@ impl PreparedKey {
         Self { per: per.clone(), fields, namesakes }
     }
 
-    /// Returns true if the field is one of no event.
+    /// Returns true if no event has the field.
     pub(crate) fn lacks_field(&self) -> bool {
         matches!(self.per, Per::Field(_)) && self.fields.iter().all(Option::is_none)
     }
 
-    /// Returns true if the value is that of a field of this class's events.
+    /// Returns true if the value comes from a field of this class's events.
     pub(crate) fn reads_field(&self, class: ClassId) -> bool {
         self.fields.get(class.index()).is_some_and(Option::is_some)
     }

@@ -8,8 +8,8 @@
 //!
 //! [`Within`] and [`SpanCondition`] choose the part of the trace: a time, and the events that end the spans.
 //!
-//! A span that touches a loss, or whose begin or end the trace does not show, is in no statistics: the table counts it
-//! [apart](Apart).
+//! The statistics leave out a span that touches a loss, and one with a begin or end that the trace does not show; the
+//! table counts these [apart](Apart).
 //!
 //! | module | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Waits for futexes: who waited for whom, and how long.
+//! Waits for futexes: the waiting threads, the threads that they waited for, and the times.
 
 use crate::evidence_finder::Follows;
 use crate::record_gap::RecordGap;
@@ -22,7 +22,7 @@ pub(crate) const PARTS: [&str; 3] = ["asleep", "waits for a CPU", "in the call"]
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     waits: HashMap<Tid, Wait>,
-    /// The words of the threads that wake others.
+    /// The words by which threads wake others.
     wakers: HashMap<Tid, u64>,
     gap: RecordGap,
 }
@@ -66,8 +66,8 @@ impl Locks {
         }
     }
 
-    /// Returns the thread that wakes by a call with the word for which `tid` waits, in the same process if both are
-    /// known.
+    /// Returns the thread that wakes sleepers by the word for which `tid` waits. Both are in the same process, if both
+    /// processes are known.
     fn waker(&self, tid: Tid, moment: &Moment<'_>) -> Option<Tid> {
         let by = moment.tid?;
         let is_its = self.wakers.get(&by) == self.waits.get(&tid).map(|wait| &wait.word);

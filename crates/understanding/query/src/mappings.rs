@@ -1,4 +1,4 @@
-//! The files that processes have mapped, by the state dump.
+//! The files that processes have mapped, as the state dump lists them.
 
 use foldhash::HashMap;
 use sordino_event::{ClassId, Classes, Pid, View};
@@ -88,8 +88,8 @@ impl Mappings {
         Some((pid, FileMapping { addresses, offset: number(3)?, path: text(4)?.into(), build_id }))
     }
 
-    /// Returns the last mapping of a process that begins before an address: of the parts of a file, variables lie
-    /// behind the code.
+    /// Returns the last mapping of a process that begins before an address: a file's variables lie behind its code,
+    /// which is the mapped part.
     pub fn before(&self, pid: Pid, address: u64) -> Option<&FileMapping> {
         self.processes.get(&pid)?.range(..=address).next_back().map(|(_, mapping)| mapping)
     }

@@ -23,9 +23,11 @@ pub enum Measure {
     Sleep,
     /// The intervals of a rule, from an event to another.
     Duration(IntervalRule),
-    /// The intervals from each event of a name to the next one in its thread, by their deviation from usual periods.
+    /// The intervals from each event of a name to the next one in its thread, measured by their deviation from usual
+    /// periods.
     Jitter(String, Periods),
-    /// The jobs of threads, from an event of this name or the wake-up that it is until the thread sleeps.
+    /// The jobs of threads, from an event of this name until the thread sleeps. If the event is a wake-up, the job is
+    /// that of the woken thread.
     Jobs(String),
     /// The waits of fibers for a thread, from when they can continue.
     FiberWaits,
@@ -45,7 +47,7 @@ pub enum Measure {
     Path(PathOf),
 }
 
-/// The stretches of time whose critical paths are found.
+/// The stretches of time that critical paths are found for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathOf {
     /// The whole time of each thread.
@@ -91,7 +93,7 @@ impl Measure {
         }
     }
 
-    /// Returns the noun for one of its spans.
+    /// Returns the noun for a span of this measure.
     pub(crate) fn unit(&self) -> &'static str {
         match self {
             Self::Count => "event",
@@ -111,7 +113,7 @@ impl Measure {
         }
     }
 
-    /// Returns the keys of a table for which none are named.
+    /// Returns the keys of a table if the user names none.
     pub fn usual_keys(&self) -> Vec<Per> {
         let one = match self {
             Self::Locks => return vec![Per::Thread, Per::Holder, Per::Address],
@@ -131,15 +133,15 @@ impl Measure {
         vec![one]
     }
 
-    /// Returns true if a span may begin on one host and end on another: the events of an interval have the same value
-    /// in a field, wherever they happen. Events have no length, and lie between no hosts.
+    /// Returns true if a span may begin on one host and end on another: the two events of an interval have the same
+    /// value in a field, on any host. Measures of single events return false.
     pub fn is_between_hosts(&self) -> bool {
         let is_field = |key: &Key| matches!(key, Key::Field(_));
         matches!(self, Self::Duration(rule) if is_field(&rule.begin.key) && is_field(&rule.end.key))
     }
 
-    /// Returns true if spans depend on fields of events by which the super-trace does not know threads, CPUs,
-    /// interrupts and system calls anyway.
+    /// Returns true if spans depend on event fields that the super-trace does not read for its own knowledge of
+    /// threads, CPUs, interrupts and system calls.
     pub(crate) fn reads_fields(&self) -> bool {
         !matches!(
             self,

@@ -15,7 +15,7 @@ pub const MEASURES: [(&str, &str); 20] = [
     ("duration", "Intervals from --begin to --end"),
     ("period", "Intervals from each --event to the next one in the same thread"),
     ("jitter", "Deviations from the period of --event, missing events, and the most late ones in a row"),
-    ("jobs", "Jobs of threads, from --event, or from the wake-up that --event is, until the thread sleeps"),
+    ("jobs", "Jobs of threads, from --event, which may be a wake-up, until the thread sleeps"),
     ("syscalls", "System calls, from entry to exit"),
     ("calls", "Calls of functions, from entry to exit, and their time without the calls in them"),
     ("irqs", "Handlers of interrupts, from entry to exit"),
@@ -43,11 +43,11 @@ pub struct MeasureEvents<'a> {
     pub event: Option<&'a str>,
     /// The events that begin and end an interval.
     pub ends: Option<[&'a str; 2]>,
-    /// The field by which they are paired; the thread without one.
+    /// The field by which they are paired; `None` pairs them by thread.
     pub by: Option<&'a str>,
 }
 
-/// A reason why a name stands for no measure.
+/// A reason why a name selects no measure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
     /// The measure is about events that were not named.
@@ -59,7 +59,7 @@ pub enum MeasureError {
 }
 
 impl Measure {
-    /// Returns the measure of this name. One of regularity gets its usual periods from `periods`.
+    /// Returns the measure of this name. A measure of regularity gets its usual periods from `periods`.
     ///
     /// # Errors
     /// There is no such measure, an event is not named, or `periods` fails.

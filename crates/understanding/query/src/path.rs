@@ -1,9 +1,9 @@
-//! Critical paths: what threads and fibers did and waited for, through those that woke them.
+//! Critical paths: the activities and waits of threads and fibers, followed through their wakers.
 //!
-//! A thread's sleep is the time of the thread that ended it: while that one ran or waited for a CPU, it was that; while
-//! it slept, it was the time of its own waker; and so on. A sleep that an interrupt ended is that interrupt's. A
-//! fiber's time is that of the thread that executes it, and while it is blocked, that of the fiber or the thread that
-//! wakes it.
+//! The time of a thread's sleep belongs to the thread that ended it: to that thread's running and waiting for a CPU,
+//! or, while that thread slept, to its own waker, and so on. A sleep that an interrupt ended belongs to the interrupt.
+//! A fiber's time is that of the thread that executes it; while the fiber is blocked, its time is that of the fiber or
+//! the thread that wakes it.
 
 use crate::cpu_handlers::CpuHandlers;
 use crate::evidence_finder::Follows;
@@ -17,7 +17,7 @@ use sordino_timeline::{
 };
 use std::sync::Arc;
 
-/// The spans of time whose paths are found.
+/// The spans of time that paths are found for.
 #[derive(Debug)]
 pub(crate) enum PathsOf {
     Threads,

@@ -21,13 +21,13 @@ use std::sync::Arc;
 /// The maximum number of rows. Each takes some kilobytes.
 const ROWS_MAX: usize = 10_000;
 
-/// Returns true for events of a thread whose spans are selected.
+/// Function that returns true if an event of a thread selects the span that ends there.
 pub type SpanSelector = Box<dyn Fn(&Moment<'_>, Option<Tid>) -> bool>;
 
-/// Returns the name of the symbol at an address of a process, if it has one.
+/// Function that returns the name of the symbol at an address of a process, if it has one.
 pub type NameAddress = Box<dyn Fn(Pid, u64) -> Option<Arc<str>>>;
 
-/// A measure that is taken of a trace, item by item.
+/// A measurement of a trace, item by item.
 pub struct Query {
     measure: Measure,
     pers: Vec<Per>,
@@ -46,16 +46,16 @@ pub struct Query {
     values: Vec<KeyValue>,
     /// The names of fibers by the hosts' numbers, if rows are distinguished by them.
     fiber_names: Option<Vec<FiberNames>>,
-    /// The threads that have a CPU, if the end of the trace is to find them: their keys and labels.
+    /// The keys and labels of the threads that have a CPU, if the measure needs them at the end of the trace.
     running: HashMap<(Host, Tid), RowKeys>,
     all: Durations,
     found: Vec<FoundSpan>,
     apart: Apart,
     crowded: u64,
     lost: u64,
-    /// The time from which on it measures.
+    /// The time at which it begins to measure.
     begin: Time,
-    /// The first and the last time that each finder has seen.
+    /// The times of the first and the last event that each finder has processed.
     spans: Vec<Option<(Time, Time)>>,
 }
 
@@ -72,8 +72,8 @@ impl fmt::Debug for Query {
 }
 
 impl Query {
-    /// Creates a query of a trace with these classes and kinds of the kernel's events. Without keys, it has the
-    /// measure's usual ones.
+    /// Creates a query of a trace with these classes and kinds of the kernel's events. Without keys, the measure's
+    /// default keys apply.
     ///
     /// # Errors
     /// The trace lacks events or a field, or a key does not fit the measure.
@@ -115,14 +115,14 @@ impl Query {
         })
     }
 
-    /// Limits the query to the spans of which `selector` accepts the event that ends each, and its thread.
+    /// Limits the query to spans that end with an event, and in a thread, that `selector` accepts.
     #[must_use]
     pub fn only(self, selector: SpanSelector) -> Self {
         Self { only: Some(selector), ..self }
     }
 
-    /// Sets the names of the hosts, by their numbers. Each of several is measured by itself, unless spans may lie
-    /// between hosts; rows for ids, numbers and addresses then have the host as a key, too.
+    /// Sets the names of the hosts, by their numbers. Each of several hosts is measured by itself, unless spans may lie
+    /// between hosts. Rows for ids, numbers and addresses then have the host as an additional key.
     ///
     /// # Errors
     /// As for [`new`](Self::new), with the same classes.
@@ -146,24 +146,25 @@ impl Query {
         Ok(self)
     }
 
-    /// Sets what names addresses.
+    /// Sets the function that names addresses.
     pub fn set_names(&mut self, names: NameAddress) {
         self.names = Some(names);
     }
 
-    /// Has the query measure from this time on only. Earlier events show what the machine did then.
+    /// Limits the measurement to the time from `begin` on. Earlier events still define the state of the machine at that
+    /// time.
     #[must_use]
     pub fn since(self, begin: Time) -> Self {
         Self { begin, ..self }
     }
 
-    /// Has the query collect its spans for an explanation of the longest.
+    /// Makes the query collect its spans, for an explanation of the longest.
     #[must_use]
     pub fn surveying(self) -> Self {
         Self { survey: Some(SurveyBuilder::new(self.measure.name())), ..self }
     }
 
-    /// Counts a span that is not wholly known.
+    /// Counts a span that is known in part only.
     fn breaks(&mut self) {
         self.apart.broken += 1;
         self.survey.iter_mut().for_each(SurveyBuilder::add_broken);
@@ -295,8 +296,8 @@ impl Query {
         self.all.add(span.length(), span.from);
     }
 
-    /// Returns the table after the last item, and the intervals to explain if they were collected. An idle CPU's time
-    /// is no thread's, and is not explained.
+    /// Returns the table after the last item, and the intervals to explain if they were collected. The time of an idle
+    /// CPU belongs to no thread, and is not explained.
     pub fn finish_with_survey(mut self) -> (StatisticsTable, Option<Survey>) {
         let survey = self.survey.take().map(SurveyBuilder::finish);
         let table = self.finish();
@@ -411,7 +412,7 @@ fn of_host<T>(elements: &mut [T], host: Host) -> &mut T {
     &mut elements[usize::from(host.0).min(last)]
 }
 
-/// Returns a span as an interval to explain; `None` if it is no thread's.
+/// Returns a span as an interval to explain; `None` if it belongs to no thread.
 fn interval(span: &Span, moment: &Moment<'_>) -> Option<Interval> {
     let tid = span.tid.filter(|tid| *tid != Tid(0) && span.from < span.to)?;
     let pid = moment.system.pid(tid);

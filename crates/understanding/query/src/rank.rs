@@ -1,7 +1,7 @@
-//! The test of Mann and Whitney: do the values of one sample tend to be greater than those of another?
+//! The test of Mann and Whitney: it shows whether the values of one sample tend to be greater than those of another.
 //!
-//! It compares ranks and so supposes no distribution; latencies have none of a known form. It supposes that the values
-//! are independent of each other, which those of neighbouring spans are not quite.
+//! The test compares ranks and therefore assumes no distribution; that of latencies has no known form. It assumes that
+//! values are independent of each other, which is not quite true of neighbouring spans.
 
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub(crate) fn rank_test(first: &[(u64, u64)], second: &[(u64, u64)]) -> RankTest
 
 /// Returns the probability that a normally distributed value exceeds `z` standard deviations; `z` is not negative.
 ///
-/// Near the middle by the series of its integral, further out by the continued fraction of Laplace.
+/// The method is the series of the integral near the middle, and Laplace's continued fraction further out.
 fn normal_tail(z: f64) -> f64 {
     let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
     if z < 3.0 {

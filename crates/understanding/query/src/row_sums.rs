@@ -33,7 +33,8 @@ impl RowSums {
         }
     }
 
-    /// Replaces the labels of fibers that were named, or whose number was used again, behind their first span.
+    /// Replaces the labels of fibers that got their name, or shared their number with another fiber, after their first
+    /// span.
     pub(crate) fn rename(&mut self, values: &[KeyValue], names: &[FiberNames]) {
         let host = values.iter().find_map(|value| match value {
             KeyValue::Host(host) => Some(usize::from(host.0)),

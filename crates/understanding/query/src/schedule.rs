@@ -1,8 +1,8 @@
 //! The states of all threads: running, waiting for a CPU, asleep.
 //!
-//! A thread's state is known from its first switch on. A loss of the kernel's records makes it unknown where a record
-//! of it may be missing: a thread that runs on another CPU certainly still does, any other may have been woken, have
-//! run and slept again.
+//! A thread's state is known from its first switch on. After a loss of the kernel's records, the state of a thread is
+//! unknown if a record of the thread may be missing. A thread that runs on another CPU certainly still runs; any other
+//! thread may have been woken, have run and slept again.
 
 use crate::cpu_use::{CpuUse, CpuUseSums, Uses};
 use crate::finder::SpanFinder;
@@ -14,7 +14,7 @@ use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, Unre
 /// The kind of spans that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanKind {
-    /// The stretches for which a thread has a CPU. Those that the recording's begin or end cuts are found as cut.
+    /// The stretches for which a thread has a CPU. Stretches that the recording's begin or end cuts are marked as cut.
     Runs,
     /// The waits from a wake-up until the thread has a CPU, in four parts.
     Latencies,
@@ -39,7 +39,7 @@ pub(crate) struct ScheduleTracker {
     running: RunningThreads,
     threads: HashMap<Tid, RunState>,
     cpu_uses: HashMap<Cpu, CpuUseSums>,
-    /// The time of the first event, from which on the uses of all CPUs are summed.
+    /// The time of the first event, at which the sums of all CPUs begin.
     begin: Option<Time>,
     lost_until: Option<Time>,
 }
@@ -57,9 +57,10 @@ enum RunState {
 struct Wait {
     since: Time,
     is_wake_up: bool,
-    /// The CPU in whose queue the thread stands, the time since when, and the uses of that CPU until then.
+    /// The CPU that has the thread in its queue, the time at which the thread entered the queue, and the uses of that
+    /// CPU until then.
     queue: Option<(Cpu, Time, Uses)>,
-    /// The parts of the time before it stood there.
+    /// The parts of the time before the thread entered that queue.
     before: Uses,
 }
 
@@ -102,8 +103,8 @@ impl ScheduleTracker {
         }
     }
 
-    /// Ends the run of the thread that leaves a CPU; `cut` is the time since which it has had it at least, if it had it
-    /// before the recording began.
+    /// Ends the run of the thread that leaves a CPU. If the run began before the recording, `cut` is the first time at
+    /// which the thread certainly had the CPU.
     fn leave(
         &mut self,
         tid: Tid,
@@ -143,8 +144,8 @@ impl ScheduleTracker {
         }
     }
 
-    /// Ends the run of a thread that has the CPU, and begins another one. Returns the first; `None` if its begin is not
-    /// known.
+    /// Ends the run of a thread that has the CPU, and begins another one. Returns the run that ended; `None` if its
+    /// begin is not known.
     pub(crate) fn cut(&mut self, tid: Tid, cpu: Cpu, now: Time) -> Option<FoundSpan> {
         if self.lost_until.is_some_and(|until| now < until) {
             return None;
@@ -206,7 +207,7 @@ impl ScheduleTracker {
         }
     }
 
-    /// Notes that a thread that waits does so in the queue of this CPU from now on.
+    /// Notes that a waiting thread is in the queue of this CPU from now on.
     fn queue(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time) {
         let Some(RunState::Waiting(mut wait)) = self.threads.get(&tid).copied() else { return };
         if cpu.is_some() && wait.queue.map(|(cpu, ..)| cpu) != cpu {

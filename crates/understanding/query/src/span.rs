@@ -11,17 +11,17 @@ pub struct Span {
     pub from: Time,
     /// The end of the stretch.
     pub to: Time,
-    /// The thread whose time it is, or in whose time an interrupt came.
+    /// The thread that the time belongs to, or that an interrupt came in.
     pub tid: Option<Tid>,
     /// The state in which the thread was, of measures that follow threads' states.
     pub state: Option<SpanState>,
-    /// The fiber whose time it is, if the measure knows it.
+    /// The fiber that the time belongs to, if the measure knows it.
     pub fiber: Option<FiberId>,
     /// The CPU on which it ended.
     pub cpu: Option<Cpu>,
     /// The name of the interrupt, the system call or the link of a path.
     pub name: Option<Arc<str>>,
-    /// The other thread that had to do with it: the holder of a lock.
+    /// The other thread that is involved: the holder of a lock.
     pub other: Option<Tid>,
     /// The address of a lock.
     pub address: Option<u64>,
@@ -67,7 +67,7 @@ impl Span {
     }
 }
 
-/// A result of following the trace: a span, or one that is not wholly known.
+/// A result of a finder: a span, or one that is known in part only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FoundSpan {
     Whole(Span),

@@ -22,7 +22,7 @@ impl Spans {
         Self::new(ScheduleTracker::new(SpanKind::Latencies))
     }
 
-    /// Finds the spans in which threads were in one state, as [`Span::state`] says: runs, waits and sleeps.
+    /// Finds the spans in which threads were in one state, which is in [`Span::state`]: runs, waits and sleeps.
     pub fn states() -> Self {
         Self::new(ScheduleTracker::new(SpanKind::States))
     }
@@ -46,8 +46,8 @@ impl Spans {
         Self { finder: Box::new(finder), found: Vec::new() }
     }
 
-    /// Processes the next item of the trace. Passes each span that ends there to `add`; `None` for one that is not
-    /// wholly known.
+    /// Processes the next item of the trace. Passes each span that ends there to `add`; `None` for one that is known in
+    /// part only.
     pub fn take(&mut self, item: &Item<'_>, add: impl FnMut(Option<Span>)) {
         match item {
             Item::Event(moment) => self.finder.take(moment, &mut self.found),

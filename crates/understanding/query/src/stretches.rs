@@ -1,4 +1,4 @@
-//! The pasts of threads and fibers, and the links of a path that a stretch of their time consists of.
+//! The pasts of threads and fibers, and the links that a path through a stretch of their time consists of.
 
 use crate::record_gap::RecordGap;
 use foldhash::HashMap;
@@ -138,7 +138,7 @@ impl Stretches {
         }
     }
 
-    /// Adds the links of the time of `subject` as those of `of`.
+    /// Adds the links of the time of `subject` to the path of `of`.
     fn follow(
         &self,
         subject: ThreadOrFiber,
@@ -175,7 +175,7 @@ impl Stretches {
         self.all.remove(&subject).is_some_and(|history| history.now.is_some())
     }
 
-    /// Gives up what is not known any more of the present.
+    /// Forgets the part of the present that is not known any more.
     pub(crate) fn doubt(&mut self, subject: ThreadOrFiber) -> bool {
         self.all.get_mut(&subject).and_then(|history| history.now.take()).is_some()
     }

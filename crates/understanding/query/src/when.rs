@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 use sordino_event::{Nanos, Time};
 use std::str::FromStr;
 
-/// Time before and after `--around`, where none is given.
+/// Default time before and after `--around`.
 const AROUND: Nanos = Nanos(1_000_000);
 
 /// A point in time, as a user writes it.
@@ -55,8 +55,8 @@ fn span(text: &str) -> Result<Nanos, String> {
     nanos.map(Nanos).ok_or_else(|| format!("'{text}' is no time; write it as 200us, 1.5s or 2min"))
 }
 
-/// Returns the time of such seconds since 1970 as `sordino events --time seconds` prints; no recording is older than 1
-/// Gs.
+/// Returns the time of a number of seconds since 1970, as `sordino events --time seconds` prints it. Numbers below 1 Gs
+/// are no such time: no recording is that old.
 fn epoch(text: &str) -> Option<Time> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -103,14 +103,14 @@ impl TimePoint {
     }
 }
 
-/// The part of a recording's time that is read.
+/// The part of a recording that is read, by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Within {
     /// The time from which on it is read.
     pub from: Option<TimePoint>,
     /// The time until which it is read.
     pub to: Option<TimePoint>,
-    /// The time near which it is read; the other two are not used then.
+    /// The time around which it is read; if it is given, the other two are not used.
     pub around: Option<Around>,
 }
 

@@ -34,7 +34,7 @@ fn running(history: &History, tick: usize, cpu: usize) -> Option<usize> {
     (0..THREADS).find(|thread| history.threads[tick][*thread] == Does::Runs(cpu))
 }
 
-/// Returns the link to which a tick of a thread belongs that is on the path of `own`.
+/// Returns the link of the path of `own` that a thread's tick belongs to.
 fn link(history: &History, own: usize, thread: usize, tick: usize) -> String {
     let whose = |what: &str| if own == thread { what.to_owned() } else { format!("?/{} {what}", thread + 1) };
     if tick < first_run(history, thread) {

@@ -56,7 +56,7 @@ struct Sleep {
 /// The total of each link of each fiber's path.
 type Links = BTreeMap<(u64, String), i64>;
 
-/// A program that acts as it is told, and records its events unless they are lost.
+/// A program that carries out given actions, and records its events unless they are lost.
 struct Program {
     script: Script,
     now: i64,
@@ -66,7 +66,7 @@ struct Program {
     /// The fibers after each step, each with the number of fibers that had its number before and ended.
     past: Vec<[(Fiber, u32); FIBERS]>,
     lives: [u32; FIBERS],
-    /// The step at which each fiber began to do what it does.
+    /// The step at which each fiber's present activity began.
     changed: [usize; FIBERS],
     sleeps: Vec<Sleep>,
     links: Links,
@@ -100,7 +100,7 @@ impl Program {
         }
     }
 
-    /// Returns the link of a fiber's path to which a step belongs of the time of `fiber`.
+    /// Returns the link of a fiber's path that a step in the time of `fiber` belongs to.
     fn link(&self, own: usize, fiber: usize, step: usize) -> String {
         let whose = |what: &str| match own == fiber {
             true => what.to_owned(),
@@ -121,7 +121,7 @@ impl Program {
         }
     }
 
-    /// Ends what a fiber did since its last change.
+    /// Ends the activity of a fiber since its last change.
     fn enter(&mut self, fiber: usize, state: Fiber) {
         let now = self.past.len();
         if self.fibers[fiber] != Fiber::Gone {

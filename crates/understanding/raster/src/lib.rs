@@ -2,7 +2,8 @@
 //!
 //! The renderer is resvg, without its part for text: a machine that records has no fonts, and the search for them would
 //! be the greater part of the renderer. `text` draws each text in the outlines of a font that is part of the program
-//! ([DejaVu Sans](https://dejavu-fonts.github.io), Latin, Greek and Cyrillic); a letter that it lacks is a box.
+//! ([DejaVu Sans](https://dejavu-fonts.github.io), Latin, Greek and Cyrillic); a box stands for a letter that the font
+//! lacks.
 //!
 //! | module | contents |
 //! |---|---|

@@ -8,9 +8,9 @@ use std::ops::Range;
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 const FONT: &[u8] = include_bytes!("../font/DejaVuSans.ttf");
-/// The letter for those that the font lacks.
+/// The letter that stands for letters that the font lacks.
 const UNKNOWN: char = '\u{fffd}';
-/// The size of a text that names none.
+/// The default size of a text.
 const SIZE: f32 = 12.0;
 
 /// Returns the picture with a path in place of each text: of the same classes and of the class `text`.

@@ -13,7 +13,7 @@ pub struct AllThreads {
 }
 
 impl AllThreads {
-    /// Returns true unless the thread is the recorder's: nothing of it would be there without the recording.
+    /// Returns true unless the thread is the recorder's, which exists only because of the recording.
     pub fn takes(&self, moment: &Moment<'_>, tid: Option<Tid>) -> bool {
         let Some(tid) = tid else { return true };
         let is_recorder = moment.system.is_recorder(tid);
@@ -27,7 +27,8 @@ impl AllThreads {
         !is_recorder
     }
 
-    /// Returns the notes which intervals are left out, and how to see those of real-time threads among `all`.
+    /// Returns the notes about intervals that are left out, and the option that shows those of real-time threads among
+    /// `all`.
     pub fn notes(&self, all: u64) -> Vec<String> {
         let (recorder, real_time) = (self.recorder.get(), self.real_time.get());
         let left_out = || format!("{} of the recorder's own threads left out", count(recorder, "interval"));

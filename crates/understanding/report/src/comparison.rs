@@ -1,4 +1,4 @@
-//! Two recordings side by side, as text and JSON.
+//! The comparison of two recordings as text and JSON.
 
 use crate::layout::{fit, table};
 use crate::span::span;

@@ -68,7 +68,7 @@ fn hang(line: &str, width: usize) -> usize {
     cell.filter(|cell| *cell <= width / 2).unwrap_or(indent + HANG)
 }
 
-/// Returns the columns that the text takes; colours take none.
+/// Returns the number of columns that the text takes, without its colours.
 fn shown(text: &str) -> usize {
     let colors: usize = COLORS.iter().map(|color| text.matches(color).count() * color.width()).sum();
     text.width().saturating_sub(colors)
@@ -93,7 +93,7 @@ pub fn columns(cells: &[impl AsRef<str>], width: usize) -> String {
     text
 }
 
-/// Returns a table of named rows under `head`. Columns that do not fit `width` stand below, under the rows' names
+/// Returns a table of named rows under `head`. Columns that do not fit `width` stand below, beside the rows' names
 /// again.
 pub fn table(head: &[impl AsRef<str>], rows: &[(String, Vec<String>)], width: usize) -> String {
     let names = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0);

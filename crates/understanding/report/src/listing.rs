@@ -89,7 +89,7 @@ impl Listing {
         Self { lines, buffer }
     }
 
-    /// Has the listing write the names of functions beside their addresses.
+    /// Adds the names of functions beside their addresses.
     #[must_use]
     pub fn naming(mut self, names: NameAddress) -> Self {
         let names = FunctionNamer::new(names);
@@ -100,9 +100,9 @@ impl Listing {
         self
     }
 
-    /// Has the listing write the host of each event if there are several, and mark the events whose place the clocks do
-    /// not prove: those that are nearer to an earlier event of another clock than the two clocks are certain. `hosts`
-    /// are the names by the hosts' numbers.
+    /// Adds the host of each event if there are several, and a mark for events with an order that the clocks do not
+    /// prove: such an event is closer to an earlier event of another clock than the uncertainty of the two clocks.
+    /// `hosts` are the names by the hosts' numbers.
     #[must_use]
     pub fn of_several(mut self, hosts: &[String], clocks: MergedClocks) -> Self {
         let origins = Origins::new(hosts, clocks);

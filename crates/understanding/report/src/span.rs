@@ -8,8 +8,8 @@ pub fn span(span: Nanos) -> String {
     span.to_string().replace(' ', &TIE.to_string())
 }
 
-/// Returns `part` of `whole` in per cent, with one decimal; `<0.1%` for what would be rounded to nothing. Empty if
-/// `part` is no part of `whole`.
+/// Returns `part` of `whole` in per cent, with one decimal; `<0.1%` if it would be rounded to 0. Empty if `part` is no
+/// part of `whole`.
 pub(crate) fn share(part: Nanos, whole: Nanos) -> String {
     let (part, whole) = (i128::from(part.0), i128::from(whole.0));
     if whole <= 0 || part < 0 || part > whole {

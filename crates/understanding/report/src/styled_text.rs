@@ -1,4 +1,4 @@
-//! Text whose lines stay within a width: prose and tables.
+//! Text with lines of a limited width: prose and tables.
 
 use crate::color::{ALARM, HEADLINE, OFF, WARNING};
 use crate::value::bare;
@@ -116,7 +116,7 @@ impl StyledText {
         }
     }
 
-    /// Writes the numbers of a row and its text: beside them if it begins where they end, or else below.
+    /// Writes the numbers of a row and its text: beside the numbers if the text begins where they end, or else below.
     fn row(&mut self, numbers: &str, text: &str, text_at: usize) {
         if text_at == numbers.width() {
             return self.prose(Style::Plain, numbers, text);
@@ -136,7 +136,7 @@ impl StyledText {
     }
 }
 
-/// Returns the number of things to show of `count` if `max` are enough: one more if only one would be left out.
+/// Returns the number of items to show of `count`: at most `max`, or one more if only one would be left out.
 pub(crate) fn shown(count: usize, max: usize) -> usize {
     if count == max + 1 { count } else { count.min(max) }
 }

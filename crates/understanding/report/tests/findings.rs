@@ -1,4 +1,4 @@
-//! The texts of findings. They are in `golden/`, to be read as a user would.
+//! The texts of findings. They are in `golden/`, for a reader who takes the place of the user.
 
 #[path = "../../analyze/tests/support/mod.rs"]
 mod support;

@@ -207,7 +207,7 @@ proptest! {
     }
 }
 
-/// A thread that executes two fibers, and what its records do not fit.
+/// A thread that executes two fibers, and records that contradict each other.
 fn fibers() -> Script {
     const A: Thread = Thread(21, "pool", 120);
     let mut script = Script::of_programs();

@@ -1,4 +1,4 @@
-//! The clocks of recordings that are merged, and the order of events that they prove.
+//! The clocks of merged recordings, and the order of events that the clocks prove.
 
 use sordino_event::{ClassId, Nanos, Time};
 
@@ -11,7 +11,7 @@ pub struct MergedClocks {
     uncertainty: Vec<Option<Nanos>>,
 }
 
-/// The order of listed events, as far as their clocks prove it.
+/// The order of the listed events, as far as the clocks prove it.
 #[derive(Clone, Debug)]
 pub struct ProvenOrder {
     clocks: MergedClocks,

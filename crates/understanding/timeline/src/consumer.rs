@@ -3,8 +3,8 @@
 use crate::Item;
 use sordino_event::ClassId;
 
-/// A consumer of the super-trace. A pass over a recording feeds each item to all of its consumers, and reads what one
-/// of them needs.
+/// A consumer of the super-trace. A pass over a recording passes each item to all of its consumers, and reads the
+/// fields that any of them needs.
 pub trait Consumer {
     /// Processes the next item of the trace.
     fn take(&mut self, item: &Item<'_>);
@@ -14,8 +14,8 @@ pub trait Consumer {
         true
     }
 
-    /// Returns true if it needs the items a little before the time to which a pass is limited: they show what the
-    /// machine did then.
+    /// Returns true if it needs the items shortly before the time to which a pass is limited: they show the state of
+    /// the machine at its begin.
     fn needs_lead(&self) -> bool {
         false
     }

@@ -23,7 +23,7 @@ pub struct ThreadContext {
     /// The thread's annotations, by name.
     pub values: BTreeMap<Arc<str>, Arc<str>>,
     /// The values of the thread's performance counters at the event, with their names, in the order in which the thread
-    /// requested them. Empty where the values cannot be assigned for sure.
+    /// requested them. Empty if the values cannot be assigned with certainty.
     pub counters: Vec<(Arc<str>, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Fibers: what a program's own scheduler runs on threads, such as user-level threads, tasks and goroutines.
+//! Fibers, which a program's own scheduler runs on threads: user-level threads, tasks, goroutines.
 
 use sordino_event::{Pid, Tid};
 use std::fmt;
@@ -32,7 +32,7 @@ impl fmt::Display for FiberId {
 /// The code that a thread executes while it has a CPU, as far as fibers are concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mounted {
-    /// No event has shown the thread in a fiber scheduler, or it has left the scheduler.
+    /// No event has shown the thread in a fiber scheduler, or the thread has left its scheduler.
     #[default]
     Outside,
     /// The thread belongs to a fiber scheduler and has no fiber: it executes the scheduler's code, or its own.
@@ -74,7 +74,7 @@ pub enum FiberState {
     },
     /// The fiber has no thread, and its library does not record the reason.
     Unmounted,
-    /// Records are missing or contradict each other, or none has shown the fiber's state yet.
+    /// Records are missing or contradict each other, or no record has shown the fiber's state yet.
     Unknown,
 }
 
@@ -170,6 +170,6 @@ pub enum FiberEvent<'a> {
         /// The new name of the fiber.
         name: &'a [u8],
     },
-    /// The event lacks a field, or calls a fiber 0.
+    /// The event lacks a field, or has 0 as the number of a fiber.
     Malformed,
 }

@@ -1,4 +1,4 @@
-//! The fibers of all programs by their records so far: on which thread each is, and why not.
+//! The fibers of all programs by their records so far: the thread of each, or the reason why it has none.
 
 mod apply;
 mod contradiction;
@@ -12,12 +12,12 @@ use sordino_event::{Event, Loss, Pid, Tid, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The number of fibers from which on those are forgotten about which nothing is known any more.
+/// The number of fibers above which fibers without any known fact are forgotten.
 const PRUNED_FROM: usize = 1 << 16;
 
 /// The fibers of the traced programs at one moment of the trace.
 ///
-/// Memory is that of the fibers alive, and of at most as many again whose end may be lost.
+/// Memory is bounded by twice the number of living fibers: a fiber may have ended in a lost record.
 #[derive(Clone, Debug, Default)]
 pub struct Fibers {
     fibers: HashMap<FiberId, KnownFiber>,
@@ -44,14 +44,14 @@ struct KnownFiber {
     seen: Evidence,
     /// The thread that it is on, was on last, or was made on.
     thread: Tid,
-    /// The number of the fiber that woke it, with the evidence, while it was not known to be off its thread: the next
-    /// switch from it leaves it ready.
+    /// The number of the fiber that woke it, with the evidence, if the fiber was not known to be off its thread then:
+    /// the next switch from it leaves it ready.
     woken: Option<(Option<u64>, Evidence)>,
     /// True if it has ended, and its thread has not switched yet.
     has_ended: bool,
 }
 
-/// The time of the record that shows a fact, and the number of losses of its process before.
+/// The time of the record that shows a fact, and the number of earlier losses of its process.
 #[derive(Clone, Copy, Debug)]
 struct Evidence {
     time: Time,
@@ -149,7 +149,7 @@ impl Fibers {
         self.count(Contradiction { time, pid, tid, what: Inconsistency::Malformed });
     }
 
-    /// Makes all facts about a process doubtful from which records are missing, until new ones show them.
+    /// Makes all facts about a process doubtful, as records are missing, until new records show them.
     pub(crate) fn lose(&mut self, loss: &Loss) {
         let Some(pid) = loss.pid else { return };
         let hole = self.holes.entry(pid).or_insert(ProcessLosses { losses: 0, until: loss.to });

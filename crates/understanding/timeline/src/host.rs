@@ -2,8 +2,8 @@
 
 use sordino_event::ClassId;
 
-/// A machine from one boot to the next, by its number in a super-trace. Ids of threads and numbers of CPUs mean
-/// something on one host only.
+/// A machine from one boot to the next, by its number in a super-trace. Ids of threads and numbers of CPUs are valid on
+/// one host only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(pub u16);
 
@@ -20,7 +20,7 @@ pub struct Hosts {
 
 impl Hosts {
     /// Creates the hosts from 0 to `last`, with that of each class and of each source by its index. A class or a source
-    /// that is not listed is of host 0, and so is one of a higher host than `last`.
+    /// that is not listed belongs to host 0; so does one with a host above `last`.
     pub fn new(last: Host, of_classes: Vec<Host>, of_sources: Vec<Host>) -> Self {
         let known = |hosts: Vec<Host>| match last {
             Host(0) => Vec::new(),

@@ -17,7 +17,7 @@ pub enum Kernel<'a> {
         /// The thread that runs now.
         next: Task<'a>,
     },
-    /// A sleeping thread is to run again. The event is recorded on the CPU that wakes it.
+    /// A sleeping thread is woken. The event is recorded on the CPU that wakes it.
     Waking {
         /// The thread that is woken.
         tid: Tid,

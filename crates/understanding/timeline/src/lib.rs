@@ -4,22 +4,22 @@
 //! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add up to),
 //! so that every [`Moment`] has its CPU and thread. It follows the programs' events about fibers as well
 //! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events. Each of
-//! several [`Hosts`] has its own [`System`], and of several [`MergedClocks`] only events that are further apart than
-//! these are uncertain have a [`ProvenOrder`].
+//! several [`Hosts`] has its own [`System`], With several [`MergedClocks`], only events that are further apart than the
+//! uncertainty of their clocks have a [`ProvenOrder`].
 //!
-//! What is derived from the items is a [`Consumer`]; several share a pass.
+//! A [`Consumer`] derives its results from the items; several consumers share a pass.
 //!
 //! Nothing here does I/O or reads a clock.
 //!
 //! | module | content |
 //! |---|---|
-//! | `source`, `consumer` | the traits of what the trace is merged from, and of what reads it |
+//! | `source`, `consumer` | the traits of the trace's inputs and of its readers |
 //! | `merge`, `clocks`, `host` | pure: the order of many sources, the clocks that it depends on, and the hosts |
 //! | `super_trace` | the merged trace, each event with its CPU, process, thread and fiber |
 //! | `kernel`, `vocabulary`, `syscall` | the meaning of the kernel's events, and the names that tracers give to them |
 //! | `system`, `running`, `schedule` | the state of the machine by the events so far: threads, CPUs, the scheduler |
 //! | `task`, `scheduling` | the ranking of threads, and their policies as text |
-//! | `fiber`, `fibers` | fibers, and on which thread each is |
+//! | `fiber`, `fibers` | fibers, and the thread of each |
 //! | `context`, `counted` | facts about threads that are recorded beside their events, such as performance counters |
 //!
 //! ```

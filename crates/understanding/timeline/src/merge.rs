@@ -17,7 +17,7 @@ pub enum Merged<'a> {
     Disorder(Disorder),
 }
 
-/// A source's time went back, which no [`Source`] should let happen.
+/// A source's time went back, which is an error of the [`Source`].
 ///
 /// The event that follows was given the time of its predecessor in the same source: [`at`](Self::at).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct SourceError<E> {
 #[derive(Debug)]
 pub struct Merge<S> {
     lanes: Vec<MergeLane<S>>,
-    /// The item that is earliest. Its lane stays out of the heap, as its next item often is the earliest again.
+    /// The earliest item. Its lane stays out of the heap, as its next item often is the earliest again.
     front: Option<MergeKey>,
     /// The other lanes that hold an item, the earliest on top.
     heap: BinaryHeap<Reverse<MergeKey>>,

@@ -4,8 +4,8 @@ use crate::{Kernel, Moment};
 use sordino_event::{Cpu, Domain, Loss, Tid, Time};
 use std::collections::BTreeMap;
 
-/// The threads that have the CPUs, as far as the records show it. A record whose own thread is not the believed one
-/// shows that a switch was not recorded.
+/// The threads that have the CPUs, as far as the records show it. If a record's own thread is not the known running
+/// thread, a switch was not recorded.
 #[derive(Clone, Debug, Default)]
 pub struct RunningThreads {
     cpus: BTreeMap<Cpu, Occupied>,
@@ -15,7 +15,7 @@ pub struct RunningThreads {
 #[derive(Clone, Copy, Debug)]
 struct Occupied {
     running: Option<Tid>,
-    /// The time at which the running thread got the CPU, or since which it has it at least.
+    /// The time at which the running thread got the CPU, or the first time at which it certainly had it.
     since: Time,
     /// The time of the last evidence from this CPU.
     seen: Time,
@@ -30,14 +30,14 @@ pub struct UnrecordedSwitch {
     pub cpu: Cpu,
     /// The thread that has the CPU now.
     pub tid: Tid,
-    /// The thread that was believed to have it; `None` if no record showed one.
+    /// The thread that had it by the earlier records; `None` if no record showed one.
     pub believed: Option<Tid>,
-    /// The time of the last evidence from this CPU, at which the believed thread still had it.
+    /// The time of the last evidence from this CPU, at which the earlier thread still had it.
     pub seen: Time,
-    /// The time since which `tid` certainly has the CPU. After an idle thread that is the time of the last evidence, as
-    /// nothing but that thread's own start is missing.
+    /// The time since which `tid` certainly has the CPU. After the idle thread, that is the time of the last evidence,
+    /// as only the start of `tid` is missing.
     pub since: Time,
-    /// The other CPUs that `tid` was believed to have, each with the time of the last evidence from there.
+    /// The other CPUs that `tid` had by the earlier records, each with the time of the last evidence from there.
     pub left: Vec<(Cpu, Time)>,
 }
 
@@ -48,13 +48,13 @@ pub struct Evidence {
     pub cpu: Cpu,
     /// The thread that has the CPU.
     pub tid: Tid,
-    /// True if the record stands in the right order with the switches of its CPU, also at the same nanosecond.
+    /// True if the record is ordered relative to the switches of its CPU even at the same nanosecond.
     pub is_ordered: bool,
 }
 
 impl Evidence {
-    /// Returns the evidence of an event: its own thread, and of a switch the thread that leaves. An NMI is none, as it
-    /// may come between the record of a switch and the switch.
+    /// Returns the evidence of an event: its own thread or, for a switch, the thread that leaves. An NMI is no
+    /// evidence, as it may come between the record of a switch and the switch.
     pub fn of(moment: &Moment<'_>) -> Option<Self> {
         let is_ordered = moment.domain == Domain::Kernel;
         let tid = match moment.kernel {
@@ -75,15 +75,15 @@ impl RunningThreads {
         self.cpus.get(&cpu)?.running
     }
 
-    /// Returns the CPU that the thread has; of the idle thread's, the first.
+    /// Returns the CPU that the thread has; for the idle thread, the first idle CPU.
     pub fn cpu_of(&self, tid: Tid) -> Option<Cpu> {
         self.cpus.iter().find(|(_, cpu)| cpu.running == Some(tid)).map(|(cpu, _)| *cpu)
     }
 
-    /// Applies the evidence of a record at `now`. Returns the switch that was not recorded, if the CPU's thread is not
-    /// the believed one.
+    /// Applies the evidence of a record at `now`. Returns the unrecorded switch, if the CPU's known thread is another
+    /// one.
     ///
-    /// A record without order does not contradict a switch at the same nanosecond, which may be the later one.
+    /// A record without order does not contradict a switch at the same nanosecond, which may be the later of the two.
     pub fn observe(&mut self, evidence: Evidence, now: Time) -> Option<UnrecordedSwitch> {
         let Evidence { cpu, tid, is_ordered } = evidence;
         let occupied = self.cpu(cpu);
@@ -102,7 +102,7 @@ impl RunningThreads {
         Some(UnrecordedSwitch { cpu, tid, believed, seen, since, left })
     }
 
-    /// Takes a thread from the other CPUs that it was believed to have. The idle thread has many.
+    /// Removes a thread from the other CPUs that it had by the earlier records. The idle thread may have many.
     fn leave_others(&mut self, cpu: Cpu, tid: Tid) -> Vec<(Cpu, Time)> {
         let has_it = |(other, occupied): &(&Cpu, &mut Occupied)| {
             tid != Tid(0) && **other != cpu && occupied.running == Some(tid)

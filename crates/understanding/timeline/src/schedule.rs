@@ -48,8 +48,8 @@ impl OffCpu {
         if self.losses == losses && self.seen >= until { self.state } else { ThreadState::Unknown }
     }
 
-    /// Applies the record of a wake-up; the first one of a sleep has the waker. A thread that may have a CPU may be
-    /// woken before it leaves it.
+    /// Applies the record of a wake-up; the first one of a sleep has the waker. A thread may be woken before it leaves
+    /// its CPU.
     pub(crate) fn wake(&mut self, by: Option<Tid>, time: Time, losses: (u64, Time)) {
         if matches!(self.state(losses), ThreadState::Blocked { state } if state != TaskState::Dead) {
             *self = Self { state: ThreadState::Woken { by }, seen: time, losses: losses.0 };

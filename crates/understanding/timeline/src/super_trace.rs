@@ -44,7 +44,7 @@ pub struct Moment<'a> {
     /// The CPU of the event: its own field, or else derived from the kernel's schedule.
     pub cpu: Option<Cpu>,
     /// The thread of the event: its own field, or else derived from the kernel's schedule. A `sched_switch` belongs to
-    /// the thread that leaves. A record about the machine, as the recorder adds them, has none.
+    /// the thread that leaves. A record about the machine, which the recorder adds, has none.
     pub tid: Option<Tid>,
     /// The fiber that the thread has, whether the event is a program's or the kernel's. A switch between fibers belongs
     /// to the one that leaves. [`Mounted::Outside`] in a trace without events about fibers.
@@ -75,7 +75,7 @@ impl<S: Source> SuperTrace<S> {
         Self { hosts, systems, ..self }
     }
 
-    /// Begins with the state of the first host that an earlier super-trace ended with.
+    /// Sets the initial state of the first host: the one in which an earlier super-trace ended.
     #[must_use]
     pub fn continuing(mut self, before: System) -> Self {
         self.systems[0] = before;
@@ -87,13 +87,12 @@ impl<S: Source> SuperTrace<S> {
         self.systems.swap_remove(0)
     }
 
-    /// Sets the name of the program that runs as `pid` of the host, which its own trace has.
+    /// Sets the name, from its own trace, of the program that runs as `pid` on the host.
     pub fn name_program(&mut self, host: Host, pid: Pid, name: &str) {
         self.system(host).name_program(pid, name.into());
     }
 
-    /// Sets the futex by which the program that runs as `pid` of the host wakes sordino's recorder: its address in the
-    /// program.
+    /// Sets the address of the futex by which the program that runs as `pid` on the host wakes sordino's recorder.
     pub fn set_wake_up(&mut self, host: Host, pid: Pid, futex: u64) {
         self.system(host).set_wake_up(pid, futex);
     }
@@ -210,7 +209,7 @@ impl<'a> Moment<'a> {
         self.vocabulary.fiber(self.event)
     }
 
-    /// Returns the contradiction in the records about fibers that the event shows, the first if there are several.
+    /// Returns the first contradiction in the records about fibers that the event shows.
     pub fn contradiction(&self) -> Option<Contradiction> {
         self.system.fibers().latest_contradiction()
     }

@@ -24,7 +24,7 @@ impl Arch {
         }
     }
 
-    /// Returns the name of a system call, unless its number is none of this architecture's.
+    /// Returns the name of a system call, if this architecture has its number.
     fn known_name<'a>(self, call: &Syscall<'a>) -> Option<&'a str> {
         let index = match *call {
             Syscall::Name(name) => return Some(name),
@@ -58,7 +58,7 @@ pub struct Futex {
     pub operation: FutexOperation,
     /// The address of the word of memory, in the program.
     pub word: u64,
-    /// The expected value of the word for a waiter, and the number of threads to wake for a waker.
+    /// For a waiter, the expected value of the word; for a waker, the number of threads to wake.
     pub value: Option<u64>,
 }
 
@@ -98,16 +98,16 @@ impl Futex {
         Some(Self { operation, word, value })
     }
 
-    /// Returns true if this may be the wait for a lock that the other call passes to one of its waiters: the value is
-    /// that by which glibc and Rust mark a lock with waiters.
+    /// Returns true if this may be the wait for a lock that the other call passes to one of its waiters: the expected
+    /// value is the one that glibc and Rust store in a lock with waiters.
     pub fn may_lock(&self, wake: &Self) -> bool {
         const CONTENDED: u64 = 2;
         self.value.is_none_or(|value| value == CONTENDED) && wake.value.is_none_or(|count| count == 1)
     }
 }
 
-/// Returns true if a thread makes this system call to sleep until something happens, or to read what a disk may have to
-/// bring, so that other threads are expected to run, workers of the kernel among them.
+/// Returns true if a thread makes this system call to sleep until something happens, or to read from a disk: other
+/// threads, workers of the kernel among them, are expected to run then.
 pub fn is_made_to_wait(syscall: &str) -> bool {
     const CALLS: &[&str] = &[
         "accept",

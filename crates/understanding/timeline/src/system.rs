@@ -128,7 +128,7 @@ impl System {
         self.wake_ups.insert((pid, futex));
     }
 
-    /// Sets the numbering of the tracer's priorities, which is not guessed from then on.
+    /// Sets the numbering of the tracer's priorities, which is then no longer derived from the priorities.
     pub(crate) fn number_priorities(&mut self, numbering: PriorityNumbering) {
         self.stated = Some(numbering);
     }
@@ -138,7 +138,7 @@ impl System {
         self.programs.insert(pid, name);
     }
 
-    /// Records that a program's event came from this thread of it.
+    /// Notes that a program's event came from this thread.
     pub(crate) fn add_thread(&mut self, tid: Tid, pid: Pid) {
         if self.met != Some(tid) {
             self.met = Some(tid);
@@ -264,12 +264,13 @@ impl System {
         mounted
     }
 
-    /// Makes the fibers of a process unknown whose records are missing.
+    /// Makes the fibers of a process unknown, as records of it are missing.
     pub(crate) fn lose_fibers(&mut self, loss: &Loss) {
         self.fibers.lose(loss);
     }
 
-    /// Forgets the running threads where the kernel's records are missing, and counters where a program's are.
+    /// Forgets the running threads after a loss of the kernel's records, and the counters after a loss of a program's
+    /// records.
     pub(crate) fn lose(&mut self, loss: &Loss) {
         self.counted.lose(loss);
         if loss.pid.is_none() {

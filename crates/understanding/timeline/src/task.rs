@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// The kernel's priority of a thread; the smaller number goes first.
+/// The kernel's priority of a thread; smaller numbers run first.
 ///
 /// -1 is `SCHED_DEADLINE`, 0 to 98 are the real-time priorities 99 to 1, 100 to 139 are nice -20 to 19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// Returns true if a thread of this priority goes before one of `other`. Nice values are shares of the CPU, not an
-    /// order: no nice value goes before another.
+    /// Returns true if a thread of this priority runs before one of `other`. Nice values are shares of the CPU, not an
+    /// order: no nice value precedes another.
     pub fn outranks(self, other: Self) -> bool {
         self < other && self.is_real_time()
     }

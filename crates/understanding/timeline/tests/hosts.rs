@@ -7,7 +7,7 @@ use sordino_event::{
 use sordino_timeline::{Host, Hosts, Item, Moment, SuperTrace};
 use std::convert::Infallible;
 
-/// What happens on a host, on a CPU or in a thread of this number.
+/// An action on a host, on a CPU or in a thread of this number.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Switch {
@@ -89,7 +89,7 @@ fn stream(
     }
 }
 
-/// Returns everything that is known at an event.
+/// Returns all known facts at an event.
 fn known(moment: &Moment<'_>) -> String {
     let running = [0, 1].map(|cpu| moment.system.running(Cpu(cpu)));
     let states = [1, 2, 3].map(|tid| moment.system.thread_state(Tid(tid)));
@@ -97,7 +97,7 @@ fn known(moment: &Moment<'_>) -> String {
     format!("{time:?} {cpu:?} {tid:?} {pid:?} {:?} {running:?} {states:?}", moment.comm())
 }
 
-/// Returns what is known at the items of each of two hosts.
+/// Returns the known facts at the items of each of two hosts.
 fn seen<S>(mut trace: SuperTrace<S>) -> [Vec<String>; 2]
 where
     S: FnMut(&mut Event) -> Result<Step, Infallible>,

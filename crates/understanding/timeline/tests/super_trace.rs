@@ -1,4 +1,4 @@
-//! The super-trace's knowledge around each event.
+//! The super-trace's state around each event.
 
 mod support;
 

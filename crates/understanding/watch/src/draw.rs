@@ -32,9 +32,9 @@ use sordino_event::text::count;
 /// The means of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalSupport {
-    /// True if it may show colours.
+    /// True if the terminal can show colours.
     pub has_colors: bool,
-    /// True if it shows all of Unicode; otherwise text is ASCII alone.
+    /// True if the terminal shows all of Unicode; otherwise text is ASCII alone.
     pub is_utf8: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Everything that is shown at one moment.
+//! All figures that are shown at one moment.
 
 use crate::stretch::StretchSums;
 use crate::tally::{Tally, label};
@@ -39,9 +39,9 @@ pub struct Figures {
     pub events: Vec<EventFigures>,
     /// The wake-up latencies by thread.
     pub threads: Vec<ThreadFigures>,
-    /// The number of waits that are not wholly known.
+    /// The number of waits that are known in part only.
     pub waits_unknown: u64,
-    /// The wake-up latencies of the window, each bar reaching to twice the one before.
+    /// The wake-up latencies of the window; each bar has twice the limit of the one before.
     pub histogram: Vec<Bar>,
     /// The CPUs in order of their numbers.
     pub cpus: Vec<CpuFigures>,

@@ -1,10 +1,10 @@
 //! The view of a recording that grows: its figures, and their drawing for a terminal.
 //!
-//! A [`Tally`] takes the items of the super-trace as they come, and is told where a stretch of it ends, a second later
-//! each time. [`Figures`] are everything that is shown of it at one moment: events by name, wake-up latencies by thread
-//! with their worst and its cause, the latencies of the last ten stretches as a histogram, CPUs, interrupts, losses,
-//! the cost of the tracer. A [`WatchView`] is what the user chose: the order, the thread, the page. [`draw()`] writes
-//! both into a buffer.
+//! A [`Tally`] takes the items of the super-trace as they come; its caller ends a stretch after each second.
+//! [`Figures`] have all data that are shown at one moment: events by name, wake-up latencies by thread, each with the
+//! worst and its cause, the latencies of the last ten stretches as a histogram, CPUs, interrupts, losses, the cost of
+//! the tracer. A [`WatchView`] has the user's choices: the order, the thread, the page. [`draw()`] writes both into a
+//! buffer.
 //!
 //! Nothing here does I/O or reads a clock.
 //!
@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `tally`, `stretch` | the sums over a trace that grows, and over one stretch of it |
 //! | `busy`, `threads` | the time for which CPUs execute threads, and the threads' wake-up latencies |
-//! | `figures` | everything that is shown at one moment |
+//! | `figures` | all figures that are shown at one moment |
 //! | `view`, `draw` | the user's choices, and the drawing for a terminal |
 #![forbid(unsafe_code)]
 

@@ -32,7 +32,7 @@ pub struct Tally {
     pub(crate) totals: BTreeMap<Arc<str>, u64>,
     /// The number of lost records by cause, and of the losses whose records could not be counted.
     pub(crate) losses: BTreeMap<LossCause, (u64, u64)>,
-    /// The number of waits that are not wholly known.
+    /// The number of waits that are known in part only.
     pub(crate) broken: u64,
     /// The first and the last time of the trace.
     pub(crate) span: Option<(Time, Time)>,
@@ -97,7 +97,8 @@ impl Tally {
         self.spans(item, condition);
     }
 
-    /// Passes over a gap whose events were left out to save time: it is no loss, and nothing is known of it.
+    /// Passes over a gap with events that were left out to save time. The gap is no loss, but the state after it is
+    /// unknown.
     pub fn skip(&mut self, from: Time, to: Time) {
         let cause = LossCause::Discarded;
         let gap = Loss { from, to, cpu: None, pid: None, count: None, cause };

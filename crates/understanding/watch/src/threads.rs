@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Maximum number of threads; the one that waited longest ago leaves for a new one.
+/// Maximum number of threads; a new one replaces the one whose last wait is the oldest.
 const THREADS_MAX: usize = 1000;
 
 /// The threads that waited for a CPU.

@@ -29,7 +29,7 @@ pub enum PressedKey {
 pub enum Action {
     /// The view is to end.
     Quit,
-    /// Count only what meets this condition; everything if it is empty.
+    /// Count only events and waits that meet this condition; all if it is empty.
     Filter(String),
     /// Take a snapshot, or complete the chunk.
     Snapshot,
@@ -52,13 +52,13 @@ pub(crate) enum ScreenPage {
     /// The page with the figures.
     #[default]
     Figures,
-    /// The keys, with what they do.
+    /// The keys, with their effects.
     Help,
     /// A text, such as an explanation, from its first shown line on.
     Text { title: String, lines: Vec<String>, first: usize },
 }
 
-/// What the user chose.
+/// The choices of the user.
 #[derive(Clone, Debug, Default)]
 pub struct WatchView {
     pub(crate) page: ScreenPage,
@@ -80,7 +80,7 @@ const PAGE: usize = 10;
 const TYPED_MAX: usize = 500;
 
 impl WatchView {
-    /// A view of the figures with this condition, which is empty if there is none.
+    /// Creates a view of the figures with this condition, which is empty if there is none.
     pub fn of(condition: &str) -> Self {
         Self { condition: condition.to_owned(), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The figures of traces whose truth is known, whether they come as a whole or in stretches.
+//! The figures of traces with a known truth, read as a whole or in stretches.
 
 #[path = "../../timeline/tests/support/mod.rs"]
 mod support;

@@ -15,11 +15,11 @@ use std::time::Duration;
 ///
 /// Reads the machine's settings, then measures: time that the hardware takes (hwlat), interruptions of a busy thread
 /// (npt) and their sources (osnoise), wake-up latency under load (cyclictest, timerlat), untraced and traced, and
-/// whether the scheduler keeps priorities. Each step is PASS, WARN, FAIL, INFO where no limit was given, or NOT
-/// MEASURED, with the reason and the remedy. Programs that are missing are named with their package.
+/// whether the scheduler keeps priorities. The result of each step is PASS, WARN, FAIL, INFO (no limit was given) or
+/// NOT MEASURED, with the reason and the remedy. Missing programs are listed with their packages.
 ///
-/// A minute each is a smoke test; measure a machine that you rely on for a day. Exit status: 1 if a step failed, or was
-/// required and not measured.
+/// A minute for each measurement is a smoke test; measure a machine that you rely on for a day. Exit status: 1 if a
+/// step failed, or was required and not measured.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -61,9 +61,10 @@ pub(crate) struct Options {
     /// Run only these steps: system, hardware, npt, osnoise, wake-up, wake-up-traced, timerlat, preemption,
     /// priority-inheritance, load [default: all]
     ///
-    /// They check the settings (system), time that hardware takes, interruptions of a busy thread (npt, osnoise),
-    /// wake-up latencies (wake-up, the same while sordino traces, timerlat), that a thread preempts one of lower
-    /// priority, that a mutex lends priority to its holder, and that the load ran.
+    /// 'system' checks the settings; 'hardware', 'npt' and 'osnoise' measure interruptions of a busy thread; 'wake-up',
+    /// 'wake-up-traced' (while sordino traces) and 'timerlat' measure wake-up latencies; 'preemption' checks that a
+    /// thread preempts one of lower priority, 'priority-inheritance' that a mutex lends priority to its holder, and
+    /// 'load' that the load ran.
     #[arg(long, value_name = "STEP,...", value_delimiter = ',', value_parser = step_name)]
     pub(super) only: Vec<String>,
     /// Leave the machine's settings as they are; otherwise throttling of real-time threads and deep idle states of CPUs
@@ -122,12 +123,12 @@ fn some_time(text: &str) -> Result<Duration, String> {
 }
 
 impl Options {
-    /// Returns true if this step is to be made.
+    /// Returns true if this step is selected.
     pub(super) fn has(&self, step: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == step)
     }
 
-    /// Returns the check that is requested. Moves this process into the shield if it measures shielded CPUs.
+    /// Returns the requested check. Moves this process into the shield if it measures shielded CPUs.
     pub(super) fn request(&self) -> Result<CheckRequest, Failure> {
         let limits = self.limits()?;
         let (online, cpus) = choose_cpus(self.cpus.as_ref(), &remark)?;
@@ -147,7 +148,7 @@ impl Options {
         })
     }
 
-    /// Refuses options that would have no effect.
+    /// Rejects options that would have no effect.
     fn refuse_contradictions(&self) -> Result<(), Failure> {
         let refuse = |text: String| Err(Failure::new(UNUSABLE, text));
         for (option, time, steps) in self.given_limits() {
@@ -177,7 +178,7 @@ impl Options {
         ]
     }
 
-    /// Returns the limits of the measurements; refuses one that no step could check.
+    /// Returns the limits of the measurements. Rejects a limit that no step could check.
     fn limits(&self) -> Result<Limits, Failure> {
         self.refuse_contradictions()?;
         let mut limits = self.thresholds.as_deref().map(read_limits).transpose()?.unwrap_or_default();

@@ -84,8 +84,8 @@ pub(super) fn find_max_rate(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if is_any { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }
 
-/// Makes the directories, which have to outlive the stage: traces lie in memory, since the speed of a disk must not
-/// decide; programs are built elsewhere, since a directory in memory may be mounted noexec.
+/// Makes the directories, which have to outlive the stage: traces are written to memory, so that the speed of a disk
+/// has no influence; programs are built elsewhere, as a directory in memory may be mounted noexec.
 fn stage(options: &Options, scratch: &mut Scratch) -> Result<LoopStage, Failure> {
     let cpus = arguments::cpus(options)?;
     let traces = scratch.directory("/dev/shm".as_ref())?;
@@ -94,7 +94,7 @@ fn stage(options: &Options, scratch: &mut Scratch) -> Result<LoopStage, Failure>
     Ok(LoopStage::new(&cpus, options.prio, traces, builds, count)?)
 }
 
-/// Counts the loop's events in a recording; the recorder counts those that were lost.
+/// Counts the loop's events in a recording; the recorder counts the lost ones.
 fn count_ours(directory: &Path) -> Result<u64, Failure> {
     use sordino_timeline::Item;
     let mut recording = crate::recording::Recording::open(Some(directory))?;

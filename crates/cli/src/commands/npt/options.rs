@@ -60,8 +60,8 @@ pub(crate) struct Options {
     /// An option of the papers' npt, for old scripts: interrupts are enabled unless --interrupts-off is given
     #[arg(short = 'i', long, hide = true, conflicts_with = "interrupts_off")]
     pub(super) allow_interrupts: bool,
-    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module of
-    /// crates/machine/npt/module in sordino's sources
+    /// Measure with interrupts disabled, one millisecond at a time; needs root and the kernel module sordino_npt, which
+    /// packages do not contain: it is built from sordino's sources (docs/npt.md, "With interrupts disabled")
     #[arg(long, conflicts_with_all = ["body", "sink", "max_frequency", "trace_window", "wait_window", "pace", "faults_at", "trigger", "warm_up"])]
     pub(super) interrupts_off: bool,
     /// Work of each loop besides reading the clock: 'empty', or, separated by commas, 'tracepoint' (executes npt:loop)
@@ -105,7 +105,7 @@ pub(crate) struct Options {
     pub(super) trigger_output: Option<PathBuf>,
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     pub(super) end_at: Option<Duration>,
-    /// End when the process ends that started this one.
+    /// End together with the process that started this one.
     #[arg(long, hide = true)]
     pub(super) bound: bool,
     /// Compare the cost of these tracers, separated by commas, by running the loop under each in turn, in several
@@ -152,7 +152,7 @@ impl Options {
     }
 }
 
-/// A failure for a combination of options that makes no sense.
+/// The failure for a combination of options that has no meaning.
 pub(super) fn contradiction(text: &str) -> Failure {
     Failure::new(UNUSABLE, text)
 }

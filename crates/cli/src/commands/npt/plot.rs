@@ -7,7 +7,7 @@ use sordino_npt::{CpuReport, NptReport};
 
 /// The maximum number of CPUs in a picture.
 const MOST: usize = 64;
-/// The part of a gap to which the histogram knows it.
+/// The relative accuracy of a gap in the histogram.
 const RESOLUTION: f64 = 1.0 / 1024.0;
 
 /// Returns the gaps of each CPU as a picture.

@@ -65,16 +65,16 @@ pub(crate) struct RotateOptions {
 pub(crate) struct EventsOptions {
     /// Name of the session
     name: String,
-    /// Tracepoints by name or glob, such as 'motor:*'; for 'enable' also with conditions, as for --user of 'sordino
-    /// record'. Takes effect at once; nothing is restarted
+    /// Names or globs of tracepoints, such as 'motor:*'; 'enable' also accepts conditions, as --user of 'sordino
+    /// record' does. The change takes effect at once, without a restart
     #[arg(required = true)]
     events: Vec<String>,
 }
 
 /// Record further processes in a running session
 ///
-/// For a session that was started with --pid or a COMMAND and records these processes only; any other session finds
-/// programs by itself.
+/// Needed in a session that was started with --pid or a COMMAND and records only those processes; any other session
+/// finds programs by itself.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino attach motor 4711")]
 pub(crate) struct AttachProcessOptions {
@@ -105,7 +105,7 @@ pub(crate) struct StopOptions {
 
 /// End a session and remove its definition
 ///
-/// Its recordings stay, but 'sordino start NAME' does not know its options any more.
+/// Its recordings stay; its options are removed, so that 'sordino start NAME' would begin a new session.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sordino destroy motor")]
 pub(crate) struct DestroyOptions {
@@ -125,8 +125,8 @@ pub(crate) fn rotate(options: &RotateOptions) -> Result<ExitCode, Failure> {
     written(&options.name, &Request::Rotate, options.json)
 }
 
-/// Requests that a recording be completed, which may take long; so it first checks that the recorder replies. Prints
-/// the recording's path.
+/// Requests the completion of a recording, and prints its path. The completion may take long, so the recorder first has
+/// to reply to another request.
 fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failure> {
     let place = SessionPlace::of(name)?;
     place.ask(&Request::Status)?;
@@ -149,7 +149,7 @@ fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failur
     Ok(verdict(&missing))
 }
 
-/// Returns exit status 1 if something could not be written.
+/// Returns exit status 1 if any data could not be written.
 fn verdict(missing: &UnwrittenData) -> ExitCode {
     if missing.is_any() { ExitCode::from(NO) } else { ExitCode::SUCCESS }
 }

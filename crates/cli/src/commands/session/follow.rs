@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Interval at which new events are requested from the session.
 const EACH: Duration = Duration::from_millis(250);
 /// Age that events must have before they are printed, in nanoseconds: a writer reads the clock before it publishes, so
-/// a younger event may be followed by an older one.
+/// an older event may be published after a younger one.
 const SETTLED: i64 = 20_000_000;
 
 /// The position up to which a stream was read: a time, and the number of its events at that time.
@@ -124,7 +124,7 @@ struct LiveReader {
     begun: bool,
     /// The filter of the previous directory, with its counts.
     sieve: Option<EventFilter>,
-    /// The symbols of programs' files, which are the same in all directories.
+    /// The symbols of programs' files, which all directories share.
     symbols: Symbols,
 }
 

@@ -17,17 +17,17 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
-/// The receiver of the message that a recorder records, which is sent once.
+/// The receiver of the message that a recorder has begun to record. The message is sent once.
 enum Starter {
     /// A pipe to `sordino start`, which waits for the message.
     Shell(File),
-    /// A service manager, if it has asked for a notification, or a person.
+    /// A service manager that requested a notification, or a person who reads standard error.
     Foreground,
 }
 
-/// Records until it is requested to stop. Standard input is the session's locked file: the process that has it is the
-/// session's recorder. Standard output is a pipe to `sordino start`, which receives one message, whether recording
-/// began or why not, unless that process has become this recorder (`--foreground`).
+/// Records until it is requested to stop. Standard input is the session's locked file: the process that holds the lock
+/// is the session's recorder. Standard output is a pipe to `sordino start`, which receives one message: recording has
+/// begun, or the reason why it has not. With `--foreground`, `sordino start` has itself become this recorder.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     keep_needed_rights();
     // Before other threads exist: a signal that one of them does not block would end the process.
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Leaves the shell's session, its terminal and its output. Returns standard output as it was, the pipe to
+/// Leaves the shell's session, its terminal and its output. Returns the previous standard output, the pipe to
 /// `sordino start`.
 fn go_to_the_background(place: &SessionPlace) -> Result<File, Failure> {
     let starter = fcntl_dupfd_cloexec(stdout(), 3)?;

@@ -88,7 +88,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "overwrite")]
     max_snapshots: Option<u64>,
     /// Keep only the N worst snapshots that --trigger requested: those with the greatest value of the field of --by, or
-    /// with the least if the trigger compares by '<'. Other snapshots are kept
+    /// with the smallest if the trigger compares by '<'. Other snapshots are kept
     #[arg(long, value_name = "N", requires = "trigger", conflicts_with_all = ["keep", "max_size"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     worst: Option<u64>,
@@ -192,14 +192,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the message that the session records.
+/// Returns the message that the session is recording.
 pub(super) fn recording(options: &Options) -> String {
     let name = &options.name;
     let verb = if options.what.overwrite { "records in memory" } else { "records" };
     format!("session '{name}' {verb}; see 'sordino status {name}', end it with 'sordino stop {name}'")
 }
 
-/// Prints which of the running programs could not be recorded, and which rules match none of their tracepoints. The
+/// Prints the running programs that could not be recorded, and the rules that match none of their tracepoints. The
 /// session continues if its recorder does not reply.
 fn tell_of_programs(place: &SessionPlace) {
     let Ok(Reply::Status(status)) = place.ask(&Request::Status) else { return };

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 /// Show the state of sessions
 ///
-/// For each: whether it records, its programs and the memory of their events, losses, the cost of its recorder, its
-/// recordings.
+/// Shows for each session whether it records, its programs and the memory of their events, losses, the cost of its
+/// recorder, and its recordings.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sordino status\n  sordino status motor --json")]
 pub(crate) struct Options {

@@ -1,4 +1,4 @@
-//! The command `sordino join-shield`, by which a recorded command goes where its recorder left.
+//! The command `sordino join-shield`, by which a recorded command enters the shield that its recorder has left.
 
 use crate::Failure;
 use crate::commands::become_user::hand_over;

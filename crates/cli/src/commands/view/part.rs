@@ -1,4 +1,4 @@
-//! The part of a recording that a page gets, whose time to load grows with the number of events.
+//! The part of a recording that a page gets, as its time to load grows with the number of events.
 
 use crate::Failure;
 use crate::commands::export::{ExportFormat, write_to};
@@ -13,8 +13,8 @@ use std::io::{Seek, SeekFrom};
 /// Number of events that Perfetto's page loads within a few seconds.
 const MOST_EVENTS: u64 = 300_000;
 
-/// Writes the trace to a file; if it has more events than the page loads within seconds, then the part around what is
-/// `shown`. Says so. A trace with nothing to be shown in particular is whole.
+/// Writes the trace to a file. If it has more events than the page loads within seconds, only the part around the time
+/// `shown` is written, and a message is printed. Without such a time, the whole trace is written.
 pub(super) fn write(
     trace: &mut File,
     recording: &mut Recording,
@@ -66,8 +66,8 @@ fn attempt(trace: &mut File, recording: &mut Recording, most: u64) -> Result<(u6
     Ok((events, beyond))
 }
 
-/// Returns a part within `part`, around what is shown, that would have the events up to `reached` if events were spread
-/// evenly, and is at most half as long; `None` if `part` has little more than what is shown.
+/// Returns a smaller part within `part`, around the shown time: at most half as long, and short enough for the events
+/// up to `reached` if events were spread evenly. `None` if `part` is little longer than the shown time.
 fn narrower((from, to): (Time, Time), reached: Time, shown: &Shown) -> Option<(Time, Time)> {
     let whole = (to - from).0;
     let length = (reached - from).0.min(whole / 2);

@@ -1,4 +1,4 @@
-//! Valid catalogues, and catalogues that no program should write.
+//! Valid catalogues, and catalogues that no correct program writes.
 
 use super::*;
 use crate::catalogue::Writer;

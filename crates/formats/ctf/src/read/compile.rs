@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The size of a payload in bits from which on it is not skipped as a whole: longer than any event that is read.
+/// The size in bits from which on a payload is not skipped as a whole: it is longer than any event that is read.
 const FIXED_MAX: u64 = 8 * EVENT_MAX as u64;
 
 /// Compiles `metadata`, and adds a class to `classes` for every event class.
@@ -51,8 +51,8 @@ fn packet_context_register(name: &str, _: &IntegerType, top: bool) -> Register {
     }
 }
 
-/// Returns the register of a member of an event's header. LTTng's headers have the id and the time a second time in a
-/// variant: the last one counts.
+/// Returns the register of a member of an event's header. LTTng's headers have a second id and time in a variant; the
+/// last one counts.
 fn event_header_register(name: &str, integer: &IntegerType, _: bool) -> Register {
     match name {
         "id" => Register::Id,
@@ -244,8 +244,7 @@ fn context_register(member: &Member, names: &HashSet<&str>, loss: LossPlace) -> 
     }
 }
 
-/// Returns the place of a stream's counts of losses. The streams of sordino are recognized by their headers and
-/// contexts.
+/// Returns the place of a stream's counts of losses. sordino's streams are recognized by their headers and contexts.
 fn loss_place(stream: &metadata::StreamDeclaration) -> LossPlace {
     let has = |ty: &Option<Arc<DeclaredType>>, test: fn(&Member) -> bool| {
         ty.as_deref().is_some_and(|ty| members(ty).iter().any(test))

@@ -132,7 +132,7 @@ impl PacketDecoder {
 
     /// Moves the window to the event at `checkpoint`, where reading continues, and enlarges it if that event is longer.
     /// `fill` gets the offset in the packet and room for the missing bytes, and returns the number that it filled.
-    /// `None` if no event may be as long as this one claims to be; nothing has changed then.
+    /// `None` if the length of this event exceeds the limit; nothing has changed then.
     pub(super) fn slide<E>(
         &mut self,
         checkpoint: Checkpoint,
@@ -192,7 +192,7 @@ impl PacketDecoder {
             (checkpoint.position, checkpoint.ticks, checkpoint.empty);
     }
 
-    /// Returns true once if the last value that could not be read would have needed more bytes than there are.
+    /// Returns true once if the last value could not be read for want of bytes.
     pub(super) fn take_short(&mut self) -> bool {
         std::mem::take(&mut self.short)
     }

@@ -27,13 +27,14 @@ pub struct Events {
     last: Option<Time>,
     /// The count of lost records in the last packet.
     discarded: u64,
-    /// The number of those that were too large.
+    /// The number of lost records that were too large.
     too_large: u64,
     /// The sequence number of the last packet.
     sequence: Option<u64>,
     /// The place of the last event's payload in the decoder's window, in bits.
     payload: Range<u64>,
-    /// True for classes whose events may lack their fields; indexed by class. None may, if it is empty.
+    /// True for classes whose events may lack their fields; indexed by class. If it is empty, all events have their
+    /// fields.
     bare: Arc<[bool]>,
 }
 
@@ -45,7 +46,7 @@ struct CurrentPacket {
     limit: Option<Time>,
     /// The number of lost records in the packet's count whose place is not yet known.
     unplaced: u64,
-    /// The number of those that were too large.
+    /// The number of lost records that were too large.
     too_large: u64,
     /// The low bits of the count in the last event.
     lost: u16,
@@ -78,8 +79,8 @@ impl Events {
 
     /// Decodes the next event into `event`, or returns a loss or the end; the content of `event` is then unspecified.
     ///
-    /// A loss is returned as soon as the trace shows it. Neither an event's time nor a loss's `from` lies before those
-    /// of earlier items. In streams without a clock, all events are at the epoch.
+    /// A loss is returned as soon as the trace shows it. The time of an event and the `from` of a loss are never before
+    /// those of earlier items. In streams without a clock, all events are at the epoch.
     ///
     /// # Errors
     /// If a file can't be read; the next call continues with the next packet.
@@ -122,7 +123,7 @@ impl Events {
         }
     }
 
-    /// Leaves out the fields of events of the classes for which `bare` is true, by index, where that saves time.
+    /// Leaves out the fields of events of the classes for which `bare` is true, by index, if that saves time.
     /// Everything else about these events remains, and so do losses.
     #[must_use]
     pub fn without_fields(self, bare: Arc<[bool]>) -> Self {

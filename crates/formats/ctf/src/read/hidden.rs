@@ -1,4 +1,4 @@
-//! Headers and contexts of events, whose values are not shown.
+//! Headers and contexts of events. Their values are not shown.
 
 use super::program::{DecodeOp, NO_SLOT, Register};
 use std::ops::Range;
@@ -7,17 +7,17 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct HiddenProgram {
     pub(super) ops: Range<usize>,
-    /// The same, if it is so simple.
+    /// The loads that replace the operations, if these are simple enough.
     pub(super) loads: Option<RegisterLoads>,
 }
 
-/// Little-endian integers, each of whole bytes and at the same distance from the first in every event in which that
-/// begins with a byte. Reading them needs no look at each operation.
+/// Little-endian integers of whole bytes, each at a fixed distance from the first one in every event in which the first
+/// one begins with a byte. They can be read without the single operations.
 #[derive(Debug)]
 pub(super) struct RegisterLoads {
     /// The alignment of the first in bits, minus 1.
     pub(super) mask: u64,
-    /// The size of all of them in bits, with what lies between them.
+    /// The size of all of them in bits, including the gaps between them.
     pub(super) bits: u64,
     pub(super) loads: Box<[RegisterLoad]>,
 }
@@ -38,15 +38,15 @@ impl HiddenProgram {
         Self { ops, loads: None }
     }
 
-    /// Finds out if the operations, among `all` of the stream, are simple. Until all are compiled, a later field may
-    /// turn out to need the value of one.
+    /// Determines if the operations, among `all` of the stream, are simple. This is known only when all are compiled: a
+    /// later field may need the value of one.
     pub(super) fn simplify(&mut self, all: &[DecodeOp]) {
         self.loads = all.get(self.ops.clone()).and_then(RegisterLoads::of);
     }
 }
 
 impl RegisterLoads {
-    /// Returns the loads that do the same as `ops`, if these are so simple.
+    /// Returns the loads that replace `ops`, if these are simple enough.
     fn of(ops: &[DecodeOp]) -> Option<Self> {
         let mask = match ops.first() {
             Some(DecodeOp::Align(mask)) => *mask,

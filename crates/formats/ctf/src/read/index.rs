@@ -35,7 +35,7 @@ pub struct IndexedPacket {
     pub cpu: Option<Cpu>,
     /// The stream's count of lost records at the packet's end.
     pub discarded: Option<u64>,
-    /// The number of those that were larger than a sub-buffer, modulo 2^32; only sordino's traces have it.
+    /// The number of lost records that were larger than a sub-buffer, modulo 2^32; only sordino's traces have it.
     pub too_large: Option<u64>,
     /// The sequence number of the packet in the stream, which also counts lost and overwritten packets.
     pub sequence: Option<u64>,

@@ -13,7 +13,7 @@ pub(super) type Result<T> = std::result::Result<T, At>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MetadataToken<'a> {
-    /// A keyword or an identifier: which of them depends on the context.
+    /// A keyword or an identifier, depending on the context.
     Word(&'a str),
     /// An integer or character constant, without its sign.
     Number(u64),

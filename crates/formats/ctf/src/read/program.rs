@@ -120,8 +120,8 @@ pub(super) enum Times {
 }
 
 impl DecodeOp {
-    /// Returns the number of bits that it passes over from a whole byte to another, if that does not depend on the
-    /// content, and nothing else depends on its value.
+    /// Returns the number of bits from a whole byte to another that the operation passes over. `None` if the number
+    /// depends on the content, or if anything depends on the operation's value.
     pub(super) fn fixed_bits(&self) -> Option<u64> {
         match self {
             Self::Integer(int, _) | Self::Float(int) => {

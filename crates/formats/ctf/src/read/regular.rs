@@ -1,4 +1,4 @@
-//! Opening of a trace's files, whose directory may contain anything.
+//! Opening of a trace's files. Their directory may contain anything.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Opens a regular file for reading, also by a link. Nothing else is opened: a FIFO would wait for ever, and the
-/// opening of a device may have effects.
+/// Opens a regular file for reading, also through a link. Other files are rejected: opening a FIFO would wait for ever,
+/// and opening a device may have effects.
 ///
 /// # Errors
 /// If `path` leads to something else, or the system refuses.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// them than a process may have open.
 const KEPT_MAX: usize = 64;
 
-/// The minimum length of a hole in a file that ends the content: no tracer leaves one, and a file can claim any number
-/// of bytes by it.
+/// The minimum length of a hole in a file that ends the content: no tracer leaves such a hole, and with one, a file can
+/// claim any number of bytes.
 const HOLE: u64 = 1 << 20;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
@@ -70,7 +70,7 @@ impl OpenSource {
         self.kept.then_some(self)
     }
 
-    /// Returns a reader of `source`, from which this was opened.
+    /// Returns a reader of `source`, the source that this was opened from.
     pub(super) fn reader<'a>(&'a self, source: &'a ByteSource) -> SourceReader<'a> {
         SourceReader(source, self)
     }

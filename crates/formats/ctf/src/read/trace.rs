@@ -64,8 +64,8 @@ impl Trace {
         Self::open_with(dir, classes, |_, _| {})
     }
 
-    /// Does the same with clocks that `adjust` relates to those of other traces, given the trace's environment. All
-    /// times of the trace are by the adjusted clocks.
+    /// Opens the trace as [`open`](Self::open) does. `adjust` gets the trace's environment and relates its clocks to
+    /// those of other traces. All times of the trace are by the adjusted clocks.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -81,7 +81,7 @@ impl Trace {
         Self::assemble(dir.to_owned(), (&path, &metadata), sources, classes, adjust)
     }
 
-    /// Does the same with everything in memory: `files` are the stream files with their names.
+    /// Opens a trace in memory: `files` are the stream files with their names.
     ///
     /// # Errors
     /// If the metadata is invalid.

@@ -1,5 +1,5 @@
-//! The types that metadata declares, as they were written: byte orders may still be "the trace's", clocks, lengths and
-//! tags are still names.
+//! The types that metadata declares, as they are written there: a byte order may be "the trace's"; clocks, lengths and
+//! tags are names.
 
 use super::lex::{At, Result};
 use crate::Problem;
@@ -99,8 +99,8 @@ pub(super) struct LabelRange {
 }
 
 impl DeclaredType {
-    /// Creates a type. The alignment is `explicit` where that is larger than the parts need. `offset` is the place for
-    /// errors.
+    /// Creates a type. The alignment is `explicit` if that is larger than the alignment of the parts. `offset` is the
+    /// place for errors.
     pub(super) fn new(kind: TypeKind, explicit: u64, offset: usize) -> Result<Arc<Self>> {
         let parts: Vec<&Self> = match &kind {
             TypeKind::Structure(members) => members.iter().map(|member| &*member.ty).collect(),

@@ -65,7 +65,7 @@ impl StreamClass {
 /// The header of every packet.
 const PACKET_HEADER: &str = "\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n";
 
-/// The context of every packet, but for two of `uint32_t` whose names differ.
+/// The context of every packet, except for two fields of `uint32_t` that have different names.
 const PACKET_CONTEXT: &str = "\t\tticks_t timestamp_begin;\n\t\tticks_t timestamp_end;\n\
      \t\tuint64_t content_size;\n\t\tuint64_t packet_size;\n\t\tuint64_t events_discarded;\n\
      \t\tuint64_t packet_seq_num;\n";
@@ -74,7 +74,7 @@ const _: () = assert!(
     FIRST_EVENT == declared_bytes(PACKET_HEADER) + declared_bytes(PACKET_CONTEXT) + 2 * size_of::<u32>()
 );
 
-/// Bytes of what `text` declares: integers of [`preamble`]'s types, and arrays of them. All are packed.
+/// Number of bytes of the fields that `text` declares: packed integers of [`preamble`]'s types, and arrays of them.
 const fn declared_bytes(text: &str) -> usize {
     let text = text.as_bytes();
     let (mut bytes, mut size, mut count, mut at) = (0, 0, 1, 0);
@@ -94,7 +94,7 @@ const fn declared_bytes(text: &str) -> usize {
     bytes
 }
 
-/// The decimal number with which `text` begins.
+/// The decimal number at the beginning of `text`.
 const fn number(mut text: &[u8]) -> usize {
     let mut number = 0;
     while let [digit @ b'0'..=b'9', rest @ ..] = text {

@@ -31,7 +31,7 @@ pub struct PacketHeader {
     pub packet_bytes: u64,
     /// The number of records that the stream has lost up to the packet's end.
     pub discarded: u64,
-    /// The number of those that were larger than a sub-buffer; the low 32 bits.
+    /// The number of lost records that were larger than a sub-buffer; the low 32 bits.
     pub too_large: u32,
     /// The sequence number of the packet in the stream.
     pub sequence: u64,

@@ -1,4 +1,4 @@
-//! Streams whose packets are assembled here: kernel events, the state dump.
+//! Streams with packets that are assembled here: kernel events, the state dump.
 
 use super::StreamClass;
 use super::packet::{FIRST_EVENT, PacketHeader};
@@ -30,7 +30,7 @@ pub struct StreamWriter<W> {
     packet_bytes: usize,
     /// The header of the next packet; `end` is the stream's last time so far.
     header: PacketHeader,
-    /// True if any item has a time yet.
+    /// True if any item so far has a time.
     started: bool,
 }
 

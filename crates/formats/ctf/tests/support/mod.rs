@@ -156,7 +156,7 @@ pub(crate) fn babeltrace(dir: &Path) -> Option<Babeltrace> {
     Some(Babeltrace { events, complaints: String::from_utf8_lossy(&output.stderr).into_owned(), text })
 }
 
-/// The rest of a line in babeltrace2's output.
+/// The unparsed rest of a line in babeltrace2's output.
 struct Line<'a>(&'a str);
 
 impl<'a> Line<'a> {

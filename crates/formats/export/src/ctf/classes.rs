@@ -1,11 +1,11 @@
-//! The event classes of an exported trace: one for each type that the events of a class have.
+//! The event classes of an exported trace: one for each combination of types that the events of a class have.
 
 use super::exported_type::{ExportedType, encode_text};
 use crate::lines::object;
 use sordino_event::{Class, ClassId, Classes, Event};
 use sordino_timeline::Moment;
 
-/// Most types of one class's events; the fields of further events are one text.
+/// Maximum number of types of one class's events; further events have one text for all fields.
 const TYPES_MAX: usize = 64;
 /// The prefix of fields that are contexts.
 const CONTEXT: &str = "$ctx.";

@@ -12,7 +12,7 @@ pub(super) enum ExportedType {
     Text,
     /// An integer, and the labels of its values so far.
     Label(BTreeMap<i64, String>),
-    /// A list of any length at the top of an event; the type of its elements, if it ever had any.
+    /// A list of any length at the top of an event, with the type of its elements, if any list so far had one.
     Sequence(Option<Box<ExportedType>>),
     /// A list within another value: all values of this type have this length.
     Array(Option<Box<ExportedType>>, u32),
@@ -20,7 +20,7 @@ pub(super) enum ExportedType {
 }
 
 impl ExportedType {
-    /// Returns the type of a value. A list has the type of its first element; its values may not fit it.
+    /// Returns the type of a value. A list has the type of its first element, which its other elements may not fit.
     pub(super) fn of(view: View<'_>, is_top: bool) -> Self {
         match view {
             View::Unsigned(_, base) => Self::Unsigned(base),
@@ -109,7 +109,7 @@ fn elements<'a>(
     }
 }
 
-/// Appends a text that ends with a zero byte; one in it becomes U+FFFD.
+/// Appends a text that ends with a zero byte; a zero byte within the text becomes U+FFFD.
 pub(super) fn encode_text(text: &[u8], out: &mut Vec<u8>) {
     for (index, part) in text.split(|byte| *byte == 0).enumerate() {
         if index > 0 {

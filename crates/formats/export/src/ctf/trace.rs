@@ -9,7 +9,7 @@ use sordino_event::{Classes, Cpu, Ticks};
 use sordino_timeline::Moment;
 use std::collections::BTreeMap;
 
-/// Usual bytes of a packet; one with a larger event is larger.
+/// Usual size of a packet in bytes; a packet with a larger event is larger.
 const PACKET: usize = 1 << 15;
 
 /// A trace that is being written.
@@ -31,7 +31,8 @@ struct ExportedStream {
 }
 
 impl ExportedTrace {
-    /// Creates a trace of events of `classes`; `has_process` if they are of one process, which the environment has.
+    /// Creates a trace of events of `classes`; `has_process` is true if they belong to one process, which the
+    /// environment has.
     pub(super) fn new(
         directory: String,
         uuid: Uuid,
@@ -87,7 +88,7 @@ impl ExportedTrace {
         self.stream(cpu).losses.push((span, count));
     }
 
-    /// Appends what was kept, and the metadata.
+    /// Appends the kept losses, and the metadata.
     pub(super) fn end(self, version: CtfVersion, clock: &ClockDescription, out: &mut Files) {
         for (cpu, mut stream) in self.streams {
             stream.place_losses(u64::MAX);
@@ -103,7 +104,8 @@ impl ExportedTrace {
 }
 
 impl ExportedStream {
-    /// Writes the losses in front of an event at `ticks`. One that ends before the loss in front of it ends with that.
+    /// Writes the losses in front of an event at `ticks`. A loss that would end before the previous one ends at the
+    /// same time as that one.
     fn place_losses(&mut self, ticks: u64) {
         let mut last = 0;
         for ((from, to), count) in self.losses.drain(..) {

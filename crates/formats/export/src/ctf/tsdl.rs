@@ -119,8 +119,8 @@ fn declared(ty: &ExportedType) -> String {
 struct MemberNames(Vec<String>);
 
 impl MemberNames {
-    /// Returns the name of a member. It differs from those of the others and, as babeltrace2 2.0 confuses `_a` and `a`,
-    /// from what is left of theirs.
+    /// Returns the name of a member. It differs from the names of other members, also without their leading
+    /// underscores: babeltrace2 2.0 confuses `_a` and `a`.
     fn add(&mut self, name: &str) -> String {
         let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
         let mut name: String = std::iter::once('_').chain(letters).collect();

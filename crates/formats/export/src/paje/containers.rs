@@ -7,7 +7,7 @@ use sordino_event::{Cpu, Nanos, Pid, Tid};
 use sordino_timeline::{FiberId, System};
 use std::collections::{BTreeMap, HashMap};
 
-/// The container of everything.
+/// The container of all others: the machine.
 pub(super) const MACHINE: u64 = 1;
 /// The process of threads whose process is not known.
 const NO_PROCESS: u64 = 2;
@@ -144,14 +144,14 @@ impl Containers {
         self.threads.get_mut(&tid).is_some_and(|thread| std::mem::replace(&mut thread.state, state) != state)
     }
 
-    /// Sets a fiber's state, and if it has ended. Returns true if it had another state.
+    /// Sets a fiber's state, and marks it as ended if `has_ended`. Returns true if it had another state.
     pub(super) fn change_fiber(&mut self, id: FiberId, state: &'static str, has_ended: bool) -> bool {
         let Some(fiber) = self.fibers.get_mut(&id) else { return false };
         fiber.has_ended |= has_ended;
         std::mem::replace(&mut fiber.state, state) != state
     }
 
-    /// Ends the container of a fiber that has ended. Returns true if it had.
+    /// Ends the container of a fiber if the fiber has ended. Returns true if so.
     pub(super) fn end_fiber(&mut self, id: FiberId, out: &mut Vec<u8>) -> bool {
         let Some(fiber) = self.fibers.get(&id).filter(|fiber| fiber.has_ended) else { return false };
         destroy(FIBER.container, fiber.number, self.now, out);

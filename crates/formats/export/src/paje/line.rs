@@ -29,7 +29,7 @@ impl<'a> PajeLine<'a> {
     }
 
     /// Appends a text in quotes. The format has no escapes: quotes in the text become apostrophes, and control
-    /// characters become visible. An empty text would be read as a quote, and becomes a question mark.
+    /// characters become visible. An empty text becomes a question mark, as readers would take it for a quote.
     pub(super) fn text(&mut self, text: &[u8]) -> &mut Self {
         self.0.extend_from_slice(b" \"");
         for character in String::from_utf8_lossy(text).chars() {

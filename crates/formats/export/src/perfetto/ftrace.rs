@@ -16,9 +16,9 @@ const EVENT: u32 = 2;
 const LOST_EVENTS: u32 = 3;
 /// Size of a bundle's events at which it is written, in bytes.
 const BUNDLE: usize = 1 << 15;
-/// Most CPUs whose events are kept at once.
+/// Maximum number of CPUs with events that are kept at the same time.
 const CPUS: usize = 1024;
-/// The first kernel that tells a preempted thread, a parked and an idle one from others.
+/// The first kernel release that distinguishes preempted, parked and idle threads from others.
 const TELLS_STATES: (u32, u32) = (4, 14);
 
 /// The numbers of events.
@@ -45,7 +45,7 @@ mod number {
 pub(super) struct Ftrace {
     classes: Vec<ClassAttributes>,
     bundles: BTreeMap<Cpu, Bundle>,
-    /// True if readers tell all states of threads apart, by the kernel's release.
+    /// True if readers distinguish all states of threads, by the kernel's release.
     tells_states: bool,
     json: Vec<u8>,
 }
@@ -86,7 +86,7 @@ impl Ftrace {
         Self { classes: known.collect(), bundles: BTreeMap::new(), tells_states, json: Vec::new() }
     }
 
-    /// Adds an event to the bundle of its CPU, and writes that when it is large.
+    /// Adds an event to the bundle of its CPU, and writes the bundle if it is large.
     pub(super) fn take(&mut self, moment: &Moment<'_>, cpu: Cpu, out: &mut Vec<u8>) {
         if self.bundles.len() >= CPUS && !self.bundles.contains_key(&cpu) {
             self.flush_all(out);
@@ -214,7 +214,7 @@ impl EventWriter<'_> {
         }
     }
 
-    /// Appends the event's name and all of its fields; those that are no numbers and no texts as JSON.
+    /// Appends the event's name and all of its fields; values other than numbers and texts are written as JSON.
     fn generic(&mut self, generic: &mut ProtobufMessage<'_>, recorded: &Event) {
         const TEXT: u32 = 3;
         const SIGNED: u32 = 4;

@@ -19,7 +19,7 @@ const PARENT: u32 = 5;
 
 /// The track of losses and disorder.
 pub(super) const LOSSES: u64 = 1;
-/// The track of events that have no thread, or are the kernel's and have no CPU.
+/// The track of events without a thread, and of kernel events without a CPU.
 pub(super) const PLACELESS: u64 = 2;
 
 /// The described processes, threads and tracks.
@@ -47,7 +47,7 @@ struct ThreadTracks {
     events: Option<u64>,
     /// True if that track is described as one of the thread's process.
     is_placed: bool,
-    /// The track of wake-ups by the thread and of it.
+    /// The track of the thread's wake-ups: those that it causes, and those that wake it.
     wakeups: Option<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Tracks {
         track
     }
 
-    /// Returns the track of wake-ups by a thread and of it: below the thread's own, or of `cpu` where it is idle.
+    /// Returns the track of a thread's wake-ups: below the thread's own track, or that of `cpu` for the idle thread.
     pub(super) fn wakeups(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System, out: &mut Vec<u8>) -> u64 {
         if tid == Tid(0) {
             return *self.cpus.entry(cpu).or_insert_with(|| {

@@ -12,9 +12,9 @@ const COMMON: usize = 8;
 const COMM: usize = 16;
 /// The end of a text that is cut.
 const CUT: &[u8] = b"...";
-/// Most formats of one class's events; values that fit none of them are texts.
+/// Maximum number of formats of one class's events; values that fit none of them are texts.
 const FORMATS_MAX: usize = 16;
-/// Most classes whose events have formats: a number has 16 bits.
+/// Maximum number of classes with formats: a format's number has 16 bits.
 const CLASSES_MAX: usize = 3000;
 /// Number of fields that fit a record whatever their types are.
 const FIELDS_ALWAYS: usize = (RECORD_MAX - COMMON) / COMM;
@@ -233,7 +233,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the bytes of the field in front of the texts.
+    /// Returns the number of bytes of the field in front of the texts.
     fn bytes(self) -> usize {
         match self {
             Self::Signed | Self::Unsigned | Self::Hexadecimal => size_of::<u64>(),
@@ -242,7 +242,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the least bytes of a value: those of the field, and the zero byte of a text.
+    /// Returns the minimum size of a value in bytes: that of the field, and the zero byte of a text.
     fn bytes_min(self) -> usize {
         self.bytes() + usize::from(self == Self::Text)
     }
@@ -290,7 +290,7 @@ fn text(number: usize, class: &KernelClass, types: &[FieldType]) -> String {
     text
 }
 
-/// Returns the kernel's system of events to which one belongs.
+/// Returns the kernel's system of events that an event belongs to.
 fn system(name: &str) -> &'static str {
     const SYSTEMS: [(&str, &str); 10] = [
         ("sched_", "sched"),

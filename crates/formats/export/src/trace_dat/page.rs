@@ -6,7 +6,7 @@ use sordino_event::Time;
 pub(super) const PAGE: usize = 1 << 16;
 pub(super) const HEADER: usize = 16;
 const ROOM: usize = PAGE - HEADER - size_of::<u64>();
-/// Most bytes of a record: with two words for its time and two for its length it fills a page.
+/// Maximum size of a record in bytes: with two words for its time and two for its length, it fills a page.
 pub(super) const RECORD_MAX: usize = ROOM - 16;
 /// Flags in a page's length: records are missing before it, and their number stands behind the events.
 const MISSED: u64 = 1 << 31;
@@ -30,7 +30,7 @@ pub(super) struct CpuPages {
 }
 
 impl CpuPages {
-    /// Returns the bytes of all pages that were returned.
+    /// Returns the size of all pages that were returned, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.written * PAGE as u64
     }

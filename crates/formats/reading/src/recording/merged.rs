@@ -34,8 +34,8 @@ impl OpenRecording {
         self.hosts.count()
     }
 
-    /// Returns names that tell the hosts apart: those of the machines, or of the recordings' directories where these
-    /// have one name.
+    /// Returns names that distinguish the hosts: those of the machines, or of the recordings' directories if machines
+    /// have the same name.
     pub fn host_labels(&self) -> Vec<String> {
         let first = |host| self.recordings.iter().find(move |recording| recording.host == Host(host));
         let hosts: Vec<_> = (0..=u16::MAX).map_while(first).collect();
@@ -49,8 +49,8 @@ impl OpenRecording {
         hosts.iter().map(label).collect()
     }
 
-    /// Returns the names of events that two recordings of one host have of the same time, without those that recorders
-    /// add.
+    /// Returns the names of events that two recordings of one host contain for the same time, without the events that
+    /// recorders add.
     pub fn doubled_events(&self) -> BTreeSet<&str> {
         let names = |covered: &TraceCoverage| {
             let classes = self.classes.iter().map(|(_, class)| class);

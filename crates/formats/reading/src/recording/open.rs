@@ -163,8 +163,8 @@ impl OpenRecording {
         self.priorities = self.priorities.or(priorities(environment));
     }
 
-    /// Adds a problem if a part of the recording is not finished, and so lacks kernel events, or if files of it are
-    /// missing.
+    /// Adds a problem if a part of the recording is not finished, so that kernel events are missing, or if files of it
+    /// are missing.
     fn look_at_summary(&mut self, part: &Path) {
         let Ok(directory) = Directory::open(part) else { return };
         let path = part.display();

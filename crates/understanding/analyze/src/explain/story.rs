@@ -1,4 +1,4 @@
-//! The intervals that are explained, by the thread or fiber whose time they took.
+//! The intervals that are explained, by their threads and fibers.
 
 use super::ExplainOptions;
 use crate::account::Account;

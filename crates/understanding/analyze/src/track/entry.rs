@@ -105,7 +105,7 @@ impl Tracker {
         }
     }
 
-    /// Notes that the thread is not in a call: its own code has a fault, or it is about to return to that.
+    /// Notes that the thread is not in a call: its own code has a fault, or it is about to return to its own code.
     fn left_call(&mut self, index: usize) {
         let now = self.now;
         self.threads[index].syscall.take_if(|call| call.since < now);
@@ -131,8 +131,8 @@ impl Tracker {
     }
 
     /// Processes an event in which the running thread requests a page of a file, or brings 2^`read` pages into memory.
-    /// An uninterruptible sleep that follows is for these pages where the thread does nothing else: in a page fault of
-    /// its own code, in a call that reads, or in a fault of another call that had to bring them.
+    /// An uninterruptible sleep that follows is for these pages if the thread does nothing else: in a page fault of its
+    /// own code, in a call that reads, or in a fault of another call that had to read them.
     pub(super) fn file(&mut self, moment: &Moment<'_>, (file, page): (File, u64), read: Option<u32>) {
         let Some(tid) = moment.tid.filter(|tid| *tid != Tid(0)) else { return };
         if let Some(order) = read {

@@ -1,4 +1,4 @@
-//! Evidence for the thread that had a CPU, where a switch is not recorded: each record of the kernel names the thread
+//! Evidence for the thread that had a CPU when a switch is not recorded: each record of the kernel names the thread
 //! that has the CPU.
 
 use super::Tracker;
@@ -60,7 +60,7 @@ impl Tracker {
         self.now_do(&explained, cpu, system);
     }
 
-    /// Corrects a CPU on which this thread was believed to run: it has left it at an unknown time.
+    /// Corrects a CPU to which this thread was assigned: the thread has left it at an unknown time.
     fn has_left(&mut self, tid: Tid, other: Cpu, seen: Time, system: &System) {
         let processor = self.cpus.entry(other).or_default();
         processor.leave_silently(tid);
@@ -88,7 +88,7 @@ impl Tracker {
         self.set(index, Schedule::Running);
     }
 
-    /// Sets the present activity of these threads of a CPU, whose time before is accounted for.
+    /// Sets the present activity of these threads of a CPU. Their earlier time is accounted for.
     fn now_do(&mut self, explained: &[usize], cpu: Cpu, system: &System) {
         for &index in explained {
             let thread = &self.threads[index];
@@ -98,8 +98,8 @@ impl Tracker {
         }
     }
 
-    /// Accounts for an explained thread's time up to a switch that was not recorded. Until its CPU was `seen` last, the
-    /// thread did what was believed; from then until `since`, its activity is unknown.
+    /// Accounts for an explained thread's time up to a switch that was not recorded. Until the last record of its CPU,
+    /// at `seen`, the thread had its known activity; from then until `since`, its activity is unknown.
     fn correct(
         &mut self,
         index: usize,
@@ -140,7 +140,7 @@ impl Tracker {
         self.running.missing().map(|(cpu, count)| MissingSwitches { cpu: cpu.0, count }).collect()
     }
 
-    /// Notes that the thread runs outside of interrupts, and corrects the believed state. At the same nanosecond the
+    /// Notes that the thread runs outside of interrupts, and corrects the known state. At the same nanosecond the
     /// kernel's events take precedence: they may have come later.
     pub(super) fn seen(&mut self, tid: Tid, cpu: Option<Cpu>, system: &System) {
         let now = self.now;

@@ -9,8 +9,8 @@ use sordino_timeline::{Priority, System};
 
 impl Tracker {
     /// Finds the threads that a limit keeps from the CPU: they stand in its queue, and the scheduler has just given it
-    /// to the idle thread, or to a thread of a lower class, at `at` or later. With another choice, it is not known
-    /// whether the limit holds.
+    /// to the idle thread, or to a thread of a lower class, at `at` or later. Any other choice shows nothing about a
+    /// limit.
     pub(super) fn throttle(&mut self, cpu: Cpu, prev: Tid, at: Time, system: &System) {
         if !self.recorded.migrations {
             return;

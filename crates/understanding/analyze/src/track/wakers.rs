@@ -33,7 +33,8 @@ impl Tracker {
         self.spend(index, self.now, late);
     }
 
-    /// Returns the times at which the timer was due whose function wakes a thread now, and the thread that had its CPU.
+    /// Returns the times at which the timer was due, and the thread that had its CPU, if a timer's function wakes a
+    /// thread now.
     fn due(&self, waker: &Waker) -> Option<([Time; 2], Option<Thread>)> {
         let Waker::Interrupt { cpu: Some(cpu), .. } = waker else { return None };
         let processor = self.cpus.get(cpu)?;

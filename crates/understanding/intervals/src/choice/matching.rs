@@ -15,8 +15,8 @@ pub(super) struct Matching {
     open: HashSet<PairingKey>,
     /// The number of ends that had a begin.
     pub(super) intervals: u64,
-    /// The number of begins that were followed by another begin, and of ends without one. An end that is paired with a
-    /// wrong begin causes both.
+    /// The number of begins that were followed by another begin, and of ends without a begin. An end that is paired
+    /// with a wrong begin causes one of each.
     strays: u64,
 }
 
@@ -63,7 +63,7 @@ impl Matching {
         }
     }
 
-    /// Returns the matching whose intervals outnumber its strays by more; this one only if it is better.
+    /// Returns the matching with the greater excess of intervals over strays; the other one if both are equal.
     pub(super) fn better_than<'a>(&'a self, best: &'a Self) -> &'a Self {
         let surplus = |matching: &Self| i128::from(matching.intervals) - i128::from(matching.strays);
         if surplus(self) > surplus(best) { self } else { best }

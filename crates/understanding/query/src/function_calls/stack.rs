@@ -31,7 +31,8 @@ pub(super) enum StackOwner {
 #[derive(Debug, Default)]
 struct CallStack {
     frames: Vec<CallFrame>,
-    /// The time since which its thread executes something else: another fiber, or a fiber.
+    /// The time since which its thread executes something else: another fiber, or, if the stack is the thread's own, a
+    /// fiber.
     away_since: Option<Time>,
 }
 
@@ -42,7 +43,7 @@ struct CallFrame {
     of: [u64; 2],
     from: Time,
     in_calls: Nanos,
-    /// The time of other fibers while it was the innermost function.
+    /// The time that other fibers took while it was the innermost function.
     away: Nanos,
     unknown: Nanos,
 }
@@ -133,8 +134,8 @@ impl ProgramStacks {
         }
     }
 
-    /// Forgets the call stack of a fiber if it has ended by now. One that records its own end is still in functions,
-    /// until it is left.
+    /// Forgets the call stack of a fiber if the fiber has ended by now. A fiber that records its own end is still in
+    /// functions until its thread leaves it.
     pub(super) fn end_fiber(&mut self, fiber: u64, moment: &Moment<'_>, found: &mut Vec<FoundSpan>) {
         let id = moment.pid().map(|pid| FiberId { pid, number: fiber });
         if id.is_some_and(|id| moment.system.fibers().last_thread(id).is_none()) {
@@ -174,7 +175,8 @@ impl CallStack {
         self.away_since.take().map_or(Nanos::ZERO, |since| now - since)
     }
 
-    /// Gives the time since the stack was left to the innermost call, as unknown: nothing showed when it went on.
+    /// Adds the time since the stack was left to the innermost call, as unknown: no record shows when the stack
+    /// continued.
     fn settle(&mut self, now: Time) {
         let away = self.come_back(now);
         self.frames.last_mut().into_iter().for_each(|frame| frame.unknown += away);

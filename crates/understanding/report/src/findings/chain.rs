@@ -1,11 +1,11 @@
-//! Words for who ended a sleep, and for what the threads of that chain did meanwhile.
+//! Words for the waker that ended a sleep, and for the activities of the threads of its chain meanwhile.
 
 use super::words::{DETAILS_MAX, thread, waker};
 use crate::span::span;
 use sordino_analyze::{Link, Lock, Part, Waker, Woken};
 use sordino_event::Nanos;
 
-/// Returns lines about a waker: how it ended the sleep, and what its chain did meanwhile.
+/// Returns lines about a waker: the way in which it ended the sleep, and the activities of its chain meanwhile.
 pub(super) fn woken(woken: &Woken) -> Vec<String> {
     let times = if woken.count == 1 { String::new() } else { format!(" {} times", woken.count) };
     let by = waker(&woken.by);
@@ -25,7 +25,7 @@ pub(super) fn woken(woken: &Woken) -> Vec<String> {
     std::iter::once(format!("woken{times} by {by}{how}{meanwhile}")).chain(before).collect()
 }
 
-/// Returns the times of what a thread of a chain did, with the first three threads that it waited behind.
+/// Returns the times of the activities of a thread of a chain, with the first three threads that it waited behind.
 fn did(link: &Link) -> String {
     const NAMED: usize = 3;
     let waited = link.waited.iter().take(NAMED).map(|wait| {
@@ -48,8 +48,8 @@ fn did(link: &Link) -> String {
     all.join(", ")
 }
 
-/// Returns the work that most of a sleep waited for, behind a comma: where a thread ended it, and one thread of the
-/// chain did one thing for half of that time or more.
+/// Returns, after a comma, the work that most of a sleep waited for. `None` unless a thread ended the sleep, and one
+/// thread of the chain had one activity for half of that time or more.
 pub(super) fn awaited(part: &Part) -> String {
     let Some(woken) = part.wakers.first() else { return String::new() };
     let each = |link: &Link| {
@@ -64,8 +64,7 @@ pub(super) fn awaited(part: &Part) -> String {
     longest.filter(|(time, _)| time.0 >= part.time.0 / 2).map_or(String::new(), |(_, text)| text)
 }
 
-/// Returns what a thread of a chain did for most of the time: how long, and how that is said in the past and in the
-/// time before it.
+/// Returns the main activity of a thread of a chain: its time, and its words in the past tense and in the past perfect.
 fn most(link: &Link) -> (Nanos, String, String) {
     let both =
         |time, did: &str, had: &str| (time, format!("{did} {}", span(time)), format!("{had} {}", span(time)));

@@ -37,7 +37,7 @@ pub fn rule_arguments(rule: &IntervalRule) -> String {
 }
 
 /// Returns the reason why no intervals can be chosen from the recording at `path`, which is quoted for a shell, and the
-/// remedy: it has events of programs that form none, or those of the kernel alone, such as `kernel`.
+/// remedy: it has events of programs that form no intervals, or only events of the kernel, such as `kernel`.
 pub fn nothing_to_choose(path: &str, has_programs: bool, kernel: &[Other]) -> String {
     let pairs: Vec<String> =
         kernel.iter().map(|other| format!("  {}", rule_arguments(&other.rule))).collect();

@@ -13,7 +13,7 @@ use sordino_event::text::count;
 /// The maximum number of losses that have a line of their own.
 const LOSSES_MAX: usize = 20;
 
-/// Writes the records that were lost, unpaired, broken, in disorder or not recorded.
+/// Writes the numbers of lost, unpaired, broken and disordered records, and of kinds that were not recorded.
 pub(super) fn write(findings: &Findings, time: TimeFormat, page: &mut StyledText) {
     let (some, hidden) = findings.lost.split_at(shown(findings.lost.len(), LOSSES_MAX));
     let mut warnings: Vec<String> = some.iter().map(|loss| lost(loss, time)).collect();

@@ -1,4 +1,4 @@
-//! Kinds of the kernel's events, in words and as the groups that `--kernel` has for them.
+//! Kinds of the kernel's events, in words and as groups for `--kernel`.
 
 use sordino_analyze::Missing;
 

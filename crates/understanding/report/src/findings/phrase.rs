@@ -12,17 +12,17 @@ pub(super) fn cause(cause: &Cause) -> String {
     fill(cause.row(), cause, None)
 }
 
-/// Returns the sentence for an interval that `part` explains, without what its waker did.
+/// Returns the sentence for an interval that `part` explains, without the activities of its waker.
 pub(super) fn sentence(main: &Main, part: &Part) -> String {
     fill(part.sentence(), &part.cause, Some((main, part)))
 }
 
-/// Returns the phrase with what its placeholders stand for, or `?` where this cause has no such thing.
+/// Returns the phrase with the values of its placeholders, or `?` for those that this cause does not have.
 fn fill(phrase: &[Word], cause: &Cause, of: Option<(&Main, &Part)>) -> String {
     phrase.iter().map(|word| text(*word, cause, of).unwrap_or_else(|| "?".into())).collect()
 }
 
-/// Returns a word's text; `None` if it is a placeholder for what this cause does not have.
+/// Returns a word's text; `None` if it is a placeholder without a value for this cause.
 fn text(word: Word, cause: &Cause, of: Option<(&Main, &Part)>) -> Option<String> {
     let (main, part) = of.unzip();
     Some(match word {

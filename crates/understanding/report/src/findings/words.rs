@@ -95,7 +95,7 @@ pub(super) fn inversion(inversion: &Inversion) -> String {
 /// Returns the cause that took most of an interval, as one sentence without its full stop:
 /// `preempted 4.90 ms by hog/123 (RT 95)`.
 ///
-/// An inversion of priorities that is why it waited, and took at least half of that time, is named too.
+/// The sentence includes an inversion of priorities that caused the wait and took at least half of that time.
 pub fn headline(explanation: &Explanation) -> String {
     tied_headline(explanation).replace(TIE, " ")
 }
@@ -139,7 +139,7 @@ pub(super) fn stage(stage: &Stage) -> String {
     )
 }
 
-/// Returns a loss in words: the missing records, where, when and why.
+/// Returns a loss in words: the missing records, with their CPU and process, the time and the cause.
 pub(super) fn lost(lost: &LossSum, time: TimeFormat) -> String {
     let records = match (lost.count, lost.uncounted) {
         (0, 1..) => "an unknown number of records".into(),

@@ -109,8 +109,8 @@ impl JsonLines {
     }
 }
 
-/// Writes `,"fiber":8,"fiber_name":"work/6","fiber_known":true`. A fiber that is not known has `false` last; so has a
-/// name that the fiber may have lost.
+/// Writes `,"fiber":8,"fiber_name":"work/6","fiber_known":true`. The last member is `false` if the fiber is not known,
+/// or if it may have lost its name.
 fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
     let (fibers, fiber) = (moment.system.fibers(), moment.fiber_id());
     member(out, b",\"fiber\":", fiber.map(|fiber| fiber.number));

@@ -3,7 +3,7 @@
 use crate::value::{bare, json_text, member};
 use sordino_timeline::{Host, MergedClocks, Moment, ProvenOrder};
 
-/// The hosts and clocks of a listing of several recordings. Nothing is written about what they have in common.
+/// The hosts and clocks of a listing of several recordings. Facts that all have in common are not written.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     /// The names of the hosts; empty if there is one.
@@ -54,7 +54,7 @@ impl Origins {
         }
     }
 
-    /// Writes ` of HOST`, behind the records that were lost there.
+    /// Writes ` of HOST` after the records that were lost on that host.
     pub(super) fn lost(&self, host: Host, out: &mut Vec<u8>) {
         if let Some(host) = self.host(host) {
             out.extend_from_slice(b" of ");

@@ -220,7 +220,7 @@ impl Fibers {
         }
     }
 
-    /// Returns the record of a fiber, which is made if there is none.
+    /// Returns the entry of a fiber, and adds one if there is none.
     fn known(&mut self, at: RecordOrigin, fiber: FiberId, found: &mut Vec<Inconsistency>) -> &mut KnownFiber {
         if !self.fibers.contains_key(&fiber) {
             if self.is_whole(at.pid) {

@@ -3,9 +3,9 @@
 use sordino_event::{Pid, Tid, Time};
 use std::fmt;
 
-/// A record about a fiber that contradicts those before, or does not follow from them.
+/// A record about a fiber that contradicts earlier records, or does not follow from them.
 ///
-/// What the record states holds from then on; what it makes doubtful is unknown from then on.
+/// The facts in the record hold from then on; the facts that it makes doubtful are unknown from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     /// The time of the record.
@@ -32,14 +32,14 @@ pub enum Inconsistency {
         /// The number of the fiber.
         fiber: u64,
     },
-    /// A fiber is on this thread that another thread has not left.
+    /// A thread has a fiber that another thread has not left.
     OnTwoThreads {
         /// The number of the fiber.
         fiber: u64,
         /// The thread that has not left the fiber.
         other: Tid,
     },
-    /// A switch is from another fiber than the one that was on the thread.
+    /// A switch leaves another fiber than the one that was on the thread.
     OtherFiber {
         /// The fiber that was on the thread, 0 for none.
         mounted: u64,
@@ -61,7 +61,7 @@ pub enum Inconsistency {
         /// The number of the fiber.
         fiber: u64,
     },
-    /// An event of `sordino_fiber` lacks a field, its process or its thread, or calls a fiber 0.
+    /// An event of `sordino_fiber` lacks a field, its process or its thread, or has 0 as the number of a fiber.
     Malformed,
 }
 

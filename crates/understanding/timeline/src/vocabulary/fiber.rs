@@ -52,7 +52,7 @@ impl FiberMeaning {
         self.complete(event).unwrap_or(FiberEvent::Malformed)
     }
 
-    /// Returns the event; `None` if it lacks a number, or if the fiber that it is about is 0. Texts may be missing.
+    /// Returns the event; `None` if it lacks a number, or if the number of its fiber is 0. Texts may be missing.
     fn complete<'a>(&self, event: &'a Event) -> Option<FiberEvent<'a>> {
         let number = |place: usize| bits(event.value(self.fields[place]?)?);
         let fiber = || number(0).filter(|fiber| *fiber != 0);

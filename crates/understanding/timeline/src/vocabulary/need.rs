@@ -27,8 +27,8 @@ impl Vocabulary {
             || self.fibers.get(index).is_some_and(Option::is_some)
     }
 
-    /// Returns true if the super-trace may know other threads, CPUs or fibers after an event of this class that has no
-    /// process of its own.
+    /// Returns true if an event of this class without a process of its own may change the super-trace's state of
+    /// threads, CPUs or fibers.
     pub fn changes_system(&self, class: ClassId) -> bool {
         let Some((Domain::Kernel, _)) = self.meanings.get(class.index()) else { return true };
         match self.kind(class) {

@@ -261,12 +261,12 @@ impl Script {
         self.kernel("workqueue_execute_end", &[("work", V::U(1))])
     }
 
-    /// Adds a thread's begin to execute fibers.
+    /// Adds the event of a thread that begins to execute fibers.
     pub(crate) fn fiber_enter(&mut self, thread: Thread) -> &mut Self {
         self.user("sordino_fiber:thread_enter", thread, &[("scheduler", V::T("test"))])
     }
 
-    /// Adds a thread's end of executing fibers.
+    /// Adds the event of a thread that ends to execute fibers.
     pub(crate) fn fiber_leave(&mut self, thread: Thread) -> &mut Self {
         self.user("sordino_fiber:thread_leave", thread, &[])
     }

@@ -49,7 +49,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Returns the text with escapes for everything that a terminal obeys or cannot show.
+/// Returns the text with escapes for all characters that control a terminal or that it cannot show.
 fn harmless(text: &str, is_utf8: bool) -> String {
     let text = printable(text);
     let mut shown = String::with_capacity(text.len());

@@ -53,7 +53,7 @@ fn histogram(figures: &Figures, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Returns so many bars at most: each is the sum of as many neighbours as it takes.
+/// Returns at most so many bars: each is the sum of as many neighbours as necessary.
 fn grouped(bars: &[Bar], most: usize) -> Vec<(Nanos, u64)> {
     let sum = |bars: &[Bar]| Some((bars.last()?.below, bars.iter().map(|bar| bar.count).sum()));
     let mut grouped: Vec<_> = bars.rchunks(bars.len().div_ceil(most).max(1)).filter_map(sum).collect();

@@ -1,4 +1,4 @@
-//! Every phrase of the table is reached, and has what its placeholders stand for.
+//! Every phrase of the table is reached, and its placeholders have values.
 
 use super::*;
 use crate::styled_text::TIE;
