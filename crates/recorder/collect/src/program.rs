@@ -11,7 +11,6 @@ pub use trace::ProgramTrace;
 use trace::has_functions;
 pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
-use crate::context::kinds::Contexts;
 use crate::directory::Directory;
 use crate::drain::{Order, RingStream, StreamState, Streams};
 use crate::error::Error;
@@ -23,6 +22,7 @@ use sordino_event::text::count;
 use sordino_event::{Cpu, Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
+use sordino_inspect::context::Contexts;
 use sordino_inspect::discover::Identity;
 use sordino_intake::{Claim, MappedCode, Taken, is_trusted};
 use sordino_intake::{Detachment, close};

@@ -1,10 +1,9 @@
-//! Reads the current attributes of a program's threads from `/proc` and from the program's table of annotations.
+//! Reads the current attributes of a program's threads from `/proc`, and adds those of the program's table of
+//! annotations.
 
-use super::kinds::Contexts;
-use crate::program::Traced;
+use super::{Attribute, Contexts, ThreadIds};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
-use sordino_inspect::context::{Attribute, ThreadIds};
 use sordino_proc::cgroup::memberships;
 use sordino_proc::file::text;
 use sordino_proc::list::tids;
@@ -14,14 +13,16 @@ use sordino_ring::value::Copied;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
-pub(super) struct ThreadAttributes {
-    pub(super) thread: ThreadIds,
-    pub(super) attributes: Vec<(Attribute, u64)>,
+pub struct ThreadAttributes {
+    /// The thread, by its ids.
+    pub thread: ThreadIds,
+    /// The attributes, each with its age in nanoseconds.
+    pub attributes: Vec<(Attribute, u64)>,
 }
 
 /// A visit of a program's threads in progress: the threads left, and a copy of their annotations.
 #[derive(Debug)]
-pub(super) struct Visit {
+pub struct Visit {
     pid: i32,
     own_pid: i32,
     tids: Vec<i32>,
@@ -30,16 +31,15 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Starts a visit of all threads of a program.
-    pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
-        let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
-        let values = if contexts.values { program.program.values().copy() } else { Vec::new() };
+    /// Starts a visit of all threads of process `pid`, which is `own_pid` in its own pid namespace and has these
+    /// annotations.
+    pub fn begin(pid: i32, own_pid: i32, values: Vec<Copied>, contexts: Contexts) -> Self {
         Self { pid, own_pid, tids: tids(pid).collect(), values, contexts }
     }
 
     /// Returns the attributes of the next thread, with `now` as the time; `None` after the last one. A thread that has
     /// ended meanwhile gives `Some(None)`.
-    pub(super) fn next(&mut self, now: &Sample) -> Option<Option<ThreadAttributes>> {
+    pub fn next(&mut self, now: &Sample) -> Option<Option<ThreadAttributes>> {
         let tid = self.tids.pop()?;
         let mut observed: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
         add_values(&self.values, now.boottime, &mut observed);
