@@ -27,6 +27,18 @@ pub fn memory_in(meminfo: &str, entry: &str) -> Option<u64> {
     value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Returns a setting of the kernel's below `/proc/sys`, such as `kernel/osrelease`, without white space around it;
+/// `None` if it can't be read.
+///
+/// ```
+/// use sordino_proc::machine::sysctl;
+/// assert_eq!(sysctl("kernel/ostype").as_deref(), Some("Linux"));
+/// assert_eq!(sysctl("kernel/nothing"), None);
+/// ```
+pub fn sysctl(name: &str) -> Option<String> {
+    Some(file::text(&format!("/proc/sys/{name}")).ok()?.trim().to_owned())
+}
+
 /// Returns the release of the running kernel, such as `6.1.0-31-amd64`; empty if it can't be read.
 pub fn kernel_release() -> String {
     kernel_release_below(Path::new("/"))

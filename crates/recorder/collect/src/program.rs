@@ -200,9 +200,11 @@ impl Traced {
     }
 
     /// Returns true if it has declared functions and has mapped other code since the last time, or its functions are
-    /// not known and rules name some: the caller then has to read it. It is looked at every second.
-    pub fn has_other_code(&mut self, names_functions: bool) -> bool {
-        self.has_functions() && self.code.is_other(self.trace.pid, names_functions)
+    /// not known and rules name some: the caller then has to read it. `size` reads the size of a process's code; it is
+    /// called once a second.
+    pub fn has_other_code(&mut self, names_functions: bool, size: impl FnOnce(i32) -> Option<u64>) -> bool {
+        let pid = self.trace.pid;
+        self.has_functions() && self.code.is_other(|| size(pid), names_functions)
     }
 
     /// Adds the code that it has mapped now to its trace, and applies the rules to it.
