@@ -18,7 +18,7 @@ use sordino_dirfd::Dir;
 use sordino_event::{Cpu, PriorityNumbering, Ticks};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::dump::{self, Dump};
-use sordino_inspect::kernel::Kernel;
+use sordino_inspect::kernel::RunningKernel;
 use sordino_inspect::symbols::Functions;
 use sordino_inspect::threads;
 use sordino_tracefs::{Converter, EventConversion, Format, Missed, PRIORITIES, Page, PageLayout, lttng};
@@ -104,7 +104,7 @@ impl KernelTrace {
     pub(crate) fn write_metadata(&self, directory: &Directory, clock: &TraceClock) -> Result<(), Error> {
         let mut environment = Environment::default();
         clock.relate(&mut environment);
-        Kernel::read().describe(&mut environment);
+        RunningKernel::read().describe(&mut environment);
         environment
             .set("domain", "kernel")
             .set(PriorityNumbering::ENTRY, PRIORITIES.name())

@@ -3,9 +3,9 @@
 use sordino_ctf::Environment;
 use sordino_proc::machine::{kernel_release, sysctl};
 
-/// The running kernel.
+/// Names and settings of the running kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct RunningKernel {
     /// The release, such as `6.1.0-31-amd64`; empty if it can't be read.
     pub release: String,
     /// The build and its date; empty if it can't be read.
@@ -16,7 +16,7 @@ pub struct Kernel {
     pub realtime_limit: Vec<(&'static str, i64)>,
 }
 
-impl Kernel {
+impl RunningKernel {
     /// Reads the kernel's names and settings.
     pub fn read() -> Self {
         // A runtime of -1 means no limit.
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_running_kernel_has_a_release_a_version_and_a_machine() {
-        let kernel = Kernel::read();
+        let kernel = RunningKernel::read();
         assert!(kernel.release.starts_with(|first: char| first.is_ascii_digit()), "{kernel:?}");
         assert!(!kernel.version.is_empty() && !kernel.machine.is_empty(), "{kernel:?}");
         assert!(kernel.realtime_limit.iter().all(|(_, time)| *time > 0), "{kernel:?}");

@@ -5,7 +5,7 @@ use super::{Attribute, Contexts, ThreadIds};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
 use sordino_proc::cgroup::memberships;
-use sordino_proc::file::text;
+use sordino_proc::file::of_thread;
 use sordino_proc::list::tids;
 use sordino_proc::stat::{START, Stat};
 use sordino_proc::status::innermost;
@@ -49,7 +49,7 @@ impl Visit {
 
 /// Reads a thread's attributes, and its start time in nanoseconds since boot.
 fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(ThreadAttributes, u64)> {
-    let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let read = |file: &str| of_thread(pid, tid, file).ok();
     let stat = read("stat")?;
     let stat = Stat::parse(&stat)?;
     let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
@@ -150,7 +150,7 @@ mod tests {
         let (observed, began) = thread(here, here, tid, all).unwrap();
         assert_eq!(observed.thread, ThreadIds { pid: here, tid, vtid: tid });
         assert!(observed.attributes.contains(&(Attribute::Ids { vpid: here }, 0)));
-        let comm = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
+        let comm = of_thread(here, tid, "comm").unwrap();
         assert!(observed.attributes.contains(&(Attribute::Comm(comm.trim_end().to_owned()), 0)));
         let nice = rustix::process::getpriority_process(None).unwrap();
         assert!(observed.attributes.contains(&(Attribute::Priority { policy: 0, priority: 0, nice }, 0)));
