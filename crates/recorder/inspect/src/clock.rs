@@ -94,7 +94,7 @@ impl TraceClock {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
         // The time of day when the counter was 0.
-        let realtime = clock.time(0).0.unsigned_abs();
+        let realtime = clock.time(Ticks(0)).0.unsigned_abs();
         let begin = Sample { realtime, ..Sample::default() };
         let uuid = clock.uuid.unwrap_or_default();
         let mut relation = Environment::default();
