@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 /// Reads a whole file.
 ///
 /// # Errors
 /// The kernel's error: `NotFound` or `ESRCH` if the process has ended.
-pub fn bytes(path: &str) -> io::Result<Vec<u8>> {
+pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     bytes_at_most(path, u64::MAX)
 }
 
@@ -15,7 +16,7 @@ pub fn bytes(path: &str) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The kernel's error, as from [`bytes`].
-pub fn bytes_at_most(path: &str, limit: u64) -> io::Result<Vec<u8>> {
+pub fn bytes_at_most(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 10);
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -25,8 +26,24 @@ pub fn bytes_at_most(path: &str, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The kernel's error, as from [`bytes`].
-pub fn text(path: &str) -> io::Result<String> {
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes(path)?).into_owned())
+}
+
+/// Reads a file of a process, such as `stat`, as text.
+///
+/// # Errors
+/// The kernel's error, as from [`bytes`].
+pub fn of_process(pid: i32, name: &str) -> io::Result<String> {
+    text(format!("/proc/{pid}/{name}"))
+}
+
+/// Reads a file of a thread of a process, such as `stat`, as text.
+///
+/// # Errors
+/// The kernel's error, as from [`bytes`].
+pub fn of_thread(pid: i32, tid: i32, name: &str) -> io::Result<String> {
+    text(format!("/proc/{pid}/task/{tid}/{name}"))
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 //! The whole machine: its memory in `/proc/meminfo`, its CPUs in `/proc/cpuinfo` and their times in `/proc/stat`, its
-//! interrupts in `/proc/interrupts`, the release of its kernel.
+//! interrupts in `/proc/interrupts`, its idle states, its kernel's release, settings and model of preemption.
 
 mod cpuinfo;
+mod idle;
 mod interrupts;
+mod preemption;
+mod turbo;
 
 pub use cpuinfo::{CpuEntry, CpuInfo};
+pub use idle::{IdleState, deepest_idle_state};
 pub use interrupts::{InterruptCounts, interrupts};
+pub use preemption::{PreemptionModel, short_version};
+pub use turbo::turbo;
 
 use crate::file;
 use std::path::Path;
@@ -27,6 +33,18 @@ pub fn memory_in(meminfo: &str, entry: &str) -> Option<u64> {
     value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Returns a setting of the kernel's below `/proc/sys`, such as `kernel/osrelease`, without white space around it;
+/// `None` if it can't be read.
+///
+/// ```
+/// use sordino_proc::machine::sysctl;
+/// assert_eq!(sysctl("kernel/ostype").as_deref(), Some("Linux"));
+/// assert_eq!(sysctl("kernel/nothing"), None);
+/// ```
+pub fn sysctl(name: &str) -> Option<String> {
+    Some(file::text(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
+}
+
 /// Returns the release of the running kernel, such as `6.1.0-31-amd64`; empty if it can't be read.
 pub fn kernel_release() -> String {
     kernel_release_below(Path::new("/"))
@@ -35,7 +53,7 @@ pub fn kernel_release() -> String {
 /// Returns the release of the kernel whose `proc` is in the directory `root`; empty if it can't be read.
 pub fn kernel_release_below(root: &Path) -> String {
     let path = root.join("proc/sys/kernel/osrelease");
-    file::text(&path.to_string_lossy()).unwrap_or_default().trim().to_owned()
+    file::text(path).unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the major and the minor number of a release.

@@ -1,7 +1,7 @@
 //! Conversion of a trace clock's ticks to time.
 
 use crate::Uuid;
-use sordino_event::{Nanos, Time};
+use sordino_event::{Nanos, Ticks, Time};
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -39,7 +39,7 @@ impl ClockDescription {
     }
 
     /// Returns the time of `ticks`, rounded down to a nanosecond, or the nearest time that [`Time`] can represent.
-    pub fn time(&self, ticks: u64) -> Time {
+    pub fn time(&self, ticks: Ticks) -> Time {
         TickConversion::new(self).time(ticks)
     }
 
@@ -81,7 +81,7 @@ impl TickConversion {
         }
     }
 
-    pub(crate) fn time(&self, ticks: u64) -> Time {
+    pub(crate) fn time(&self, Ticks(ticks): Ticks) -> Time {
         self.fast(ticks).unwrap_or_else(|| self.exact(ticks))
     }
 
@@ -124,23 +124,26 @@ mod tests {
     #[test]
     fn offsets_count_before_rounding() {
         // The sum of 2 ticks of offset and 2 of time is 4/3 s; rounding each separately would lose a nanosecond.
-        assert_eq!(clock(3, 0, 2).time(2), Time(1_333_333_333));
-        assert_eq!(clock(1, -5, 0).time(2), Time(-3_000_000_000));
-        assert_eq!(clock(NANOS, 0, 1_450_192_743_562_703_624).time(1), Time(1_450_192_743_562_703_625));
+        assert_eq!(clock(3, 0, 2).time(Ticks(2)), Time(1_333_333_333));
+        assert_eq!(clock(1, -5, 0).time(Ticks(2)), Time(-3_000_000_000));
+        assert_eq!(
+            clock(NANOS, 0, 1_450_192_743_562_703_624).time(Ticks(1)),
+            Time(1_450_192_743_562_703_625)
+        );
     }
 
     #[test]
     fn what_time_cannot_hold_becomes_the_nearest_it_can() {
-        assert_eq!(clock(1, 0, 0).time(u64::MAX), Time::MAX);
-        assert_eq!(clock(1, i64::MIN, 0).time(0), Time::MIN);
-        assert_eq!(clock(NANOS, 0, u64::MAX).time(u64::MAX), Time::MAX);
+        assert_eq!(clock(1, 0, 0).time(Ticks(u64::MAX)), Time::MAX);
+        assert_eq!(clock(1, i64::MIN, 0).time(Ticks(0)), Time::MIN);
+        assert_eq!(clock(NANOS, 0, u64::MAX).time(Ticks(u64::MAX)), Time::MAX);
     }
 
     #[test]
     fn a_shift_that_no_offset_can_hold_is_the_nearest() {
         let mut last = clock(1, i64::MAX, u64::MAX);
         last.shift(Nanos(i64::MAX));
-        assert_eq!(last.time(0), Time::MAX);
+        assert_eq!(last.time(Ticks(0)), Time::MAX);
     }
 
     proptest! {
@@ -154,9 +157,9 @@ mod tests {
             by in -1_000_000_000_000_000_000..1_000_000_000_000_000_000_i64,
         ) {
             let (mut shifted, tick) = (clock(frequency, seconds, offset), (NANOS / frequency) as i64 + 1);
-            let before = shifted.time(ticks);
+            let before = shifted.time(Ticks(ticks));
             shifted.shift(Nanos(by));
-            prop_assert!(((shifted.time(ticks) - before).0 - by).abs() <= tick);
+            prop_assert!(((shifted.time(Ticks(ticks)) - before).0 - by).abs() <= tick);
         }
 
         #[test]
@@ -167,7 +170,7 @@ mod tests {
             ticks in prop_oneof![Just(0), 0..10_000_000_000_000_u64, any::<u64>(), Just(u64::MAX)],
         ) {
             let conversion = TickConversion::new(&clock(frequency, seconds, offset));
-            prop_assert_eq!(conversion.time(ticks), conversion.exact(ticks));
+            prop_assert_eq!(conversion.time(Ticks(ticks)), conversion.exact(ticks));
         }
 
         #[test]

@@ -12,6 +12,7 @@
 //! | `write` | a trace in sordino's one form |
 //! | `read` | any CTF 1.8 trace |
 //! | `environment`, `clock`, `uuid` | the description of a recording, its clock, and its identity |
+//! | `packet_seqno` | the sequence number of a packet in its stream |
 //! | `error` | errors with their places |
 //!
 //! ```
@@ -56,6 +57,7 @@
 mod clock;
 mod environment;
 mod error;
+mod packet_seqno;
 pub mod read;
 mod uuid;
 pub mod write;
@@ -63,6 +65,7 @@ pub mod write;
 pub use clock::ClockDescription;
 pub use environment::{Environment, Setting};
 pub use error::{Error, Problem};
+pub use packet_seqno::PacketSeqno;
 pub use uuid::Uuid;
 
 /// The first 32 bits of every packet of a stream, in the trace's byte order.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use sordino_ctf::PacketSeqno;
 use sordino_ctf::read::{Trace, find};
 use sordino_event::{Classes, Event, LossCause, Step, Time};
 use std::fs;
@@ -146,7 +147,7 @@ fn an_index_tells_span_and_sizes_without_events() {
     assert_eq!(trace.clocks()[0].name, "monotonic");
     assert_eq!(trace.streams().len(), 8);
     let packets = trace.streams()[4].packets();
-    let sequence: Vec<_> = packets.iter().map(|packet| (packet.sequence, packet.bytes)).collect();
-    assert_eq!(sequence[4..], [(Some(4), 245_760), (Some(5), 4096)]);
+    let numbered: Vec<_> = packets.iter().map(|packet| (packet.seqno, packet.bytes)).collect();
+    assert_eq!(numbered[4..], [(Some(PacketSeqno(4)), 245_760), (Some(PacketSeqno(5)), 4096)]);
     assert!(packets.iter().all(|packet| packet.sound && packet.discarded == Some(0)));
 }

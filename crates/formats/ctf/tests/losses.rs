@@ -7,8 +7,8 @@ use sordino_event::{Classes, Cpu, Event, LossCause, Pid, Step, Time};
 use support::packets::Read::{self, Event as At, Loss};
 use support::packets::{IndexedPacket, metadata, seen};
 
-fn packet<'a>(sequence: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> IndexedPacket<'a> {
-    IndexedPacket { sequence, span, lost: (0, 0), events }
+fn packet<'a>(seqno: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> IndexedPacket<'a> {
+    IndexedPacket { seqno, span, lost: (0, 0), events }
 }
 
 fn read(packets: &[Vec<u8>]) -> Vec<Read> {

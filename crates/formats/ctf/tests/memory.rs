@@ -66,7 +66,7 @@ fn a_packet_that_claims_a_gibibyte_takes_no_gibibyte() {
     const CLAIM: u64 = 1 << 30;
     let dir = tempfile::tempdir().unwrap();
     let mut packet =
-        IndexedPacket { sequence: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
+        IndexedPacket { seqno: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
     // These are the content size and the packet size.
     packet[40..48].copy_from_slice(&(CLAIM * 8).to_ne_bytes());
     packet[48..56].copy_from_slice(&(CLAIM * 8).to_ne_bytes());

@@ -38,9 +38,9 @@ fn other_file() -> Vec<u8> {
 
 fn own_file() -> Vec<u8> {
     let packets = [
-        IndexedPacket { sequence: 0, span: (10, 30), lost: (5, 2), events: &[(10, 0), (20, 2), (30, 2)] },
-        IndexedPacket { sequence: 1, span: (40, 60), lost: (6, 2), events: &[(40, 5), (60, 5)] },
-        IndexedPacket { sequence: 2, span: (70, 70), lost: (6, 2), events: &[(70, 6)] },
+        IndexedPacket { seqno: 0, span: (10, 30), lost: (5, 2), events: &[(10, 0), (20, 2), (30, 2)] },
+        IndexedPacket { seqno: 1, span: (40, 60), lost: (6, 2), events: &[(40, 5), (60, 5)] },
+        IndexedPacket { seqno: 2, span: (70, 70), lost: (6, 2), events: &[(70, 6)] },
     ];
     packets.iter().flat_map(IndexedPacket::bytes).collect()
 }

@@ -1,7 +1,7 @@
 //! The CPU time of the recorder's threads and of this process.
 
 use rustix::time::{ClockId, clock_gettime};
-use sordino_proc::file::text;
+use sordino_proc::file::of_thread;
 use sordino_proc::list::tids;
 use sordino_watch::{Cost, ThreadCost};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn own() -> Duration {
 /// Returns the CPU time of each thread of a process, to the nanosecond where the kernel counts it.
 fn threads(pid: u32) -> BTreeMap<u32, (String, Duration)> {
     let thread = |tid: i32| {
-        let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
+        let read = |file: &str| of_thread(pid.cast_signed(), tid, file).ok();
         let name = read("comm")?.trim().to_owned();
         let nanos = read("schedstat")?.split_whitespace().next()?.parse().ok()?;
         Some((tid.cast_unsigned(), (name, Duration::from_nanos(nanos))))

@@ -6,7 +6,7 @@
 //! are any, or else by the time of day.
 
 use sordino_ctf::{ClockDescription, Environment};
-use sordino_event::{Nanos, Time};
+use sordino_event::{Nanos, Ticks, Time};
 
 /// Nanoseconds in which two clocks may drift apart by one: 100 parts per million, as crystals and `adjtimex` do.
 const DRIFT: i64 = 10_000;
@@ -121,7 +121,7 @@ impl RelatedClocks {
         let nanos = |name| environment.integer(name).map(Nanos);
         let boot = boot(environment, clock);
         let is_monotonic = clock.name == "monotonic" && boot.is_some();
-        let own = is_monotonic.then(|| clock.time(0));
+        let own = is_monotonic.then(|| clock.time(Ticks(0)));
         let monotonic = own.or(nanos("monotonic_offset_ns").map(|offset| Time(0) + offset));
         let error = nanos("time_of_day_error_ns");
         let recording = self.recordings.len();
@@ -258,12 +258,12 @@ mod tests {
         let cycles = clock("cycles", 2_000_000_000, 40);
         let both = (of_cycles, cycles.clone());
         let (second, relation) = related(both.clone(), (of_lttng.clone(), monotonic.clone()), None);
-        assert_eq!(second.time(0), Time(50 * SECOND + 7));
+        assert_eq!(second.time(Ticks(0)), Time(50 * SECOND + 7));
         assert_eq!(relation.relation, ClockRelation::Boot(0));
         assert_eq!(relation.uncertainty, Some(Nanos(READING + 10 * SECOND / DRIFT)));
         // The other way round, the cycle counter moves.
         let (second, _) = related((of_lttng, monotonic), both, None);
-        assert_eq!(second.time(0), Time(42 * SECOND - 7));
+        assert_eq!(second.time(Ticks(0)), Time(42 * SECOND - 7));
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((paired.shift, paired.spread), (Nanos(3 * SECOND + 5), Nanos(5)));
         let of = |boot| (environment(Some(boot), Some(100)), clock("cycles", 1_000_000_000, 0));
         let (second, relation) = related(of(BOOT), of("another"), Some(paired));
-        assert_eq!(second.time(0), Time(3 * SECOND + 5));
+        assert_eq!(second.time(Ticks(0)), Time(3 * SECOND + 5));
         let disagreement = ClockRelation::Pairs { shift: paired.shift, error: Some(Nanos(200)) };
         assert_eq!(relation.relation, disagreement);
         // The recording begins 6 s and 10 ns before the last of the pairs, and ends 5 s behind the first.

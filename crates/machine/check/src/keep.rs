@@ -174,7 +174,7 @@ fn end_children() -> Result<(), Error> {
 fn children() -> Vec<Pid> {
     let own = std::process::id().cast_signed();
     let is_ours = |pid: &i32| {
-        let text = sordino_proc::file::text(&format!("/proc/{pid}/stat")).unwrap_or_default();
+        let text = sordino_proc::file::of_process(*pid, "stat").unwrap_or_default();
         Stat::parse(&text).and_then(|stat| stat.parent()) == Some(own)
     };
     sordino_proc::list::pids().filter(is_ours).filter_map(Pid::from_raw).collect()

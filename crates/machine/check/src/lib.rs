@@ -8,13 +8,13 @@
 //! A [`Check`] makes the steps: it holds settings of the machine meanwhile, runs the load and other programs, each with
 //! a [`Keeper`] beside it, and writes the report after each step to its [`ReportDirectory`]. All else is pure: limits,
 //! tables, reports, and the parsers of the output of other programs and of the kernel's tracers. Only [`preemption`]
-//! measures by itself, and only [`Sources`] reads the kernel's files.
+//! measures by itself, and only [`SystemFiles`](sordino_proc::SystemFiles) reads the kernel's files.
 //!
 //! | module | content |
 //! |---|---|
 //! | `steps` | the steps that measure, one after the other |
 //! | `limits`, `cpus`, `conditions` | the user's limits, the measured CPUs, and the conditions of a measurement |
-//! | `sources`, `table` | the kernel's files, and the table of the machine's settings that they show |
+//! | `table` | the table of the machine's settings, which the kernel's files show |
 //! | `preemption` | the preempt-test of the papers |
 //! | `loads`, `keep` | programs that run meanwhile, and the keeper that ends them in any case |
 //! | `peers`, `tracers` | parsers for the output of rt-tests and of the kernel's tracers |
@@ -37,7 +37,6 @@ mod output;
 pub mod peers;
 pub mod preemption;
 mod report;
-mod sources;
 mod steps;
 pub mod table;
 pub mod tracers;
@@ -54,5 +53,4 @@ pub use output::{ReportDirectory, read_report};
 pub use report::{
     CheckStep, Command, Explained, InterruptionSource, Line, Measurement, Report, SCHEMA, Verdict,
 };
-pub use sources::Sources;
 pub use steps::{Check, CheckObserver, CheckRequest, is_source, read_limits, step_names};

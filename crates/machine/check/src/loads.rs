@@ -1,6 +1,6 @@
 //! Load as rteval generates it, kept away from the measured CPUs.
 
-use crate::Sources;
+use sordino_proc::SystemFiles;
 use sordino_sched::CpuList;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub struct LoadNode {
 
 /// Returns the CPUs for the load while `measured` are measured: all other CPUs, except for those that share a core with
 /// a measured one, if any are left then. The second value are notes for the report.
-pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<LoadNode>, Vec<String>) {
+pub fn places(sources: &SystemFiles, online: &CpuList, measured: &CpuList) -> (Vec<LoadNode>, Vec<String>) {
     let mut notes = Vec::new();
     let others = online.without(measured);
     let siblings = siblings(sources, measured);
@@ -38,16 +38,13 @@ pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<L
             "the load on CPU {shared} shares cores with what is measured: no other CPU is left"
         ));
     }
-    let nodes = sources.names("sys/devices/system/node", "node");
-    let node = |name: &String| {
-        let list = sources.text(&format!("sys/devices/system/node/{name}/cpulist"))?;
-        let place = LoadNode {
-            node: name.strip_prefix("node")?.parse().ok(),
-            cpus: list.parse::<CpuList>().ok()?.intersection(cpus),
-        };
+    let nodes = sources.numbered("sys/devices/system/node", "node");
+    let node = |number: u32| {
+        let list = sources.text(&format!("sys/devices/system/node/node{number}/cpulist"))?;
+        let place = LoadNode { node: Some(number), cpus: list.parse::<CpuList>().ok()?.intersection(cpus) };
         (!place.cpus.is_empty()).then_some(place)
     };
-    let mut places: Vec<LoadNode> = nodes.iter().filter_map(node).collect();
+    let mut places: Vec<LoadNode> = nodes.into_iter().filter_map(node).collect();
     if places.is_empty() && !cpus.is_empty() {
         places.push(LoadNode { node: None, cpus: cpus.clone() });
     }
@@ -55,7 +52,7 @@ pub fn places(sources: &Sources, online: &CpuList, measured: &CpuList) -> (Vec<L
 }
 
 /// CPUs that share a core with one of `cpus` and do not belong to `cpus`.
-fn siblings(sources: &Sources, cpus: &CpuList) -> CpuList {
+fn siblings(sources: &SystemFiles, cpus: &CpuList) -> CpuList {
     let of = |cpu: &u32| {
         let text = sources.text(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))?;
         text.parse::<CpuList>().ok()

@@ -14,12 +14,13 @@ pub use progress::CheckObserver;
 
 use crate::loads::Load;
 use crate::tracers::Tracer;
-use crate::{CheckStep, Error, Limits, Report, ReportDirectory, SCHEMA, Settings, Sources, Verdict, table};
+use crate::{CheckStep, Error, Limits, Report, ReportDirectory, SCHEMA, Settings, Verdict, table};
 use held_settings::HeldSettings;
 use load::Loads;
 use progress::MeasurementProgress;
 use sordino_event::Nanos;
 use sordino_event::text::{count, with_causes};
+use sordino_proc::SystemFiles;
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, Store, boot};
 use sordino_tracefs::Tracefs;
@@ -253,7 +254,7 @@ fn begin(request: &CheckRequest, run: &Run<'_>) -> Report {
         version: request.version.clone(),
         began: request.began.clone(),
         interrupted: false,
-        machine: table::machine_info(&Sources::new("/"), &run.online.to_string()),
+        machine: table::machine_info(&SystemFiles::new("/"), &run.online.to_string()),
         settings: Settings {
             command: tool::line(&request.command),
             cpus: run.cpus.to_string(),

@@ -10,7 +10,8 @@ mod shielded;
 
 pub use kernel::machine_info;
 
-use crate::{CheckStep, Line, Sources, Verdict};
+use crate::{CheckStep, Line, Verdict};
+use sordino_proc::SystemFiles;
 use sordino_sched::CpuList;
 use sordino_shield::{Machine, ShieldStatus, boot};
 
@@ -31,7 +32,7 @@ pub struct Subject<'a> {
 
 /// Creates the step `system`.
 pub fn step(subject: &Subject<'_>) -> CheckStep {
-    let sources = Sources::new(&subject.machine.root);
+    let sources = SystemFiles::new(&subject.machine.root);
     let mut step = CheckStep::new("system", "How the machine is set");
     step.lines = [
         kernel::lines(&sources, subject.kernel.config.as_deref(), subject.tracers.as_deref()),
@@ -94,13 +95,13 @@ pub(crate) mod tests {
     use std::path::Path;
 
     /// Writes these files below `root`.
-    pub(crate) fn tree(root: &Path, files: &[(&str, &str)]) -> Sources {
+    pub(crate) fn tree(root: &Path, files: &[(&str, &str)]) -> SystemFiles {
         for (file, text) in files {
             let path = root.join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        Sources::new(root)
+        SystemFiles::new(root)
     }
 
     /// Finds a line by its name and formats it as `VERDICT value`.

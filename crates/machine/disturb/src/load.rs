@@ -147,7 +147,7 @@ fn is_measuring_within(limit: Duration, npt: &mut Child) -> Result<bool, Error> 
 /// Returns true if the process has a real-time thread `npt`: it becomes one right before its first loop.
 fn is_measuring(pid: u32) -> bool {
     let is_it = |tid| {
-        let text = sordino_proc::file::text(&format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+        let text = sordino_proc::file::of_thread(pid.cast_signed(), tid, "stat").unwrap_or_default();
         // Field 41 is the policy: 1 is SCHED_FIFO.
         Stat::parse(&text).is_some_and(|stat| stat.comm == "npt" && stat.field(41) == "1")
     };

@@ -2,6 +2,8 @@
 
 use sordino_analyze::{Cause, Explanation, Findings, Main};
 use sordino_event::{ClassId, Classes, Event, Nanos, Time, View};
+use sordino_proc::SystemFiles;
+use sordino_proc::machine::PreemptionModel;
 use sordino_report::headline;
 
 /// The kind of a planted disturbance.
@@ -39,9 +41,8 @@ impl Planted {
 
     /// Returns the reason why its gap can't be explained on this machine, if there is one.
     fn unmeasured(&self) -> Option<&'static str> {
-        let is_rt = || std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
         match self.kind {
-            PlantedKind::Timers if is_rt() => {
+            PlantedKind::Timers if PreemptionModel::read(&SystemFiles::new("/")).is_real_time() => {
                 Some("with PREEMPT_RT, timers expire in a thread of lower priority than npt's")
             }
             _ => None,

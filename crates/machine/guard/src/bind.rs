@@ -2,7 +2,7 @@
 
 use crate::Error;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use std::fs;
+use sordino_proc::file::of_process;
 use std::os::unix::process::parent_id;
 
 /// Ends this process when its parent, another sordino, ends.
@@ -12,7 +12,7 @@ use std::os::unix::process::parent_id;
 pub fn bind() -> Result<(), Error> {
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(std::io::Error::from)?;
     // The parent may have ended before. Of another user's process no more than its name is readable.
-    let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let name = |pid: u32| of_process(pid.cast_signed(), "comm").ok();
     let is_there = name(parent_id()) == name(std::process::id());
     if is_there {
         Ok(())

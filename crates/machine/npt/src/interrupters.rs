@@ -1,10 +1,11 @@
 //! Sources that interrupt a CPU, from the kernel's own counters and without tracing.
 
 use serde::Serialize;
+use sordino_proc::file::text;
 use sordino_proc::machine::{InterruptCounts, interrupts, stolen};
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
-use std::{fs, io};
 
 /// Number of interruptions of each CPU by each source since boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +36,7 @@ impl Counts {
     pub fn now() -> io::Result<Self> {
         let read = |name| {
             let path = format!("/proc/{name}");
-            fs::read_to_string(&path)
-                .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
+            text(&path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
         };
         let [interrupts, softirqs, stat] = ["interrupts", "softirqs", "stat"].map(read);
         Ok(Self { stolen: stolen(&stat?).collect(), ..Self::parse(&interrupts?, &softirqs?) })

@@ -2,7 +2,7 @@
 
 use crate::command::bound;
 use crate::{CollectorPolling, Error, KernelEvents, output_of};
-use sordino_proc::file::text;
+use sordino_proc::file::of_process;
 use sordino_proc::list::pids;
 use sordino_proc::machine::kernel_release;
 use sordino_proc::stat::Stat;
@@ -179,13 +179,13 @@ fn environment(command: &mut Command, home: &Path) {
 /// The consumer daemons' processes.
 fn consumers() -> Vec<i32> {
     let is_consumer =
-        |pid: &i32| text(&format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("lttng-consumer"));
+        |pid: &i32| of_process(*pid, "comm").is_ok_and(|name| name.starts_with("lttng-consumer"));
     pids().filter(is_consumer).collect()
 }
 
 /// User and system time of a process in hundredths of a second: fields 14 and 15 of its `stat`.
 fn cpu_ticks(pid: i32) -> Option<u64> {
-    let text = text(&format!("/proc/{pid}/stat")).ok()?;
+    let text = of_process(pid, "stat").ok()?;
     let stat = Stat::parse(&text)?;
     Some(stat.number::<u64>(14)? + stat.number::<u64>(15)?)
 }

@@ -77,7 +77,7 @@ impl ThreadIdentity {
     /// # Errors
     /// `NotFound` if there is none, or if it is exiting.
     pub fn find(tid: i32) -> io::Result<Self> {
-        let text = sordino_proc::file::text(&format!("/proc/{tid}/stat"))?;
+        let text = sordino_proc::file::of_process(tid, "stat")?;
         let stat = Stat::parse(&text).ok_or(io::ErrorKind::InvalidData)?;
         if stat.is_ending() {
             return Err(io::ErrorKind::NotFound.into());

@@ -1,6 +1,6 @@
 //! Lists of CPUs in the format of the kernel and its tools.
 
-use sordino_proc::machine;
+use sordino_proc::{file, machine};
 use std::fmt;
 use std::str::FromStr;
 use std::{fs, io};
@@ -42,7 +42,7 @@ impl CpuList {
     /// Returns an error if neither can be read.
     pub fn online() -> io::Result<Self> {
         Self::from_sysfs("/sys/devices/system/cpu/online").or_else(|error| {
-            let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+            let stat = file::text("/proc/stat").unwrap_or_default();
             let cpus = Self::in_stat(&stat);
             let remedy = "and /proc/stat does not tell which CPUs are online either: mount /sys or /proc";
             let neither = || io::Error::new(error.kind(), format!("{error}, {remedy}"));

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::place::group_of;
-use sordino_proc::file::text;
+use sordino_proc::file::of_process;
 use sordino_proc::list::{PidWalk, tids};
 use sordino_proc::machine::{kernel_release, version};
 use sordino_proc::mounts;
@@ -168,7 +168,7 @@ fn policy(stat: &Stat<'_>) -> Option<Policy> {
 
 impl RunningThread {
     fn read(tid: i32, controller: &str) -> Option<Self> {
-        let text = text(&format!("/proc/{tid}/stat")).ok()?;
+        let text = of_process(tid, "stat").ok()?;
         let thread = ThreadIdentity::find(tid).ok()?;
         let stat = Stat::parse(&text)?;
         Some(Self {

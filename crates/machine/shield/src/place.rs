@@ -191,7 +191,7 @@ fn chosen(text: &str) -> io::Result<&str> {
 
 /// Returns the path of a thread's control group in the hierarchy of a controller; an empty name stands for version 2.
 pub(crate) fn group_of(tid: i32, controller: &str) -> io::Result<String> {
-    let groups = sordino_proc::file::text(&format!("/proc/{tid}/cgroup"))?;
+    let groups = sordino_proc::file::of_process(tid, "cgroup")?;
     let group = memberships(&groups).find(|group| group.has(controller));
     group.map(|group| group.path.to_owned()).ok_or(io::ErrorKind::NotFound.into())
 }

@@ -4,8 +4,9 @@ use crate::trust::private;
 use crate::{FailedStep, UndoStep};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
+use sordino_proc::file;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -231,12 +232,13 @@ fn file_in(directory: &OwnedFd, path: &Path) -> Result<Option<File>, Unreadable>
 
 /// Returns the id of this boot of the machine.
 fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    Ok(file::text("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn step(name: &str) -> UndoStep {

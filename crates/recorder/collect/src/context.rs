@@ -7,20 +7,15 @@
 //! annotations.
 
 mod history;
-pub(crate) mod kinds;
-mod visit;
-
-pub use kinds::Contexts;
 
 use crate::program::Traced;
 use history::History;
 use sordino_clock::Sample;
 use sordino_event::Ticks;
 use sordino_inspect::clock::TraceClock;
-use sordino_inspect::context::{Observation, ThreadIds};
+use sordino_inspect::context::{Contexts, Observation, ThreadAttributes, ThreadIds, Visit};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use visit::{ThreadAttributes, Visit};
 
 /// Observes the threads of all programs.
 #[derive(Debug)]
@@ -86,7 +81,7 @@ impl Watcher {
             Some(None) | None => match round.programs.pop_front() {
                 Some(number) => {
                     let program = programs.iter().find(|program| program.number() == number);
-                    round.visit = program.map(|program| Visit::at(program, self.contexts));
+                    round.visit = program.map(|program| visit(program, self.contexts));
                 }
                 None => {
                     self.history.end_others(&round.threads, clock.now()());
@@ -105,7 +100,7 @@ impl Watcher {
         if self.contexts.needs_no_look() {
             return;
         }
-        let mut visit = Visit::at(program, self.contexts);
+        let mut visit = visit(program, self.contexts);
         let observed: Vec<ThreadAttributes> = std::iter::from_fn(|| visit.next(when)).flatten().collect();
         let threads: Vec<ThreadIds> =
             observed.into_iter().map(|observed| self.take(observed, clock, when)).collect();
@@ -137,4 +132,12 @@ impl Watcher {
     pub fn since(&self, timestamp: Ticks) -> Vec<Observation> {
         self.history.since(timestamp)
     }
+}
+
+/// Begins a visit of all threads of a program.
+fn visit(program: &Traced, contexts: Contexts) -> Visit {
+    let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
+    let annotations =
+        if contexts.annotations { program.program.annotations().copy() } else { Vec::new() };
+    Visit::begin(pid, own_pid, annotations, contexts)
 }

@@ -18,11 +18,11 @@ use sordino_dirfd::Dir;
 use sordino_event::{Cpu, PriorityNumbering, Ticks};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::dump::{self, Dump};
+use sordino_inspect::kernel::RunningKernel;
 use sordino_inspect::symbols::Functions;
 use sordino_inspect::threads;
-use sordino_proc::machine::kernel_release;
 use sordino_tracefs::{Converter, EventConversion, Format, Missed, PRIORITIES, Page, PageLayout, lttng};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 
 /// The purpose of a recording, which decides how much is added to its events.
@@ -103,23 +103,11 @@ impl KernelTrace {
     /// Writes the metadata file as a whole.
     pub(crate) fn write_metadata(&self, directory: &Directory, clock: &TraceClock) -> Result<(), Error> {
         let mut environment = Environment::default();
-        let proc = |name: &str| {
-            fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim().to_owned()
-        };
-        // A runtime of -1 means no limit.
-        for name in ["sched_rt_runtime_us", "sched_rt_period_us"] {
-            if let Some(time) = proc(name).parse().ok().filter(|time: &i64| *time > 0) {
-                environment.set(name, time);
-            }
-        }
         clock.relate(&mut environment);
+        RunningKernel::read().describe(&mut environment);
         environment
             .set("domain", "kernel")
             .set(PriorityNumbering::ENTRY, PRIORITIES.name())
-            .set("sysname", "Linux")
-            .set("kernel_release", kernel_release().as_str())
-            .set("machine", rustix::system::uname().machine().to_string_lossy().as_ref())
-            .set("kernel_version", proc("version").as_str())
             .set("tracer_name", "sordino")
             .set("tracer_version", env!("CARGO_PKG_VERSION"));
         let mut text = preamble(self.uuid, &environment, &clock.ctf())?;
@@ -198,8 +186,7 @@ impl KernelTrace {
     }
 
     fn write_symbols(&self, directory: &Directory, functions: &Functions) -> Result<(), Error> {
-        let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let names = functions.names(&kallsyms);
+        let names = functions.names();
         write_whole(directory, "symbols", |file| {
             dump::write_symbols(&names, file, self.uuid, self.begin_ticks)
         })

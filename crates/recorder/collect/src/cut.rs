@@ -59,8 +59,10 @@ pub(crate) fn cut(dir: &Dir, name: String) -> std::io::Result<Cut> {
         file.read_exact(&mut bytes)?;
         match PacketHeader::decode(&bytes) {
             Some(header) if header.packet_bytes > 0 && cut.bytes + header.packet_bytes <= length => {
-                let next = cut.last.as_ref().map_or(0, |last| last.sequence.saturating_add(1));
-                cut.skipped = cut.skipped.saturating_add(header.sequence.saturating_sub(next));
+                let previous = cut.last.as_ref().map(|last| last.seqno);
+                let missing =
+                    previous.map_or(header.seqno.0, |previous| header.seqno.missing_since(previous));
+                cut.skipped = cut.skipped.saturating_add(missing);
                 cut.bytes += header.packet_bytes;
                 cut.last = Some(header);
             }

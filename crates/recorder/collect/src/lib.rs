@@ -54,7 +54,6 @@ pub mod unanswered;
 pub mod watch;
 pub mod why;
 
-pub use context::Contexts;
 pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;

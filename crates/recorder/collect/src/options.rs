@@ -1,9 +1,9 @@
 //! The options of a recording.
 
-use crate::context::kinds::Contexts;
 use sordino_event::Schema;
 use sordino_filter::condition::{Condition, Context, is_match};
 use sordino_filter::rule::{Ranking, Rule, Rules};
+use sordino_inspect::context::Contexts;
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;

@@ -3,8 +3,8 @@
 use crate::unanswered::Lack;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use sordino_ctf::Uuid;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass};
+use sordino_ctf::{PacketSeqno, Uuid};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Ticks};
 use sordino_ring::layout::{PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
@@ -33,7 +33,8 @@ pub struct Output {
     cpu: Option<Cpu>,
     /// The file offset of the next packet.
     offset: u64,
-    sequence: u64,
+    /// The next packet's number.
+    seqno: PacketSeqno,
     /// Records that the ring had lost before this file.
     before: Lost,
     /// The count of lost records in the last packet.
@@ -91,7 +92,7 @@ impl Output {
             class,
             cpu,
             offset: 0,
-            sequence: 0,
+            seqno: PacketSeqno(0),
             before: Lost::default(),
             discarded: 0,
             gap: None,
@@ -131,10 +132,11 @@ impl Output {
         if let Err(error) = self.begin(&first.content) {
             return (0, Err(error));
         }
-        let headers: Vec<_> = (self.sequence..)
+        let headers: Vec<_> = (0..)
             .zip(&mut *sub_buffers)
-            .map(|(sequence, sub_buffer)| {
-                let header = PacketHeader { sequence, ..self.header(&sub_buffer.content) };
+            .map(|(packets, sub_buffer)| {
+                let seqno = self.seqno.after(packets);
+                let header = PacketHeader { seqno, ..self.header(&sub_buffer.content) };
                 sub_buffer.set_header(&header.encode());
                 debug_assert!(header.packet_bytes as usize <= sub_buffer.size());
                 header
@@ -178,13 +180,13 @@ impl Output {
     /// missing: babeltrace2 counts losses from packet to packet, and for losses in the first one reports only that
     /// there may be some.
     fn begin(&mut self, first: &Content) -> io::Result<()> {
-        if self.offset > 0 || self.sequence == 0 && self.since(first.lost).total == 0 {
+        if self.offset > 0 || self.seqno == PacketSeqno(0) && self.since(first.lost).total == 0 {
             return Ok(());
         }
-        let next = std::mem::take(&mut self.sequence);
+        let next = std::mem::take(&mut self.seqno);
         let begin = self.gap.map_or(first.first_timestamp, |gap| gap.begin);
         let written = self.copy(&mut empty(begin, self.before));
-        self.sequence = self.sequence.max(next);
+        self.seqno = self.seqno.max(next);
         written
     }
 
@@ -209,8 +211,8 @@ impl Output {
     /// Skips the packet sequence numbers of packets that are not written.
     fn pass(&mut self, packets: u64) {
         // The number 0 belongs to the empty packet at the start.
-        let first = if self.offset == 0 { self.sequence.max(1) } else { self.sequence };
-        self.sequence = first + packets;
+        let first = if self.offset == 0 { self.seqno.max(PacketSeqno(1)) } else { self.seqno };
+        self.seqno = first.after(packets);
     }
 
     /// Returns this output without its descriptor if the file does not show yet that its end is missing.
@@ -241,7 +243,7 @@ impl Output {
             packet_bytes: u64::from(content.end).next_multiple_of(BLOCK),
             discarded: lost.total,
             too_large: lost.too_large as u32,
-            sequence: self.sequence,
+            seqno: self.seqno,
             cpu: self.cpu,
         }
     }
@@ -275,7 +277,7 @@ impl Output {
             let _ = rustix::fs::ftruncate(file, offset + bytes as u64);
         }
         self.offset += bytes as u64;
-        self.sequence += whole as u64;
+        self.seqno = self.seqno.after(whole as u64);
         if whole > 0 {
             self.gap = None;
         }
@@ -357,7 +359,7 @@ mod tests {
 
     fn headers(bytes: &[u8]) -> Vec<(u64, u64, u64)> {
         let headers = bytes.chunks(BLOCK as usize).filter_map(PacketHeader::decode);
-        headers.map(|header| (header.sequence, header.begin.0, header.discarded)).collect()
+        headers.map(|header| (header.seqno.0, header.begin.0, header.discarded)).collect()
     }
 
     /// Checks each packet's sequence number, beginning, and losses up to its end.

@@ -11,7 +11,6 @@ pub use trace::ProgramTrace;
 use trace::has_functions;
 pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 
-use crate::context::kinds::Contexts;
 use crate::directory::Directory;
 use crate::drain::{Order, RingStream, StreamState, Streams};
 use crate::error::Error;
@@ -23,6 +22,7 @@ use sordino_event::text::count;
 use sordino_event::{Cpu, Pid, Schema};
 use sordino_filter::condition::{Condition, Context, InlineComparison};
 use sordino_inspect::clock::TraceClock;
+use sordino_inspect::context::Contexts;
 use sordino_inspect::discover::Identity;
 use sordino_intake::{Claim, MappedCode, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
@@ -200,9 +200,11 @@ impl Traced {
     }
 
     /// Returns true if it has declared functions and has mapped other code since the last time, or its functions are
-    /// not known and rules name some: the caller then has to read it. It is looked at every second.
-    pub fn has_other_code(&mut self, names_functions: bool) -> bool {
-        self.has_functions() && self.code.is_other(self.trace.pid, names_functions)
+    /// not known and rules name some: the caller then has to read it. `size` reads the size of a process's code; it is
+    /// called once a second.
+    pub fn has_other_code(&mut self, names_functions: bool, size: impl FnOnce(i32) -> Option<u64>) -> bool {
+        let pid = self.trace.pid;
+        self.has_functions() && self.code.is_other(|| size(pid), names_functions)
     }
 
     /// Adds the code that it has mapped now to its trace, and applies the rules to it.

@@ -12,8 +12,8 @@ use crate::unanswered::{SkippedPrograms, Unanswered, UnrecordedPrograms};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
+use sordino_inspect::kernel::RunningKernel;
 use sordino_inspect::settings::machine_settings;
-use sordino_proc::machine::kernel_release;
 use std::collections::BTreeMap;
 
 /// The version of this structure.
@@ -246,7 +246,7 @@ impl Summary {
             recorder: std::process::id(),
             name: options.name.clone(),
             host: clock.hostname().to_owned(),
-            kernel_release: kernel_release(),
+            kernel_release: RunningKernel::read().release,
             settings: machine_settings(),
             command: options.command.clone(),
             user_patterns: options.user.patterns(),

@@ -6,9 +6,8 @@ use sordino_clock::{
 };
 use sordino_ctf::{Environment, Uuid};
 use sordino_event::Ticks;
+use sordino_proc::machine::sysctl;
 use sordino_ring::write::TimestampClock;
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The clock that timestamps a recording's events, in programs and in the kernel.
@@ -77,9 +76,11 @@ fn ring_clock(not_cycles: Option<&Unusable>) -> TimestampClock {
 impl TraceClock {
     fn begin(not_cycles: Option<Unusable>, rate: Rate) -> Self {
         let begin = Sample::take();
-        let proc = |name| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).unwrap_or_default();
+        let sysctl = |name| sysctl(name).unwrap_or_default();
         let mut relation = Environment::default();
-        relation.set("hostname", proc("hostname").trim()).set("boot_id", proc("random/boot_id").trim());
+        relation
+            .set("hostname", sysctl("kernel/hostname").as_str())
+            .set("boot_id", sysctl("kernel/random/boot_id").as_str());
         relation.set("monotonic_offset_ns", begin.realtime.wrapping_sub(begin.monotonic).cast_signed());
         if let Some(error) = realtime_error() {
             let error = error.saturating_add(rate.nanoseconds(begin.width) as u64);
@@ -93,7 +94,7 @@ impl TraceClock {
         let hertz = clock.frequency as f64;
         let not_cycles = (clock.name != CYCLES).then_some(Unusable::Unknown);
         // The time of day when the counter was 0.
-        let realtime = clock.time(0).0.unsigned_abs();
+        let realtime = clock.time(Ticks(0)).0.unsigned_abs();
         let begin = Sample { realtime, ..Sample::default() };
         let uuid = clock.uuid.unwrap_or_default();
         let mut relation = Environment::default();

@@ -1,5 +1,11 @@
 //! Observed attributes of threads: the contents of the stream that a recorder writes beside the events.
 
+mod kinds;
+mod visit;
+
+pub use kinds::Contexts;
+pub use visit::{ThreadAttributes, Visit};
+
 use sordino_event::Ticks;
 
 /// An observed attribute of a thread, with its time in the recording's clock.

@@ -2,11 +2,11 @@
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
-use sordino_proc::file::{bytes, text};
+use sordino_proc::file::{bytes, of_process, of_thread};
 use sordino_proc::list::tids;
 use sordino_proc::maps::MappedRange;
 use sordino_proc::stat::{START, Stat};
-use sordino_proc::status::{innermost, line};
+use sordino_proc::status::{innermost, users};
 use sordino_ring::area::control::FileId;
 use sordino_sched::Right;
 use std::fs;
@@ -120,7 +120,7 @@ fn open_areas(pid: i32, tid: i32) -> Result<Vec<Found>, Hidden> {
 
 /// Returns true if a thread has ended or is about to end: it has no descriptors and no memory any more.
 fn has_ended(pid: i32, tid: i32) -> bool {
-    let Ok(text) = text(&format!("/proc/{pid}/task/{tid}/stat")) else { return true };
+    let Ok(text) = of_thread(pid, tid, "stat") else { return true };
     Stat::parse(&text).is_none_or(|stat| stat.is_ending())
 }
 
@@ -154,7 +154,7 @@ fn add(found: &mut Vec<Found>, pid: i32, link: &Path) -> bool {
 
 /// Adds the areas that the process has mapped and no longer open.
 fn add_mapped(found: &mut Vec<Found>, pid: i32) -> Result<(), Hidden> {
-    let maps = text(&format!("/proc/{pid}/maps"))?;
+    let maps = of_process(pid, "maps")?;
     let mapped = maps.lines().filter_map(MappedRange::parse).filter(|mapped| mapped.path == LINK);
     for MappedRange { range: (start, end), .. } in mapped.take(MOST_AREAS) {
         let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
@@ -198,7 +198,7 @@ pub struct Glance {
 /// Reads the `stat` of the process's first thread. It equals the process's own but for times, which the kernel would
 /// have to add up over all threads.
 pub fn glance(pid: i32) -> Glance {
-    let text = text(&format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
+    let text = of_thread(pid, pid, "stat").unwrap_or_default();
     let stat = Stat::parse(&text);
     let number = |field| stat.as_ref().and_then(|stat| stat.number(field)).unwrap_or(0);
     Glance {
@@ -217,7 +217,7 @@ pub fn is_forbidden(pid: i32) -> bool {
 
 /// Returns the identity of process `pid`; fields that can't be read are empty or 0.
 pub fn identity(pid: i32) -> Identity {
-    let read = |file: &str| text(&format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let read = |file: &str| of_process(pid, file).unwrap_or_default();
     let executable = fs::read_link(format!("/proc/{pid}/exe"));
     let stat = read("stat");
     let stat = Stat::parse(&stat);
@@ -235,7 +235,7 @@ pub fn identity(pid: i32) -> Identity {
 /// Reading the arguments touches the process's memory, whose pages may never come: not for a thread that others depend
 /// on.
 pub fn is_command_of_ours(pid: i32) -> bool {
-    let arguments = || bytes(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = || bytes(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     executes_our_program(pid) && arguments().split(|&byte| byte == 0).nth(1) != Some(b"npt")
 }
 
@@ -261,13 +261,12 @@ pub fn user_of(pid: i32) -> Option<u32> {
     if owner != 0 {
         return Some(owner);
     }
-    let status = text(&format!("/proc/{pid}/status")).ok()?;
-    line(&status, "Uid:").split_whitespace().next()?.parse().ok()
+    users(&of_process(pid, "status").ok()?).map(|users| users.real)
 }
 
 /// Returns the process that started `pid`, or took it over.
 pub fn parent(pid: i32) -> Option<i32> {
-    Stat::parse(&text(&format!("/proc/{pid}/stat")).ok()?)?.parent()
+    Stat::parse(&of_process(pid, "stat").ok()?)?.parent()
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use sordino_ctf::write::{
 use sordino_ctf::{Error, Uuid};
 use sordino_event::{Cpu, Ticks};
 use sordino_event::{Field, Integer, Level, Scalar, Schema, Type, Width};
+use sordino_proc::file;
 use sordino_proc::machine::{CpuInfo, InterruptCounts, interrupts};
 use std::fs;
 use std::io::Write;
@@ -71,7 +72,7 @@ impl Dump {
     /// because they did not answer.
     pub fn take(clock: Sample) -> Self {
         let Walked { threads, mappings, notes } = walk();
-        let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        let interrupts = file::text("/proc/interrupts").unwrap_or_default();
         let cpuinfo = CpuInfo::read().unwrap_or_default();
         Self {
             threads,

@@ -12,6 +12,7 @@
 //! | [`process_events`] | new processes, so that `/proc` is not read needlessly |
 //! | [`dump`], [`symbols`] | the state dump, kernel functions |
 //! | [`quota`], [`steal`], [`interrupted`] | the CPU time that a cgroup allows, stolen time, cost of interrupts |
+//! | [`kernel`] | the running kernel, as traces describe it |
 //! | [`settings`] | the settings of the machine that decide how late a thread runs |
 //! | [`uuid`] | random identifiers of traces and clocks |
 //! | [`threads`], [`rights`] | the recorder's own threads, and their rights |
@@ -23,6 +24,7 @@ pub mod context;
 pub mod discover;
 pub mod dump;
 pub mod interrupted;
+pub mod kernel;
 pub mod locks;
 pub mod process_events;
 pub mod quota;

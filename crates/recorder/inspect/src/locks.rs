@@ -30,8 +30,8 @@ impl fmt::Display for Holder {
 impl Holder {
     fn new(pid: i32) -> Self {
         // The owner of /proc/PID won't do: it is root for a process that is not dumpable.
-        let text = file::text(&format!("/proc/{pid}/status")).unwrap_or_default();
-        let user = status::line(&text, "Uid:").split_whitespace().nth(1).and_then(|id| id.parse().ok());
+        let text = file::of_process(pid, "status").unwrap_or_default();
+        let user = status::users(&text).map(|users| users.effective);
         // A process chooses its name, and some bytes control a terminal.
         let name = status::line(&text, "Name:").trim().escape_default().to_string();
         Self { pid, user, name }

@@ -45,7 +45,7 @@ impl CpuQuotas {
     pub fn of(pid: i32) -> Self {
         static MOUNTS: OnceLock<String> = OnceLock::new();
         let mounted = MOUNTS.get_or_init(|| mounts::own().unwrap_or_default());
-        let groups = file::bytes_at_most(&format!("/proc/{pid}/cgroup"), MOST).unwrap_or_default();
+        let groups = file::bytes_at_most(format!("/proc/{pid}/cgroup"), MOST).unwrap_or_default();
         place(&String::from_utf8_lossy(&groups), mounted)
             .map(|(mount, group)| Self::below(&mount, Path::new(&group)))
             .unwrap_or_default()

@@ -3,11 +3,12 @@
 //! Only files of the kernel's in `/proc` and `/sys` are read, each up to a limit. `/proc/cpuinfo` is not among them:
 //! some kernels interrupt each CPU to fill it in.
 
-use sordino_proc::machine::memory_in;
+use sordino_proc::SystemFiles;
+use sordino_proc::machine::{
+    IdleState, PreemptionModel, deepest_idle_state, memory_in, short_version, turbo,
+};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The names of all settings, in the order in which people read them.
 pub const SETTINGS: [&str; 17] = [
@@ -34,8 +35,6 @@ pub const SETTINGS: [&str; 17] = [
 const MOST_BYTES: u64 = 4096;
 /// Maximum number of CPUs whose files are read.
 const MOST_CPUS: usize = 256;
-/// Maximum number of idle states of a CPU.
-const MOST_STATES: usize = 16;
 
 /// Returns the settings of this machine by name, those of [`SETTINGS`] that could be read.
 pub fn machine_settings() -> BTreeMap<String, String> {
@@ -44,20 +43,20 @@ pub fn machine_settings() -> BTreeMap<String, String> {
 
 /// Returns the settings by the files below `root`.
 fn settings(root: &Path) -> BTreeMap<String, String> {
-    let files = KernelFiles(root.to_owned());
+    let files = SystemFiles::new(root).at_most(MOST_BYTES);
     let cpu = |name: &str| files.text(&format!("sys/devices/system/cpu/{name}"));
     let sysctl = |name: &str| files.text(&format!("proc/sys/kernel/{name}"));
     let version = files.text("proc/version").unwrap_or_default();
     let values = [
-        ("kernel", short(&version)),
+        ("kernel", short_version(&version)),
         ("preemption", preemption(&files, &version)),
         ("command line", files.text("proc/cmdline")),
         ("CPUs online", cpu("online")),
         ("isolated CPUs", cpu("isolated").map(or_none)),
         ("CPUs without a tick", cpu("nohz_full").map(|cpus| or_none(cpus.replace("(null)", "")))),
         ("SMT", cpu("smt/control")),
-        ("frequency governor", files.by_cpu("cpufreq/scaling_governor")),
-        ("turbo", turbo(&files)),
+        ("frequency governor", by_cpu(&files, "cpufreq/scaling_governor")),
+        ("turbo", turbo(&files).map(|is_on| if is_on { "on" } else { "off" }.to_owned())),
         ("C-states", idle_states(&files)),
         ("microcode", cpu("cpu0/microcode/version")),
         ("clock source", files.text("sys/devices/system/clocksource/clocksource0/current_clocksource")),
@@ -73,107 +72,48 @@ fn settings(root: &Path) -> BTreeMap<String, String> {
     values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Files of the kernel's below a directory.
-struct KernelFiles(PathBuf);
-
-impl KernelFiles {
-    /// Returns a file's text without white space around it; `None` if it can't be read, or is no text.
-    fn text(&self, path: &str) -> Option<String> {
-        let mut bytes = Vec::new();
-        File::open(self.0.join(path)).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
-    }
-
-    /// Returns the names in a directory that begin so and end with a number, with the number, in its order.
-    fn numbered(&self, path: &str, begin: &str, most: usize) -> Vec<(usize, String)> {
-        let entries = fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut numbered: Vec<(usize, String)> =
-            names.filter_map(|name| Some((name.strip_prefix(begin)?.parse().ok()?, name))).collect();
-        numbered.sort_unstable();
-        numbered.truncate(most);
-        numbered
-    }
-
-    fn cpus(&self) -> Vec<(usize, String)> {
-        self.numbered("sys/devices/system/cpu", "cpu", MOST_CPUS)
-    }
-
-    /// Returns the values of a file of each CPU: the value, or each with the CPUs that have it.
-    fn by_cpu(&self, file: &str) -> Option<String> {
-        let mut by_value: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (number, cpu) in self.cpus() {
-            if let Some(value) = self.text(&format!("sys/devices/system/cpu/{cpu}/{file}")) {
-                by_value.entry(value).or_default().push(number.to_string());
-            }
-        }
-        match by_value.len() {
-            0 => None,
-            1 => by_value.into_keys().next(),
-            _ => {
-                let each =
-                    by_value.into_iter().map(|(value, cpus)| format!("{value} (CPU {})", cpus.join(",")));
-                Some(each.collect::<Vec<_>>().join("; "))
-            }
-        }
-    }
+/// Returns the first CPUs that the kernel knows.
+fn cpus(files: &SystemFiles) -> impl Iterator<Item = u32> {
+    files.numbered("sys/devices/system/cpu", "cpu").into_iter().take(MOST_CPUS)
 }
 
-/// Shortens `Linux version 6.1.0 (builder) (compiler) #1 SMP ...` to release and build.
-fn short(version: &str) -> Option<String> {
-    let release = version.split_whitespace().nth(2)?;
-    let build = version.find(" #").map_or("", |at| &version[at..]);
-    Some(format!("{release}{build}"))
+/// Returns the values of a file of each CPU: the value, or each with the CPUs that have it.
+fn by_cpu(files: &SystemFiles, file: &str) -> Option<String> {
+    let mut by_value: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for cpu in cpus(files) {
+        if let Some(value) = files.text(&format!("sys/devices/system/cpu/cpu{cpu}/{file}")) {
+            by_value.entry(value).or_default().push(cpu.to_string());
+        }
+    }
+    match by_value.len() {
+        0 => None,
+        1 => by_value.into_keys().next(),
+        _ => {
+            let each = by_value.into_iter().map(|(value, cpus)| format!("{value} (CPU {})", cpus.join(",")));
+            Some(each.collect::<Vec<_>>().join("; "))
+        }
+    }
 }
 
 /// Returns the kernel's model of preemption, and the mode that is chosen, if it can be chosen and read.
-fn preemption(files: &KernelFiles, version: &str) -> Option<String> {
-    let is_real_time = files.text("sys/kernel/realtime").as_deref() == Some("1");
-    let named = version.split_whitespace().find(|word| word.starts_with("PREEMPT"));
-    let model = match named {
+fn preemption(files: &SystemFiles, version: &str) -> Option<String> {
+    let PreemptionModel { name, mode } = PreemptionModel::read(files);
+    let model = match name {
         Some(name) => name,
-        None if is_real_time => "PREEMPT_RT",
         None if version.is_empty() => return None,
-        None => "none",
+        None => "none".to_owned(),
     };
-    // `none voluntary (full)`
-    let modes = files.text("sys/kernel/debug/sched/preempt");
-    let mode = modes.as_deref().and_then(|modes| Some(modes.split_once('(')?.1.split_once(')')?.0));
-    Some(mode.map_or(model.to_owned(), |mode| format!("{model}, {mode}")))
-}
-
-fn turbo(files: &KernelFiles) -> Option<String> {
-    let boost = files.text("sys/devices/system/cpu/cpufreq/boost").map(on_or_off);
-    let no_turbo = || files.text("sys/devices/system/cpu/intel_pstate/no_turbo");
-    boost.or_else(|| no_turbo().map(|off| if off == "0" { "on" } else { "off" }.to_owned()))
+    Some(mode.map_or(model.clone(), |mode| format!("{model}, {mode}")))
 }
 
 /// Returns the deepest idle state of all CPUs that is enabled, with its time to wake up, and the kernel's choosers.
-fn idle_states(files: &KernelFiles) -> Option<String> {
-    let mut deepest: Option<(u64, String)> = None;
-    for (_, cpu) in files.cpus() {
-        let directory = format!("sys/devices/system/cpu/{cpu}/cpuidle");
-        for (_, state) in files.numbered(&directory, "state", MOST_STATES) {
-            let file = |file: &str| files.text(&format!("{directory}/{state}/{file}"));
-            if file("disable").as_deref() == Some("1") {
-                continue;
-            }
-            let latency = file("latency").and_then(|latency| latency.parse::<u64>().ok());
-            let name = || file("name").unwrap_or_else(|| state.clone());
-            match latency {
-                Some(latency) if deepest.as_ref().is_none_or(|(most, _)| latency > *most) => {
-                    deepest = Some((latency, name()));
-                }
-                _ => {}
-            }
-        }
-    }
+fn idle_states(files: &SystemFiles) -> Option<String> {
     let chooser = |name: &str| files.text(&format!("sys/devices/system/cpu/cpuidle/{name}"));
     let choosers: Vec<String> =
         ["current_driver", "current_governor"].into_iter().filter_map(chooser).collect();
     let by = if choosers.is_empty() { String::new() } else { format!(" ({})", choosers.join(", ")) };
-    match deepest {
-        Some((latency, name)) => Some(format!("down to {name}, {latency} us to wake{by}")),
+    match deepest_idle_state(files, cpus(files)) {
+        Some(IdleState { name, latency_us }) => Some(format!("down to {name}, {latency_us} us to wake{by}")),
         None if choosers.is_empty() => None,
         None => Some(format!("no states of the kernel's{by}")),
     }
@@ -211,6 +151,7 @@ fn memory(meminfo: String) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn tree(files: &[(&str, &str)]) -> BTreeMap<String, String> {
         let root = tempfile::tempdir().unwrap();

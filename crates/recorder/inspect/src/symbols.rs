@@ -3,6 +3,7 @@
 //! The kernel records the function that a timer, a work item or an NMI ran by its address, which differs from one boot
 //! to the next. `/proc/kallsyms` has the names; the few that occur are written into the trace.
 
+use sordino_proc::file::text;
 use sordino_tracefs::Format;
 use std::collections::{HashMap, HashSet};
 
@@ -36,8 +37,12 @@ impl Functions {
         }
     }
 
-    /// Returns the functions' names, by address, as far as they are in `kallsyms`.
-    pub fn names(&self, kallsyms: &str) -> Vec<(u64, String)> {
+    /// Returns the functions' names, by address, as far as `/proc/kallsyms` has them.
+    pub fn names(&self) -> Vec<(u64, String)> {
+        self.names_in(&text("/proc/kallsyms").unwrap_or_default())
+    }
+
+    fn names_in(&self, kallsyms: &str) -> Vec<(u64, String)> {
         let mut names: HashMap<u64, &str> = HashMap::new();
         for (address, name) in kallsyms.lines().filter_map(symbol) {
             if address != 0 && self.seen.contains(&address) {
@@ -82,7 +87,7 @@ mod tests {
         functions.note(0, &record[..20]);
         functions.note(1, &record);
         let kallsyms = "0010 D data\n0020 t tick\n0020 T alias\n0030 T other\nnonsense\n";
-        assert_eq!(functions.names(kallsyms), [(0x20, "tick".to_owned())]);
+        assert_eq!(functions.names_in(kallsyms), [(0x20, "tick".to_owned())]);
     }
 
     #[test]
@@ -90,6 +95,6 @@ mod tests {
         let format = Format::parse("timer", FORMAT).unwrap();
         let mut functions = Functions::of([&format].into_iter());
         functions.note(0, &[0; 24]);
-        assert!(functions.names("0000000000000000 T tick\n").is_empty());
+        assert!(functions.names_in("0000000000000000 T tick\n").is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! The pages of a program's rings and of the structures that lead to them, made present before its threads access them.
 
-use sordino_proc::file::text;
+use sordino_proc::file::of_process;
 use sordino_proc::maps::MappedRange;
 use sordino_ring::area::map::{MemoryPart, populate, populate_apart};
 use std::io;
@@ -47,7 +47,7 @@ impl MemoryRegions {
 
 /// Returns true if the process has a mapping at this address.
 fn is_mapped(pid: i32, address: u64) -> bool {
-    match text(&format!("/proc/{pid}/maps")) {
+    match of_process(pid, "maps") {
         Ok(maps) => maps.lines().filter_map(MappedRange::parse).any(|mapped| mapped.contains(address)),
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     }

@@ -8,7 +8,7 @@ use super::ledger::NoClaim;
 use crate::code::MappedCode;
 use crate::registration::Whereabouts;
 use sordino_inspect::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
-use sordino_proc::file::text;
+use sordino_proc::file::of_process;
 use sordino_proc::maps::MappedRange;
 use sordino_ring::area::control::{FileId, PATIENCE, Program, Refusal};
 use std::collections::{HashSet, VecDeque};
@@ -178,7 +178,7 @@ impl SearchParameters {
         if older.is_empty() {
             return older;
         }
-        let maps = text(&format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let maps = of_process(self.pid, "maps").unwrap_or_default();
         // Its first thread has ended, which proves nothing about the others.
         if maps.is_empty() {
             return Vec::new();

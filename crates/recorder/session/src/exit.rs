@@ -2,7 +2,7 @@
 
 use sordino_collect::options::End;
 use sordino_collect::program::Traced;
-use sordino_proc::file::text;
+use sordino_proc::file::of_process;
 use sordino_proc::stat::Stat;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ pub(crate) struct Exit(Option<ExitStatus>);
 /// afterwards, Linux 6.15 or later returns it for a pidfd.
 pub(crate) fn exit_of(program: &Traced) -> Exit {
     let pid = program.trace.pid;
-    let of_zombie = || zombie(&text(&format!("/proc/{pid}/stat")).ok()?);
+    let of_zombie = || zombie(&of_process(pid, "stat").ok()?);
     let reaped = || sordino_sched::exit_status(program.pidfd.as_fd());
     // The parent may wait for it between the first two reads.
     Exit(of_zombie().or_else(reaped).or_else(of_zombie).map(ExitStatus::from_raw))

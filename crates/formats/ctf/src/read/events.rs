@@ -5,8 +5,8 @@ use super::index::{self, IndexedPacket};
 use super::program::{EventProgram, LossPlace, Register};
 use super::source::OpenSource;
 use super::trace::StreamContent;
-use crate::Error;
-use sordino_event::{Event, Loss, LossCause, Pid, Step, Tid, Time};
+use crate::{Error, PacketSeqno};
+use sordino_event::{Event, Loss, LossCause, Pid, Step, Ticks, Tid, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Events {
     /// The number of lost records that were too large.
     too_large: u64,
     /// The sequence number of the last packet.
-    sequence: Option<u64>,
+    seqno: Option<PacketSeqno>,
     /// The place of the last event's payload in the decoder's window, in bits.
     payload: Range<u64>,
     /// True for classes whose events may lack their fields; indexed by class. If it is empty, all events have their
@@ -71,7 +71,7 @@ impl Events {
             last: None,
             discarded: 0,
             too_large: 0,
-            sequence: None,
+            seqno: None,
             payload: 0..0,
             bare: Arc::default(),
         }
@@ -149,7 +149,7 @@ impl Events {
             if packet.content_bits > 0 {
                 self.discarded = packet.discarded.unwrap_or(self.discarded);
                 self.too_large = packet.too_large.unwrap_or(self.too_large);
-                self.sequence = packet.sequence;
+                self.seqno = packet.seqno;
             }
             self.next += 1;
         }
@@ -172,8 +172,8 @@ impl Events {
             return Ok(());
         }
         self.load(packet)?;
-        if let (Some(last), Some(sequence)) = (self.sequence, packet.sequence)
-            && sequence > last.saturating_add(1)
+        if let (Some(previous), Some(seqno)) = (self.seqno, packet.seqno)
+            && seqno.missing_since(previous) > 0
         {
             // Before the lost records, there may be no event that has a time.
             self.last = self.last.or_else(|| stream.packets.get(self.next.checked_sub(2)?)?.end);
@@ -183,7 +183,7 @@ impl Events {
             };
             self.push(packet.begin, None, cause);
         }
-        self.sequence = packet.sequence;
+        self.seqno = packet.seqno;
         let limit = stream.begin_of(self.next);
         let mut current = CurrentPacket {
             class: packet.class,
@@ -288,7 +288,7 @@ impl Events {
         let registers = decoder.registers();
         let id = registers.get(Register::Id);
         let event_class = find_event(&class.events, id).ok_or(InvalidBytes)?;
-        let time = class.clock.as_ref().map_or(Time(0), |clock| clock.time(registers.ticks));
+        let time = class.clock.as_ref().map_or(Time(0), |clock| clock.time(Ticks(registers.ticks)));
         if self.last.is_some_and(|last| time < last) || current.limit.is_some_and(|limit| limit < time) {
             return Err(InvalidBytes);
         }

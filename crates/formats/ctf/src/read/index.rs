@@ -3,8 +3,8 @@
 use super::decoder::PacketDecoder;
 use super::program::{DecodeOp, Register, TraceProgram};
 use super::source::SourceReader;
-use crate::{Error, PACKET_MAGIC, Uuid};
-use sordino_event::{Cpu, Event, Time};
+use crate::{Error, PACKET_MAGIC, PacketSeqno, Uuid};
+use sordino_event::{Cpu, Event, Ticks, Time};
 
 /// The number of bytes of a packet that are read at first; enough for every tracer's header.
 const HEADER_READ: u64 = 256;
@@ -38,7 +38,7 @@ pub struct IndexedPacket {
     /// The number of lost records that were larger than a sub-buffer, modulo 2^32; only sordino's traces have it.
     pub too_large: Option<u64>,
     /// The sequence number of the packet in the stream, which also counts lost and overwritten packets.
-    pub sequence: Option<u64>,
+    pub seqno: Option<PacketSeqno>,
     /// The offset of the packet in its file, in bytes.
     pub offset: u64,
     /// The size of the packet in the file in bytes, padding included.
@@ -98,7 +98,7 @@ fn unreadable(offset: u64, bytes: u64) -> IndexedPacket {
         cpu: None,
         discarded: None,
         too_large: None,
-        sequence: None,
+        seqno: None,
         offset,
         bytes,
         content_bits: 0,
@@ -156,14 +156,14 @@ impl Indexer<'_> {
         // The crash dumps of LTTng have packets that were never ended: their end is 0.
         let end = end.filter(|end| *end != 0 || begin == Some(0));
         let ordered = begin.zip(end).is_none_or(|(begin, end)| begin <= end);
-        let time = |ticks: Option<u64>| Some(stream.clock.as_ref()?.time(ticks?));
+        let time = |ticks: Option<u64>| Some(stream.clock.as_ref()?.time(Ticks(ticks?)));
         Some(IndexedPacket {
             begin: time(begin),
             end: time(end),
             cpu: get(Register::PacketCpu).and_then(cpu),
             discarded: get(Register::Discarded),
             too_large: get(Register::TooLarge),
-            sequence: get(Register::Sequence),
+            seqno: get(Register::Sequence).map(PacketSeqno),
             offset,
             bytes,
             content_bits: if readable && ordered { there } else { 0 },

@@ -1,6 +1,6 @@
 //! The header of a packet.
 
-use crate::{PACKET_MAGIC, Uuid};
+use crate::{PACKET_MAGIC, PacketSeqno, Uuid};
 use sordino_event::{Cpu, Ticks};
 
 /// The offset of a packet's first event in bytes: right behind header and context. The content of a packet without
@@ -34,7 +34,7 @@ pub struct PacketHeader {
     /// The number of lost records that were larger than a sub-buffer; the low 32 bits.
     pub too_large: u32,
     /// The sequence number of the packet in the stream.
-    pub sequence: u64,
+    pub seqno: PacketSeqno,
     /// The stream's CPU, if it has one.
     pub cpu: Option<Cpu>,
 }
@@ -57,7 +57,7 @@ impl PacketHeader {
             self.content_bytes.wrapping_mul(8),
             self.packet_bytes.wrapping_mul(8),
             self.discarded,
-            self.sequence,
+            self.seqno.0,
         ] {
             put(&number.to_ne_bytes());
         }
@@ -82,7 +82,7 @@ impl PacketHeader {
             content_bytes: content_bits / 8,
             packet_bytes: packet_bits / 8,
             discarded: word(56)?,
-            sequence: word(64)?,
+            seqno: PacketSeqno(word(64)?),
             cpu: Some(half(72)?).filter(|cpu| *cpu != u32::MAX).map(Cpu),
             too_large: half(76)?,
         };
@@ -105,7 +105,7 @@ mod tests {
             content_bytes: 96,
             packet_bytes: 4096,
             discarded: 6,
-            sequence: 7,
+            seqno: PacketSeqno(7),
             cpu: Some(Cpu(8)),
             too_large: 9,
         }

@@ -134,7 +134,7 @@ impl<W: io::Write> StreamWriter<W> {
         self.check_time(ticks)?;
         self.begin(ticks)?;
         self.flush()?;
-        self.header.sequence += 1;
+        self.header.seqno = self.header.seqno.after(1);
         (self.header.begin, self.header.end) = (ticks, ticks);
         self.write_packet()
     }
@@ -179,7 +179,7 @@ impl<W: io::Write> StreamWriter<W> {
             self.packet.truncate(content);
             return Err(Error::Write(error));
         }
-        self.header.sequence += 1;
+        self.header.seqno = self.header.seqno.after(1);
         self.packet.truncate(FIRST_EVENT);
         Ok(())
     }
@@ -231,7 +231,7 @@ mod tests {
         let headers = headers(&writer.finish().unwrap());
         let summary: Vec<_> = headers
             .iter()
-            .map(|h| (h.sequence, h.begin.0, h.end.0, h.content_bytes, h.packet_bytes))
+            .map(|h| (h.seqno.0, h.begin.0, h.end.0, h.content_bytes, h.packet_bytes))
             .collect();
         assert_eq!(summary, [(0, 0, 1, 4096, 4096), (1, 2, 2, 2088, 4096)]);
     }
@@ -260,7 +260,7 @@ mod tests {
             }
             writer.skip(Ticks(9)).unwrap();
             let headers = headers(&writer.finish().unwrap());
-            let summary: Vec<_> = headers.iter().map(|h| (h.sequence, h.begin.0, h.end.0)).collect();
+            let summary: Vec<_> = headers.iter().map(|h| (h.seqno.0, h.begin.0, h.end.0)).collect();
             let expected: &[_] =
                 if has_event { &[(0, 3, 3), (1, 4, 4), (3, 9, 9)] } else { &[(0, 3, 3), (2, 9, 9)] };
             assert_eq!(summary, expected);

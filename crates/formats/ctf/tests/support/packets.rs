@@ -2,7 +2,7 @@
 
 use sordino_ctf::read::Trace;
 use sordino_ctf::write::{FIRST_EVENT, PacketHeader, StreamClass, event_class, preamble, stream_class};
-use sordino_ctf::{ClockDescription, Environment, Uuid};
+use sordino_ctf::{ClockDescription, Environment, PacketSeqno, Uuid};
 use sordino_event::{Classes, Cpu, Event, Field, Level, Loss, LossCause, Schema, Step, Ticks, Time};
 
 pub(crate) const UUID: Uuid = Uuid([0xab; 16]);
@@ -25,7 +25,7 @@ pub(crate) fn metadata() -> String {
 /// A packet of [`StreamClass::Cpu`] that spans `span`, with the counts of records, and of too large ones among them,
 /// that were lost by its end. Its events are times and low counts of lost records.
 pub(crate) struct IndexedPacket<'a> {
-    pub(crate) sequence: u64,
+    pub(crate) seqno: u64,
     pub(crate) span: (u64, u64),
     pub(crate) lost: (u64, u32),
     pub(crate) events: &'a [(u64, u16)],
@@ -42,7 +42,7 @@ impl IndexedPacket<'_> {
             packet_bytes: 4096,
             discarded: self.lost.0,
             too_large: self.lost.1,
-            sequence: self.sequence,
+            seqno: PacketSeqno(self.seqno),
             cpu: Some(Cpu(1)),
         }
     }

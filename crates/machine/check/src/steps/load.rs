@@ -2,10 +2,11 @@
 
 use super::progress::MeasurementProgress;
 use super::tool::{self, ask_to_end};
+use crate::Command;
 use crate::Error;
 use crate::keep;
 use crate::loads::{Load, places};
-use crate::{Command, Sources};
+use sordino_proc::SystemFiles;
 use sordino_sched::CpuList;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,7 @@ impl Loads {
         if self.loads.is_empty() {
             return Ok(running);
         }
-        let (places, notes) = places(&Sources::new("/"), &CpuList::online()?, measured);
+        let (places, notes) = places(&SystemFiles::new("/"), &CpuList::online()?, measured);
         for note in notes {
             self.note(note);
         }

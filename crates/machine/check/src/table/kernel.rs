@@ -1,18 +1,19 @@
 //! Lines on the kernel: release, preemption model, command line, configuration.
 
 use super::{Line, good};
-use crate::{MachineInfo, Sources, Verdict};
-use sordino_proc::machine::memory_in;
+use crate::{MachineInfo, Verdict};
+use sordino_proc::SystemFiles;
+use sordino_proc::machine::{PreemptionModel, memory_in, short_version};
 
 pub(super) fn lines(
-    sources: &Sources,
+    sources: &SystemFiles,
     config: Option<&str>,
     tracers: Result<&[String], &String>,
 ) -> Vec<Line> {
     let version = sources.text("proc/version").unwrap_or_default();
     vec![
         Line::new("kernel", short(&version), Verdict::Info, "results are those of this kernel"),
-        preemption(sources, &version),
+        preemption(sources),
         command_line(sources),
         option_line(
             "tick",
@@ -31,29 +32,23 @@ pub(super) fn lines(
     ]
 }
 
-/// Shortens `Linux version 6.1.0 (builder) (compiler) #1 SMP ...` to release and build.
 fn short(version: &str) -> String {
-    let release = version.split_whitespace().nth(2).unwrap_or("unknown");
-    let build = version.find(" #").map_or("", |at| &version[at..]);
-    format!("{release}{build}")
+    short_version(version).unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn preemption(sources: &Sources, version: &str) -> Line {
+fn preemption(sources: &SystemFiles) -> Line {
     let why = "without PREEMPT_RT, interrupt handlers and sections under spin locks delay even the highest priority";
-    let is_rt = sources.text("sys/kernel/realtime").as_deref() == Some("1") || version.contains("PREEMPT_RT");
-    if is_rt {
-        return Line::new("preemption", "PREEMPT_RT", Verdict::Pass, why);
+    let preemption = PreemptionModel::read(sources);
+    if preemption.is_real_time() {
+        return Line::new("preemption", PreemptionModel::REAL_TIME, Verdict::Pass, why);
     }
-    // `none voluntary (full)`
-    let modes = sources.text("sys/kernel/debug/sched/preempt");
-    let mode = modes.as_deref().and_then(|modes| modes.split('(').nth(1)?.split(')').next());
-    let model = version.split_whitespace().find(|word| word.starts_with("PREEMPT")).unwrap_or("no PREEMPT");
-    let value = mode.map_or(model.to_owned(), |mode| format!("{model}, {mode}"));
+    let model = preemption.name.unwrap_or_else(|| "no PREEMPT".to_owned());
+    let value = preemption.mode.map_or(model.clone(), |mode| format!("{model}, {mode}"));
     Line::new("preemption", value, Verdict::Warn, why)
         .remedy("boot a PREEMPT_RT kernel (Debian: apt-get install linux-image-rt-amd64)")
 }
 
-fn command_line(sources: &Sources) -> Line {
+fn command_line(sources: &SystemFiles) -> Line {
     let why = "isolation that only booting can bring";
     match sources.text("proc/cmdline") {
         Some(text) => Line::new("command line", text, Verdict::Info, why),
@@ -109,7 +104,7 @@ fn facilities(tracers: Result<&[String], &String>) -> Line {
 }
 
 /// Reads the machine's description.
-pub fn machine_info(sources: &Sources, cpus: &str) -> MachineInfo {
+pub fn machine_info(sources: &SystemFiles, cpus: &str) -> MachineInfo {
     let cpuinfo = sources.cpuinfo();
     let memory = sources.text("proc/meminfo").and_then(|meminfo| memory_in(&meminfo, "MemTotal"));
     let dmi: Vec<String> = ["sys_vendor", "product_name", "bios_version", "bios_date"]
@@ -148,15 +143,17 @@ mod tests {
         assert_eq!(verdict_of(&lines, "kernel"), "INFO 6.1.0-rt #1 SMP PREEMPT_RT Debian 6.1");
         let older =
             tree(directory.path(), &[("sys/kernel/realtime", "1\n"), ("proc/version", "Linux version 5.10")]);
-        assert_eq!(preemption(&older, "").verdict, Verdict::Pass);
+        assert_eq!(preemption(&older).verdict, Verdict::Pass);
     }
 
     #[test]
     fn a_kernel_that_is_none_says_how_far_it_preempts() {
         let directory = tempfile::tempdir().unwrap();
-        let sources =
-            tree(directory.path(), &[("sys/kernel/debug/sched/preempt", "none voluntary (full)\n")]);
-        let line = preemption(&sources, "Linux version 6.18 #1 SMP PREEMPT_DYNAMIC @0");
+        let files = [
+            ("proc/version", "Linux version 6.18 #1 SMP PREEMPT_DYNAMIC @0\n"),
+            ("sys/kernel/debug/sched/preempt", "none voluntary (full)\n"),
+        ];
+        let line = preemption(&tree(directory.path(), &files));
         assert_eq!((line.verdict, line.value.as_str()), (Verdict::Warn, "PREEMPT_DYNAMIC, full"));
         assert!(line.remedy.is_some());
     }

@@ -1,11 +1,12 @@
 //! Lines on clocks, cores, idle states, NUMA, hypervisor and watchdog.
 
 use super::{Line, good};
-use crate::{Sources, Verdict};
-use sordino_proc::machine::CpuInfo;
+use crate::Verdict;
+use sordino_proc::SystemFiles;
+use sordino_proc::machine::{CpuInfo, IdleState, deepest_idle_state};
 use sordino_sched::CpuList;
 
-pub(super) fn lines(sources: &Sources, cpus: &CpuList) -> Vec<Line> {
+pub(super) fn lines(sources: &SystemFiles, cpus: &CpuList) -> Vec<Line> {
     let cpuinfo = sources.cpuinfo();
     vec![
         clock_source(sources),
@@ -18,7 +19,7 @@ pub(super) fn lines(sources: &Sources, cpus: &CpuList) -> Vec<Line> {
     ]
 }
 
-fn clock_source(sources: &Sources) -> Line {
+fn clock_source(sources: &SystemFiles) -> Line {
     let (name, why) = (
         "clock source",
         "reading another clock than the cycle counter takes microseconds, or a visit to the hypervisor",
@@ -51,7 +52,7 @@ fn counter(cpuinfo: &CpuInfo) -> Line {
     }
 }
 
-fn threads_of_cores(sources: &Sources) -> Line {
+fn threads_of_cores(sources: &SystemFiles) -> Line {
     let (name, why) = ("SMT", "two CPUs of one core slow each other down, whatever the priorities");
     match sources.text("sys/devices/system/cpu/smt/active").as_deref() {
         Some("0") => Line::new(name, "off", Verdict::Pass, why),
@@ -64,34 +65,21 @@ fn threads_of_cores(sources: &Sources) -> Line {
 /// Exit latency in microseconds above which an idle state is visible in every measured latency.
 const DEEP_US: u64 = 10;
 
-fn sleep(sources: &Sources, cpus: &CpuList) -> Line {
+fn sleep(sources: &SystemFiles, cpus: &CpuList) -> Line {
     let (name, why) = ("C-states", "a CPU that sleeps deeply takes that long to wake");
     let driver = sources.text("sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
     let governor = sources.text("sys/devices/system/cpu/cpuidle/current_governor").unwrap_or_default();
-    let mut deepest: Option<(u64, String)> = None;
-    for cpu in cpus.as_slice() {
-        let directory = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle");
-        for state in sources.names(&directory, "state") {
-            let file = |file: &str| sources.text(&format!("{directory}/{state}/{file}"));
-            let latency = file("latency").and_then(|latency| latency.parse::<u64>().ok());
-            let is_on = file("disable").as_deref() != Some("1");
-            if let Some(latency) =
-                latency.filter(|latency| is_on && deepest.as_ref().is_none_or(|(most, _)| latency >= most))
-            {
-                deepest = Some((latency, file("name").unwrap_or(state)));
-            }
-        }
-    }
-    let Some((latency, state)) = deepest else {
+    let deepest = deepest_idle_state(sources, cpus.as_slice().iter().copied());
+    let Some(IdleState { name: state, latency_us }) = deepest else {
         return Line::unknown(name, format!("no states ({driver}): the hypervisor or firmware decides"), why);
     };
     let line = Line::new(
         name,
-        format!("down to {state}, {latency} us to wake ({driver}, {governor})"),
-        good(latency <= DEEP_US),
+        format!("down to {state}, {latency_us} us to wake ({driver}, {governor})"),
+        good(latency_us <= DEEP_US),
         why,
     );
-    if latency <= DEEP_US {
+    if latency_us <= DEEP_US {
         line
     } else {
         line.remedy(format!(
@@ -101,14 +89,14 @@ fn sleep(sources: &Sources, cpus: &CpuList) -> Line {
 }
 
 /// Returns the hypervisor's name if the machine is a guest.
-pub(super) fn hypervisor(sources: &Sources, cpuinfo: &CpuInfo) -> Option<String> {
+pub(super) fn hypervisor(sources: &SystemFiles, cpuinfo: &CpuInfo) -> Option<String> {
     let is_guest = cpuinfo.has_flag("hypervisor") == Some(true);
     let kind = sources.text("sys/hypervisor/type");
     (is_guest || kind.is_some())
         .then(|| kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| "unknown".to_owned()))
 }
 
-fn under_hypervisor(sources: &Sources, cpuinfo: &CpuInfo) -> Line {
+fn under_hypervisor(sources: &SystemFiles, cpuinfo: &CpuInfo) -> Line {
     let (name, why) =
         ("hypervisor", "a host takes the CPU when it likes, and nothing in the guest can tell or prevent it");
     match hypervisor(sources, cpuinfo) {
@@ -119,7 +107,7 @@ fn under_hypervisor(sources: &Sources, cpuinfo: &CpuInfo) -> Line {
     }
 }
 
-fn nodes(sources: &Sources) -> Line {
+fn nodes(sources: &SystemFiles) -> Line {
     let (name, why) = ("NUMA", "memory of another node is slower, and moving pages stops their users");
     match sources.text("sys/devices/system/node/online") {
         None => Line::unknown(name, "no /sys/devices/system/node", why),
@@ -127,7 +115,7 @@ fn nodes(sources: &Sources) -> Line {
     }
 }
 
-fn watchdog(sources: &Sources) -> Line {
+fn watchdog(sources: &SystemFiles) -> Line {
     let (name, why) = ("NMI watchdog", "an interrupt that nothing can mask, on each CPU");
     match sources.text("proc/sys/kernel/nmi_watchdog").as_deref() {
         None => Line::unknown(name, "no /proc/sys/kernel/nmi_watchdog", why),
@@ -196,14 +184,14 @@ mod tests {
         state(1, 0, "1", "0");
         state(1, 1, "80", "0");
         state(1, 2, "500", "1");
-        let line = sleep(&Sources::new(directory.path()), &CpuList::new([1]));
+        let line = sleep(&SystemFiles::new(directory.path()), &CpuList::new([1]));
         assert!(line.value.starts_with("down to state1, 80 us") && line.verdict == Verdict::Warn, "{line:?}");
     }
 
     #[test]
     fn nothing_is_made_up_on_a_machine_that_tells_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let lines = lines(&Sources::new(directory.path()), &CpuList::new([0]));
+        let lines = lines(&SystemFiles::new(directory.path()), &CpuList::new([0]));
         assert!(lines.iter().all(|line| line.verdict == Verdict::NotMeasured), "{lines:?}");
     }
 }

@@ -1,14 +1,14 @@
 //! Lines on the user's rights to lock memory and to set real-time priorities.
 
 use super::{Line, good};
-use crate::Sources;
+use sordino_proc::SystemFiles;
 
 /// `CAP_IPC_LOCK` in `linux/capability.h`: the right to lock memory beyond the limit.
 const IPC_LOCK: u32 = 14;
 /// `CAP_SYS_NICE`: the right to set any priority.
 const SYS_NICE: u32 = 23;
 
-pub(super) fn lines(sources: &Sources) -> Vec<Line> {
+pub(super) fn lines(sources: &SystemFiles) -> Vec<Line> {
     let status = sources.text("proc/self/status").unwrap_or_default();
     let limits = sources.text("proc/self/limits").unwrap_or_default();
     let has = |capability: u32| {

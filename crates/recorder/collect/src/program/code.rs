@@ -2,11 +2,10 @@
 
 use crate::options::UserEvents;
 use sordino_filter::condition::is_match;
-use sordino_proc::status::code_size;
 use sordino_symbols::FunctionTable;
 use std::time::{Duration, Instant};
 
-/// Interval at which a program that records functions is looked at for code that it has mapped.
+/// Interval at which the size of a program's code is read, if the program records functions.
 const EACH: Duration = Duration::from_secs(1);
 
 /// The code of a program as it was read last.
@@ -15,22 +14,22 @@ pub(super) struct KnownCode {
     /// The functions in it, if rules named some then.
     functions: Option<FunctionTable>,
     size: Option<u64>,
-    looked_at: Instant,
+    compared_at: Instant,
 }
 
 impl KnownCode {
     pub(super) fn new(functions: Option<FunctionTable>, size: Option<u64>) -> Self {
-        Self { functions, size, looked_at: Instant::now() }
+        Self { functions, size, compared_at: Instant::now() }
     }
 
-    /// Returns true if the process has mapped other code since the last time, or its functions are not known and rules
-    /// name some. It is looked at every second.
-    pub(super) fn is_other(&mut self, pid: i32, names_functions: bool) -> bool {
-        if self.looked_at.elapsed() < EACH {
+    /// Returns true if the size of the program's code, which `size` reads, has changed since the last time, or its
+    /// functions are not known and rules name some. It is compared every second.
+    pub(super) fn is_other(&mut self, size: impl FnOnce() -> Option<u64>, names_functions: bool) -> bool {
+        if self.compared_at.elapsed() < EACH {
             return false;
         }
-        self.looked_at = Instant::now();
-        let size = code_size(pid);
+        self.compared_at = Instant::now();
+        let size = size();
         let is_other = size.is_some() && size != self.size;
         self.size = size.or(self.size);
         is_other || names_functions && self.functions.is_none()

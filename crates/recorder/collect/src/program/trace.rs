@@ -165,7 +165,7 @@ impl ProgramTrace {
     /// Returns the time at which the session attached, in nanoseconds since the epoch, if the program ran before.
     pub fn taken_up_ns(&self) -> Option<i64> {
         let place = self.place.as_ref()?;
-        Some(place.clock.time(self.taken_up?.0).0)
+        Some(place.clock.time(self.taken_up?).0)
     }
 
     /// Returns the full name of its tracepoint `id`.

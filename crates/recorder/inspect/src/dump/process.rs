@@ -3,7 +3,7 @@
 use super::open::{InodeId, Mapped};
 use rustix::fs::makedev;
 use sordino_ctf::write::Argument;
-use sordino_proc::file::{bytes_at_most, text};
+use sordino_proc::file::{bytes_at_most, of_thread};
 use sordino_proc::list;
 use sordino_proc::maps::MappedRange;
 use sordino_proc::stat::Stat;
@@ -48,7 +48,7 @@ pub(super) fn threads(pid: i32) -> (Vec<ProcThread>, bool) {
     let more = tids.len() > THREADS_MAX;
     tids.truncate(THREADS_MAX);
     let seen = tids.into_iter().filter_map(|tid| {
-        let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
+        let read = |file: &str| of_thread(pid, tid, file).ok();
         thread(tid, pid, &read("stat")?, &read("status")?)
     });
     (seen.collect(), more)
@@ -56,7 +56,7 @@ pub(super) fn threads(pid: i32) -> (Vec<ProcThread>, bool) {
 
 /// Returns the executable mappings of a process, and true if there are or may be more.
 pub(super) fn mappings(pid: i32) -> (Vec<CodeMapping>, bool) {
-    let maps = bytes_at_most(&format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
+    let maps = bytes_at_most(format!("/proc/{pid}/maps"), MAPS_MAX).unwrap_or_default();
     let mut more = maps.len() as u64 == MAPS_MAX;
     // A truncated line could name another file.
     let whole = maps.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);

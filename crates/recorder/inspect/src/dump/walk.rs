@@ -14,7 +14,7 @@ use super::share::{Share, spent, waited_for_a_cpu};
 use crate::threads;
 use rustix::process::Pid;
 use rustix::thread::gettid;
-use sordino_proc::file::text;
+use sordino_proc::file::of_thread;
 use sordino_proc::list::pids;
 use sordino_proc::stat::Stat;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -430,7 +430,8 @@ pub(super) fn build_id_of(mapped: &Mapped, filesystems: &Mutex<FileSystems>) -> 
 impl Current {
     /// Returns true if its thread has been blocked for too long. A thread that lacks a CPU does not count.
     fn hangs(&self) -> bool {
-        let stat = || text(&format!("/proc/self/task/{}/stat", self.thread.as_raw_nonzero())).ok();
+        let stat =
+            || of_thread(std::process::id().cast_signed(), self.thread.as_raw_nonzero().get(), "stat").ok();
         let runs = || Some(Stat::parse(&stat()?)?.field(3) == "R");
         self.since.elapsed() >= STEP_TIME && !runs().unwrap_or(false)
     }

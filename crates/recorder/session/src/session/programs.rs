@@ -9,6 +9,7 @@ use sordino_collect::drain::ProgramCopy;
 use sordino_collect::program::Traced;
 use sordino_event::functions;
 use sordino_intake::{JobSource, MappedCode, Taken};
+use sordino_proc::status::code_size;
 use sordino_ring::area::control::FileId;
 
 impl RecordingSession<'_> {
@@ -79,7 +80,7 @@ impl RecordingSession<'_> {
         }
         let names_functions = self.user.names_functions();
         for program in &mut self.recorded.programs {
-            if program.has_other_code(names_functions) {
+            if program.has_other_code(names_functions, code_size) {
                 let (pid, user) = (program.trace.pid, program.user());
                 self.arrivals.intake.submit(pid, user, JobSource::Code(names_functions));
             }

@@ -42,7 +42,7 @@ impl RecordingSession<'_> {
         Some(Hits {
             ranking: worst.ranking.clone(),
             user: self.user.clone(),
-            since: self.clock.ctf().time(since.0),
+            since: self.clock.ctf().time(since),
         })
     }
 

@@ -1,12 +1,11 @@
-//! Reads the current attributes of a program's threads from `/proc` and from the program's table of annotations.
+//! Reads the current attributes of a program's threads from `/proc`, and adds those of the program's table of
+//! annotations.
 
-use super::kinds::Contexts;
-use crate::program::Traced;
+use super::{Attribute, Contexts, ThreadIds};
 use rustix::param::clock_ticks_per_second;
 use sordino_clock::Sample;
-use sordino_inspect::context::{Attribute, ThreadIds};
 use sordino_proc::cgroup::memberships;
-use sordino_proc::file::text;
+use sordino_proc::file::of_thread;
 use sordino_proc::list::tids;
 use sordino_proc::stat::{START, Stat};
 use sordino_proc::status::innermost;
@@ -14,14 +13,16 @@ use sordino_ring::area::annotations::CopiedAnnotation;
 
 /// A thread and its observed attributes, each with its age in nanoseconds.
 #[derive(Debug)]
-pub(super) struct ThreadAttributes {
-    pub(super) thread: ThreadIds,
-    pub(super) attributes: Vec<(Attribute, u64)>,
+pub struct ThreadAttributes {
+    /// The thread, by its ids.
+    pub thread: ThreadIds,
+    /// The attributes, each with its age in nanoseconds.
+    pub attributes: Vec<(Attribute, u64)>,
 }
 
 /// A visit of a program's threads in progress: the threads left, and a copy of their annotations.
 #[derive(Debug)]
-pub(super) struct Visit {
+pub struct Visit {
     pid: i32,
     own_pid: i32,
     tids: Vec<i32>,
@@ -30,17 +31,15 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Starts a visit of all threads of a program.
-    pub(super) fn at(program: &Traced, contexts: Contexts) -> Self {
-        let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
-        let annotations =
-            if contexts.annotations { program.program.annotations().copy() } else { Vec::new() };
+    /// Starts a visit of all threads of process `pid`, which is `own_pid` in its own pid namespace and has these
+    /// annotations.
+    pub fn begin(pid: i32, own_pid: i32, annotations: Vec<CopiedAnnotation>, contexts: Contexts) -> Self {
         Self { pid, own_pid, tids: tids(pid).collect(), annotations, contexts }
     }
 
     /// Returns the attributes of the next thread, with `now` as the time; `None` after the last one. A thread that has
     /// ended meanwhile gives `Some(None)`.
-    pub(super) fn next(&mut self, now: &Sample) -> Option<Option<ThreadAttributes>> {
+    pub fn next(&mut self, now: &Sample) -> Option<Option<ThreadAttributes>> {
         let tid = self.tids.pop()?;
         let mut observed: Vec<_> = thread(self.pid, self.own_pid, tid, self.contexts).into_iter().collect();
         add_annotations(&self.annotations, now.boottime, &mut observed);
@@ -50,7 +49,7 @@ impl Visit {
 
 /// Reads a thread's attributes, and its start time in nanoseconds since boot.
 fn thread(pid: i32, own_pid: i32, tid: i32, contexts: Contexts) -> Option<(ThreadAttributes, u64)> {
-    let read = |file: &str| text(&format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let read = |file: &str| of_thread(pid, tid, file).ok();
     let stat = read("stat")?;
     let stat = Stat::parse(&stat)?;
     let vtid = if own_pid == pid { tid } else { innermost(&read("status")?, "NSpid:", tid) };
@@ -151,7 +150,7 @@ mod tests {
         let (observed, began) = thread(here, here, tid, all).unwrap();
         assert_eq!(observed.thread, ThreadIds { pid: here, tid, vtid: tid });
         assert!(observed.attributes.contains(&(Attribute::Ids { vpid: here }, 0)));
-        let comm = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap();
+        let comm = of_thread(here, tid, "comm").unwrap();
         assert!(observed.attributes.contains(&(Attribute::Comm(comm.trim_end().to_owned()), 0)));
         let nice = rustix::process::getpriority_process(None).unwrap();
         assert!(observed.attributes.contains(&(Attribute::Priority { policy: 0, priority: 0, nice }, 0)));

@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// The thread contexts that a recording includes beside the programs' events.
 ///
 /// ```
-/// use sordino_collect::Contexts;
+/// use sordino_inspect::context::Contexts;
 /// let contexts: Contexts = "comm,priority".parse()?;
 /// assert!(contexts.comm && contexts.priority && !contexts.cgroup);
 /// assert!("com".parse::<Contexts>().is_err());
@@ -35,7 +35,7 @@ impl Contexts {
         Self { comm: true, ids: true, priority: true, cgroup: true, annotations: true, counters: true };
 
     /// Returns true if no enabled context requires the recorder to read `/proc`. Counters do not: events carry them.
-    pub(crate) fn needs_no_look(self) -> bool {
+    pub fn needs_no_look(self) -> bool {
         Self { counters: false, ..self } == Self::default()
     }
 }
