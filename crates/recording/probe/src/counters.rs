@@ -72,8 +72,8 @@ thread_local! {
 /// and waits for them as a program does when it begins. In a program that cannot be recorded, it does nothing.
 ///
 /// Real-time, of a hit in a recording with counters (others cost nothing): for each of the processor's that may be read
-/// in user space, an instruction and some loads; for each other two system calls, which wait for nobody. Then a record
-/// of at most 94 bytes more.
+/// in user space, an instruction and some loads; for each other two system calls, which never wait. Then a record of at
+/// most 94 bytes more.
 ///
 /// # Errors
 /// A [`NoCounters`] with the reason; the thread has no counters then.
@@ -83,7 +83,7 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
         return Ok(());
     }
     let asked = parse(names)?;
-    // Without an area, and if none can be made, nobody records.
+    // Without an area, and if none can be made, no recorder records.
     program::with_area(|_| {});
     if !program::has_area() {
         return Ok(());
