@@ -26,7 +26,6 @@ use events::PerfEvents;
 use kind::{MOST, parse};
 use record::{CountersPayload, POINT};
 use sordino_percpu::thread;
-use sordino_ring::area::enable::EnableMask;
 use sordino_ring::area::slots::Slots;
 use sordino_ring::number::{PointId, SlotIndex, Tag};
 
@@ -130,7 +129,7 @@ pub(crate) fn after_fork() {
 /// Real-time: see [`counters()`].
 pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(Tag, CountersPayload)> {
     let events = own()?;
-    let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).has(slot);
+    let is_known = POINT.enabled().sessions(slots.cpus()).has(slot);
     // The child of a vfork has its parent's words, and no counters of its own.
     if !is_known || thread::borrowed() != 0 {
         return None;

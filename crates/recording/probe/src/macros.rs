@@ -26,7 +26,7 @@ macro_rules! tracepoint {
     (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
         $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
         let (word, enabled) = POINT.load();
-        if enabled != 0 {
+        if !enabled.is_empty() {
             $crate::__hit!(POINT, word, enabled $(, $field: $ty = $value)*);
         }
     }};
@@ -160,7 +160,7 @@ macro_rules! context {
         $crate::mark_text(::core::format_args!($($arguments)+), |text| {
             let (name, text) = $crate::internal::annotate($name, text);
             let (word, enabled) = POINT.load();
-            if enabled != 0 {
+            if !enabled.is_empty() {
                 $crate::__hit!(POINT, word, enabled, name: &str = name, value: &str = text);
             }
         });
@@ -174,7 +174,7 @@ macro_rules! __line {
     ($name:ident, $field:ident, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
         let (word, enabled) = POINT.load();
-        if enabled != 0 {
+        if !enabled.is_empty() {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
                 $crate::__hit!(POINT, word, enabled, $field: &str = line);
             });
