@@ -89,7 +89,7 @@ pub fn new(fiber: u64, name: &str) {
 pub fn switch(from: u64, to: u64, why: SwitchReason, on: &str) {
     sordino::__declare!(POINT, Info, sordino_fiber:switch, from: u64, to: u64, why: SwitchReason, on: &str);
     let (word, enabled) = POINT.load();
-    if enabled == 0 {
+    if enabled.is_empty() {
         return;
     }
     if on.is_empty() {

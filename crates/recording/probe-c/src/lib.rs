@@ -6,7 +6,7 @@
 //! The header also compiles parts of the shared memory's layout into programs, so each name that the library exports
 //! ends with the layout's version.
 
-use sordino::internal::{self, Staged, Words};
+use sordino::internal::{self, EnableMask, Staged, Words};
 use sordino::{Container, Description, FieldDescription, Level, Tracepoint};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
@@ -59,7 +59,7 @@ pub unsafe extern "C-unwind" fn sordino_emit(
     unsafe {
         internal::emit(
             point,
-            enabled,
+            EnableMask(enabled),
             Staged { from: payload, encoded_length: internal::EncodedLength(encoded_length) },
         )
     }
@@ -73,11 +73,11 @@ pub unsafe extern "C-unwind" fn sordino_emit(
 #[unsafe(export_name = of_layout!("sordino_emit_pair"))]
 pub unsafe extern "C-unwind" fn sordino_emit_pair(point: &Tracepoint, enabled: u64, first: u64, second: u64) {
     // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
-    if unsafe { is_rejected(point, enabled, [first, second]) } {
+    if unsafe { is_rejected(point, EnableMask(enabled), [first, second]) } {
         return;
     }
     // SAFETY: the caller guarantees a payload of 16 bytes, which two words are, and the enable word's value.
-    unsafe { internal::emit(point, enabled, Words(first, second)) }
+    unsafe { internal::emit(point, EnableMask(enabled), Words(first, second)) }
 }
 
 /// Writes the record of up to three scalars, if no inline filter rejects it. Words without a scalar are 0, and lie
@@ -96,7 +96,7 @@ pub unsafe extern "C-unwind" fn sordino_emit_scalars(
     third: u64,
 ) {
     // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
-    if unsafe { is_rejected(point, enabled, [first, second, third]) } {
+    if unsafe { is_rejected(point, EnableMask(enabled), [first, second, third]) } {
         return;
     }
     let mut stage = MaybeUninit::<[u64; 4]>::uninit();
@@ -109,7 +109,7 @@ pub unsafe extern "C-unwind" fn sordino_emit_scalars(
     let encoded_length = internal::EncodedLength(layout & LENGTH_OF_SCALARS);
     // SAFETY: the stage holds the scalars at their offsets and 8 zero bytes behind them, so the bytes that
     // `encoded_length` copies are initialised; the caller guarantees the enable word's value.
-    unsafe { internal::emit(point, enabled, Staged { from: to, encoded_length }) }
+    unsafe { internal::emit(point, EnableMask(enabled), Staged { from: to, encoded_length }) }
 }
 
 /// The bits of a layout that are the encoded length, of which both parts fit into a byte for a short record.
@@ -121,10 +121,10 @@ const LENGTH_OF_SCALARS: u64 = 0xff_0000_00ff;
 /// # Safety
 /// `enabled` is the value of the tracepoint's enable word.
 #[inline(always)]
-unsafe fn is_rejected<const N: usize>(point: &Tracepoint, enabled: u64, values: [u64; N]) -> bool {
+unsafe fn is_rejected<const N: usize>(point: &Tracepoint, enabled: EnableMask, values: [u64; N]) -> bool {
     // The test with which emit begins comes first, so that it is the fast path's only one.
     // SAFETY: the caller guarantees that `enabled` is the value of the enable word.
-    !internal::is_one(enabled) && unsafe { internal::is_rejected(point.word(), enabled, values) }
+    !enabled.is_one() && unsafe { internal::is_rejected(point.word(), enabled, values) }
 }
 
 /// The enable word of tracepoints that are not registered: no session enabled them.
@@ -157,7 +157,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
     let [name, text] = [name, text].map(|bytes| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()));
     let (name, text) = internal::annotate(name, text);
     let enabled = CONTEXT_POINT.enabled();
-    if enabled != 0 {
+    if !enabled.is_empty() {
         let mut payload = AnnotationBuffer([0; _]);
         payload.0[..name.len()].copy_from_slice(name.as_bytes());
         payload.0[name.len() + 1..][..text.len()].copy_from_slice(text.as_bytes());
@@ -166,7 +166,7 @@ pub unsafe extern "C-unwind" fn sordino_say(name: *const c_char, text: *const c_
         // section.
         // SAFETY: the payload is the two strings of the fields, each with a zero byte behind it. Its room is a multiple
         // of 16 bytes, so the bytes that are copied beyond the strings are readable.
-        unsafe { sordino_emit(&CONTEXT_POINT, enabled, payload.0.as_ptr(), encoded_length.0) };
+        unsafe { sordino_emit(&CONTEXT_POINT, enabled.0, payload.0.as_ptr(), encoded_length.0) };
     }
 }
 

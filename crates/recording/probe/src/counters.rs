@@ -26,7 +26,6 @@ use events::PerfEvents;
 use kind::{MOST, parse};
 use record::{CountersPayload, POINT};
 use sordino_percpu::thread;
-use sordino_ring::area::enable::EnableMask;
 use sordino_ring::area::slots::Slots;
 use sordino_ring::number::{PointId, SlotIndex, Tag};
 
@@ -72,8 +71,8 @@ thread_local! {
 /// and waits for them as a program does when it begins. In a program that cannot be recorded, it does nothing.
 ///
 /// Real-time, of a hit in a recording with counters (others cost nothing): for each of the processor's that may be read
-/// in user space, an instruction and some loads; for each other two system calls, which wait for nobody. Then a record
-/// of at most 94 bytes more.
+/// in user space, an instruction and some loads; for each other two system calls, which never wait. Then a record of at
+/// most 94 bytes more.
 ///
 /// # Errors
 /// A [`NoCounters`] with the reason; the thread has no counters then.
@@ -83,7 +82,7 @@ pub fn counters(names: &str) -> Result<(), NoCounters> {
         return Ok(());
     }
     let asked = parse(names)?;
-    // Without an area, and if none can be made, nobody records.
+    // Without an area, and if none can be made, no recorder records.
     program::with_area(|_| {});
     if !program::has_area() {
         return Ok(());
@@ -130,7 +129,7 @@ pub(crate) fn after_fork() {
 /// Real-time: see [`counters()`].
 pub(crate) fn payload(slots: Slots, slot: SlotIndex, event: PointId) -> Option<(Tag, CountersPayload)> {
     let events = own()?;
-    let is_known = EnableMask(POINT.enabled()).sessions(slots.cpus()).has(slot);
+    let is_known = POINT.enabled().sessions(slots.cpus()).has(slot);
     // The child of a vfork has its parent's words, and no counters of its own.
     if !is_known || thread::borrowed() != 0 {
         return None;

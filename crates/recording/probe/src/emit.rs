@@ -55,12 +55,11 @@ impl TracedThread for ThisThread {
 /// `content` is laid out as the tracepoint's fields are declared and, if it is [`Staged`](write::Staged), readable.
 /// `enabled` is the enable word that [`Tracepoint::enabled`] returned.
 #[inline(always)]
-pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: C) {
-    let mask = EnableMask(enabled);
-    if !mask.is_one() {
+pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: EnableMask, content: C) {
+    if !enabled.is_one() {
         // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
         // function's # Safety).
-        return unsafe { emit_if(point, mask, content) };
+        return unsafe { emit_if(point, enabled, content) };
     }
     // A thread keeps the address of slot 0's ring of the CPU that it wrote on last. That guess saves reading the CPU's
     // number, which the restartable section compares anyway. 0 before its first record, and in the child of a vfork.
@@ -71,9 +70,9 @@ pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: 
     if base == 0 {
         // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this
         // function's # Safety).
-        return unsafe { emit_fully(point.tag(), mask, content) };
+        return unsafe { emit_fully(point.tag(), enabled, content) };
     }
-    let ring = mask.ring(base) as *const RingHeader;
+    let ring = enabled.ring(base) as *const RingHeader;
     // SAFETY: the area is never unmapped, and a collector stored the enable word after it had made the rings that it
     // leads to; the caller guarantees a matching, readable payload.
     unsafe { write::write(ring, Tag(tag).with(point.tag()), content, ThisThread) };
@@ -84,7 +83,7 @@ pub unsafe fn emit<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: 
 /// # Safety
 /// The requirements of [`emit`] hold.
 #[inline(never)]
-pub(crate) unsafe fn emit_outlined<C: PayloadSource>(point: &Tracepoint, enabled: u64, content: C) {
+pub(crate) unsafe fn emit_outlined<C: PayloadSource>(point: &Tracepoint, enabled: EnableMask, content: C) {
     // SAFETY: the caller guarantees a matching, readable payload and an enable word of this tracepoint (this function's
     // # Safety).
     unsafe { emit(point, enabled, content) }
@@ -122,7 +121,7 @@ unsafe fn emit_if<C: PayloadSource>(point: &Tracepoint, mask: EnableMask, conten
 unsafe fn emit_pending<C: PayloadSource>(point: &Tracepoint, content: C) {
     let Some(slots) = program::slots() else { return };
     let mask = slots.pending().count(point.id(), || ThisThread.monotonic().0);
-    if mask != EnableMask(0) {
+    if !mask.is_empty() {
         // SAFETY: the caller guarantees a matching, readable payload; `mask` are the sessions that have answered.
         unsafe { emit_fully(point.tag(), mask, content) };
     }

@@ -4,12 +4,6 @@ use sordino_percpu::primitive::Relaxed;
 use sordino_ring::area::enable::EnableMask;
 use sordino_ring::layout::{EnableWord, InlineFilter};
 
-/// Returns true if one session enabled the event without an inline filter: [`EnableMask::is_one`].
-#[inline(always)]
-pub fn is_one(enabled: u64) -> bool {
-    EnableMask(enabled).is_one()
-}
-
 /// Returns true if the inline filter of the one session that enabled the event rejects a hit with these values; `None`
 /// stands for fields that are no integers.
 ///
@@ -20,7 +14,7 @@ pub fn is_one(enabled: u64) -> bool {
 #[inline(always)]
 pub unsafe fn is_filtered_out<const N: usize>(
     word: &'static EnableWord,
-    enabled: u64,
+    enabled: EnableMask,
     values: [Option<u64>; N],
 ) -> bool {
     // Only the comparisons with the field's number remain at run time.
@@ -37,7 +31,11 @@ pub unsafe fn is_filtered_out<const N: usize>(
 /// # Safety
 /// [`Tracepoint::load`](crate::Tracepoint::load) returned `word` with the value `enabled`.
 #[inline(always)]
-pub unsafe fn is_rejected<const N: usize>(word: &'static EnableWord, enabled: u64, values: [u64; N]) -> bool {
+pub unsafe fn is_rejected<const N: usize>(
+    word: &'static EnableWord,
+    enabled: EnableMask,
+    values: [u64; N],
+) -> bool {
     let value = |field: usize| values.get(field).copied().unwrap_or(0);
     // SAFETY: the caller guarantees that `enabled` was loaded from `word` (this function's # Safety).
     unsafe { compare(word, enabled, value) }
@@ -48,12 +46,11 @@ pub unsafe fn is_rejected<const N: usize>(word: &'static EnableWord, enabled: u6
 /// # Safety
 /// [`Tracepoint::load`](crate::Tracepoint::load) returned `word` with the value `enabled`.
 #[inline(always)]
-unsafe fn compare(word: &'static EnableWord, enabled: u64, value: impl FnOnce(usize) -> u64) -> bool {
-    let mask = EnableMask(enabled);
-    if !mask.has_inline_filter() {
+unsafe fn compare(word: &'static EnableWord, enabled: EnableMask, value: impl FnOnce(usize) -> u64) -> bool {
+    if !enabled.has_inline_filter() {
         return false;
     }
-    let filter = (&raw const *word).cast::<u8>().wrapping_add(mask.distance()).cast::<InlineFilter>();
+    let filter = (&raw const *word).cast::<u8>().wrapping_add(enabled.distance()).cast::<InlineFilter>();
     // SAFETY: `enabled` has an inline filter, so the collector has set up a filter at this distance behind `word`, in
     // the same area, which is never unmapped; all fields are atomics.
     let filter = unsafe { &*filter };

@@ -88,13 +88,14 @@ pub const MAX_PAYLOAD: usize = sordino_ring::write::MAX_PAYLOAD;
 pub mod internal {
     pub use crate::context::{ANNOTATION_SIZE, annotate};
     pub use crate::emit::emit;
-    pub use crate::inline_filter::{is_filtered_out, is_one, is_rejected};
+    pub use crate::inline_filter::{is_filtered_out, is_rejected};
     pub use crate::point::register;
     pub use crate::program::ready;
     pub use crate::stage::{record, record_staged};
     pub use crate::value::{encoded_length, fixed_length};
     pub use sordino_percpu::Words;
     pub use sordino_percpu::vfork;
+    pub use sordino_ring::area::enable::EnableMask;
     pub use sordino_ring::layout::VERSION as LAYOUT_VERSION;
     pub use sordino_ring::offset::EncodedLength;
     pub use sordino_ring::write::Staged;

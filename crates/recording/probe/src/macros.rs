@@ -26,7 +26,7 @@ macro_rules! tracepoint {
     (level: $level:ident, $provider:ident : $name:ident $(, $field:ident : $ty:ty = $value:expr)* $(,)?) => {{
         $crate::__declare!(POINT, $level, $provider:$name $(, $field: $ty)*);
         let (word, enabled) = POINT.load();
-        if enabled != 0 {
+        if !enabled.is_empty() {
             $crate::__hit!(POINT, word, enabled $(, $field: $ty = $value)*);
         }
     }};
@@ -123,7 +123,7 @@ macro_rules! mark {
 /// Requests a snapshot from every session that records this program, and records the reason: the event
 /// `sordino:snapshot`.
 ///
-/// Takes the arguments of `format!`, and costs as much as a [`mark!`](crate::mark!). Waits for nobody: the snapshot is
+/// Takes the arguments of `format!`, and costs as much as a [`mark!`](crate::mark!). Never waits: the snapshot is
 /// written while the program goes on. A session that makes no snapshots only gets the event.
 ///
 /// ```
@@ -150,9 +150,9 @@ macro_rules! snapshot {
 /// ```
 ///
 /// Real-time: formats the text and copies it, whether or not a session records; then costs as much as a
-/// [`mark!`](crate::mark!), the event `sordino:context`. Waits for nobody. Makes no system call unless all 512 cells
-/// are taken: then one for each, to find a thread that has ended. The table's 16 pages fault when they are first
-/// touched, unless the program has locked its memory (`mlockall`). Later events cost no more than without annotations.
+/// [`mark!`](crate::mark!), the event `sordino:context`. Never waits. Makes no system call unless all 512 cells are
+/// taken: then one for each, to find a thread that has ended. The table's 16 pages fault when they are first touched,
+/// unless the program has locked its memory (`mlockall`). Later events cost no more than without annotations.
 #[macro_export]
 macro_rules! context {
     ($name:expr, $($arguments:tt)+) => {{
@@ -160,7 +160,7 @@ macro_rules! context {
         $crate::mark_text(::core::format_args!($($arguments)+), |text| {
             let (name, text) = $crate::internal::annotate($name, text);
             let (word, enabled) = POINT.load();
-            if enabled != 0 {
+            if !enabled.is_empty() {
                 $crate::__hit!(POINT, word, enabled, name: &str = name, value: &str = text);
             }
         });
@@ -174,7 +174,7 @@ macro_rules! __line {
     ($name:ident, $field:ident, $($arguments:tt)+) => {{
         $crate::__declare!(POINT, Info, sordino:$name, $field: &str);
         let (word, enabled) = POINT.load();
-        if enabled != 0 {
+        if !enabled.is_empty() {
             $crate::mark_text(::core::format_args!($($arguments)+), |line| {
                 $crate::__hit!(POINT, word, enabled, $field: &str = line);
             });

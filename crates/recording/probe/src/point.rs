@@ -7,6 +7,7 @@ use crate::text::TracepointText;
 use sordino_event::Level;
 use sordino_event::catalogue::{Unregistered, Writer};
 use sordino_percpu::primitive::{Acquire, AtomicPtr, AtomicU64, Relaxed};
+use sordino_ring::area::enable::EnableMask;
 use sordino_ring::layout::EnableWord;
 use sordino_ring::number::{PointId, Tag};
 use std::ffi::{CStr, c_char};
@@ -109,24 +110,23 @@ impl Tracepoint {
         Self { enabled: AtomicPtr::new(nobody.cast_mut()), id: AtomicU64::new(0), description }
     }
 
-    /// The sessions that enabled its events, as [`EnableMask`](sordino_ring::area::enable::EnableMask) encodes them in
-    /// one word; 0 if there is none.
+    /// The sessions that enabled its events.
     ///
     /// Real-time: two loads.
     #[inline(always)]
-    pub fn enabled(&self) -> u64 {
+    pub fn enabled(&self) -> EnableMask {
         self.load().1
     }
 
     /// Loads the enable word, and returns it with its value.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn load(&self) -> (&'static EnableWord, u64) {
+    pub fn load(&self) -> (&'static EnableWord, EnableMask) {
         let word = self.word();
         // ORDER(point:A) pairs with control:A: if the load sees that a session enabled the event, then it sees the
         // session's rings, and its inline filter. And with pending:A: if it sees the event pending, then it sees until
         // when.
-        (word, word.load(Acquire))
+        (word, EnableMask(word.load(Acquire)))
     }
 
     /// Returns the tracepoint's enable word.

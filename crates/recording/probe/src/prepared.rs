@@ -1,6 +1,6 @@
 //! The request for an area that a recorder has prepared, before the program makes its own.
 //!
-//! The file comes from the recorder that started the program, or from root's: whoever made a file can write to it for
+//! The file comes from the recorder that started the program, or from root's: the maker of a file can write to it for
 //! ever, and these two could write to the program's area in any case.
 
 use crate::connection::{self, Address, Reached, is_readable, peer_user, send, uninterrupted};

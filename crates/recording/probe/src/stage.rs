@@ -4,6 +4,7 @@ use crate::MAX_PAYLOAD;
 use crate::emit::emit_outlined;
 use crate::point::Tracepoint;
 use sordino_percpu::Words;
+use sordino_ring::area::enable::EnableMask;
 use sordino_ring::offset::EncodedLength;
 use sordino_ring::write::Staged;
 use std::mem::MaybeUninit;
@@ -24,7 +25,7 @@ struct PayloadBuffer<const SIZE: usize>(MaybeUninit<[u8; SIZE]>);
 /// `fill` writes exactly `length` bytes, laid out as the tracepoint's fields are declared; `enabled` is the enable word
 /// that [`Tracepoint::enabled`] returned.
 #[inline(always)]
-pub unsafe fn record(point: &Tracepoint, enabled: u64, length: usize, fill: impl FnOnce(*mut u8)) {
+pub unsafe fn record(point: &Tracepoint, enabled: EnableMask, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= SMALL {
         let mut stage = PayloadBuffer::<SMALL>(MaybeUninit::uninit());
         // SAFETY: the stage has `SMALL` bytes, a multiple of 8, and `length` is at most that; the caller guarantees the
@@ -40,7 +41,7 @@ pub unsafe fn record(point: &Tracepoint, enabled: u64, length: usize, fill: impl
 /// # Safety
 /// The requirements of [`record`] hold.
 #[cold]
-unsafe fn record_large(point: &Tracepoint, enabled: u64, length: usize, fill: impl FnOnce(*mut u8)) {
+unsafe fn record_large(point: &Tracepoint, enabled: EnableMask, length: usize, fill: impl FnOnce(*mut u8)) {
     if length <= MEDIUM {
         // SAFETY: `length <= MEDIUM`; the caller guarantees that `fill` writes `length` bytes of the declared layout,
         // and an enable word.
@@ -68,7 +69,7 @@ unsafe fn record_large(point: &Tracepoint, enabled: u64, length: usize, fill: im
 #[inline(never)]
 unsafe fn record_in<const SIZE: usize>(
     point: &Tracepoint,
-    enabled: u64,
+    enabled: EnableMask,
     length: usize,
     fill: impl FnOnce(*mut u8),
 ) {
@@ -85,7 +86,7 @@ unsafe fn record_in<const SIZE: usize>(
 #[inline(always)]
 pub unsafe fn record_staged(
     point: &Tracepoint,
-    enabled: u64,
+    enabled: EnableMask,
     stage: *mut u8,
     length: usize,
     fill: impl FnOnce(*mut u8),

@@ -1,9 +1,8 @@
 //! Waiting for room in a full ring, if the program allows it and a session requests it.
 //!
-//! A waiting thread sleeps and tries again; nobody has to wake it, so readers do nothing for it. A session that ends
-//! closes the ring, in which nothing is written any more. If a recorder is killed, the kernel releases the lock on its
-//! slot: the waiting thread tests that lock every second, through the area's descriptor. From then on nobody waits for
-//! that session.
+//! A waiting thread sleeps and tries again; it needs no wake-up from a reader. A session that ends closes the ring, in
+//! which nothing is written any more. If a recorder is killed, the kernel releases the lock on its slot: the waiting
+//! thread tests that lock every second, through the area's descriptor. From then on no thread waits for that session.
 
 use crate::program;
 use sordino_clock::{Clock, nanoseconds};

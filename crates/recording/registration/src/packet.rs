@@ -111,7 +111,7 @@ impl RegistrationPacket {
         encoded
     }
 
-    /// Returns the packet that [`encode`](Self::encode) makes these bytes of. The bytes may come from anybody.
+    /// Returns the packet that [`encode`](Self::encode) makes these bytes of. The bytes are untrusted.
     ///
     /// # Errors
     /// [`PacketError`], if there is no such packet.

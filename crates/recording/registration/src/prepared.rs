@@ -59,7 +59,7 @@ impl PreparedAreaRequest {
         encoded
     }
 
-    /// Returns the packet that [`encode`](Self::encode) makes these bytes of. The bytes may come from anybody.
+    /// Returns the packet that [`encode`](Self::encode) makes these bytes of. The bytes are untrusted.
     ///
     /// # Errors
     /// [`PacketError`], if there is no such packet.
@@ -91,7 +91,7 @@ pub enum AnyPacket {
 }
 
 impl AnyPacket {
-    /// Returns the packet of these bytes, which may come from anybody.
+    /// Returns the packet of these bytes, which are untrusted.
     ///
     /// # Errors
     /// [`PacketError`], if there is no such packet.

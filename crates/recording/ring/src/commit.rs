@@ -78,7 +78,7 @@ unsafe fn write_inside<S: ReadClock>(
     let record_size = RecordSize::of(header, record.encoded_length.payload());
     for _ in 0..TRIES {
         // ORDER(commit:C) pairs with commit:H and control:E: if this load sees a reservation, then this writer sees the
-        // timestamps of all who reserved before it; if it sees an opened ring's head, then it sees where the ring lies.
+        // timestamps of all earlier reservations; if it sees an opened ring's head, then it sees where the ring lies.
         let head = Head(ring.header.head.load(Acquire));
         if head.is_closed() {
             return Ok(false);

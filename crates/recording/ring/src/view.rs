@@ -160,7 +160,7 @@ impl<'a> Ring<'a> {
         unsafe { &*entry }
     }
 
-    /// Returns true if no writer is still at work in the sub-buffer of `entry` of a shared ring, which nobody has
+    /// Returns true if no writer is still at work in the sub-buffer of `entry` of a shared ring, which no writer has
     /// claimed anew.
     ///
     /// # Safety

@@ -59,7 +59,7 @@ impl<'a> Annotations<'a> {
     /// Stores an annotation; returns `false` if there is no room. `is_gone` returns true for a thread that has ended,
     /// and is called only if all cells are taken.
     ///
-    /// Real-time: reads each cell at most twice; waits for nobody. In a signal handler that interrupted the same thread
+    /// Real-time: reads each cell at most twice; never waits. In a signal handler that interrupted the same thread
     /// here, the value that is being written stays.
     pub fn set(self, value: &Annotation<'_>, is_gone: impl Fn(u32) -> bool) -> bool {
         let words = words(value);

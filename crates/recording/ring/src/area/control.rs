@@ -86,8 +86,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens the area in `file`, which may come from anybody and may be open with `O_PATH`. Nothing is opened for
-    /// writing, and nothing is waited for, before it is known to be a sealed file in memory.
+    /// Opens the area in `file`, which is untrusted, and may be open with `O_PATH`. Nothing is opened for writing, and
+    /// nothing is waited for, before it is known to be a sealed file in memory.
     ///
     /// # Errors
     /// A [`Refusal`] if it is not an area, or its header is inconsistent.
@@ -125,7 +125,7 @@ impl Program {
     }
 
     /// Makes every later change of its file's size and memory in a process of its own: the program may delay a change
-    /// for ever, and whoever waits for it cannot be killed.
+    /// for ever, and a thread that waits for it cannot be killed.
     pub fn distrust(&mut self) {
         self.is_distrusted = true;
     }

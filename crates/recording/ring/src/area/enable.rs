@@ -35,6 +35,7 @@ pub enum EnableMode {
 ///
 /// Bits that no line names are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct EnableMask(pub u64);
 
 /// A set of sessions, a bit for each slot.
@@ -72,6 +73,12 @@ impl EnableMask {
     /// The word of one session without a condition, in `slot`, given the number of CPUs that have a ring in each slot.
     pub const fn only(slot: SlotIndex, cpus: u32) -> Self {
         Self((slot.index() * stride(cpus)) as u64 | Self::ONE)
+    }
+
+    /// Returns true if no session enabled the tracepoint, and no recorder's answer is awaited.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// Returns true for one session without a condition.

@@ -131,9 +131,9 @@ pub fn punch(file: &OwnedFd, FilePart { offset, length }: FilePart) -> io::Resul
 }
 
 /// Runs `change` for an untrusted program in a process of its own, with this one's memory and no descriptor but
-/// `file`'s. The file's owner can keep the file's inode locked (by a write from pages that never come), and whoever
-/// changes the file then waits where no signal reaches, not even a kill. Here the caller can be killed, and its process
-/// can exit. The child stays until the owner unlocks the inode or ends.
+/// `file`'s. The file's owner can keep the file's inode locked (by a write from pages that never come), and a process
+/// that changes the file then waits where no signal reaches, not even a kill. Here the caller can be killed, and its
+/// process can exit. The child stays until the owner unlocks the inode or ends.
 ///
 /// # Errors
 /// The errors of `change`, which only makes system calls; the kernel's error if there is no room for another process.

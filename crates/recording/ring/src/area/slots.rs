@@ -122,7 +122,7 @@ impl Slots {
 
     /// Requests a snapshot from the session in `slot`, because of a hit of tracepoint `id`.
     ///
-    /// Real-time: no system call but for the wake-up if the session requested it; waits for nobody.
+    /// Real-time: no system call but for the wake-up if the session requested it; never waits.
     #[cold]
     pub fn trigger(self, slot: SlotIndex, id: PointId) {
         let words = self.slot(slot);

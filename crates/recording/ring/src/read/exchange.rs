@@ -28,7 +28,7 @@ impl Exchange {
 }
 
 impl Reader {
-    /// Gets the oldest complete sub-buffer that nobody has claimed, and returns its index. Bounded by the number of
+    /// Gets the oldest complete sub-buffer that no writer has claimed, and returns its index. Bounded by the number of
     /// sub-buffers.
     pub(super) fn get_oldest(&mut self, head: Head) -> Option<u32> {
         let held = self.exchange.as_ref()?.held;

@@ -357,7 +357,7 @@ impl Program {
         result.map(|()| true)
     }
 
-    /// Detaches whoever holds the lock: a program that keeps it for longer than [`PATIENCE`] has no claim to order.
+    /// Detaches although another process holds the lock, for longer than [`PATIENCE`].
     ///
     /// # Errors
     /// `TimedOut`, which names the reason; the kernel's errors.

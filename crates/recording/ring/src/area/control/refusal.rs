@@ -11,7 +11,7 @@ pub enum Refusal {
     Io(io::Error),
     /// The file could shrink under its mappings: sordino did not make it.
     Unsealed,
-    /// The owner holds a lease on the file, which delays everybody who opens it.
+    /// The owner holds a lease on the file, which delays each process that opens it.
     Leased,
     /// Another collector, or the program, keeps the lock that orders collectors.
     Locked,

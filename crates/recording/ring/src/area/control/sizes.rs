@@ -1,4 +1,4 @@
-//! The sizes in a program's header, checked: the header may come from anybody.
+//! The sizes in a program's header, checked: the header is untrusted.
 
 use crate::layout::{CATALOGUE, Capacity, Header, MAX_CPUS, PAGE, POINTS, RINGS_OFFSET};
 use sordino_percpu::primitive::Relaxed;
