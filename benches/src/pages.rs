@@ -1,5 +1,5 @@
-//! Pages: of a large recording their time, memory, size and first paint; of the demo's recording the time in which
-//! Perfetto's page shows it.
+//! Pages: for a large recording, the time, memory, size and first paint of its page; for the demo's recording, the time
+//! until Perfetto's page shows it.
 
 use crate::Bench;
 use crate::programs::output_of;

@@ -1,4 +1,4 @@
-//! Speed of questions to a large recording of the kernel and of programs: measures, filters, CPUs, a second of an hour.
+//! Speed of queries of a large recording of the kernel and of programs: measures, filters, CPUs, a second of an hour.
 
 use crate::Bench;
 use crate::programs::{Tracer, output_of};

@@ -1,7 +1,7 @@
-//! Taking a program up: what a session adds to the time until `main` begins, and to the run.
+//! Attaching to a program: the time that a session adds until `main` begins, and to the run.
 //!
 //! A program that starts with a session waits for the recorder's answer before `main`. That wait, from the registration
-//! to the answer, is at most what the session adds until `main`. At the end the program's rings are taken from it,
+//! to the answer, is the most that the session adds until `main`. At the end, the recorder detaches from the program,
 //! which is part of the run.
 
 use crate::Bench;
@@ -18,7 +18,7 @@ const STARTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The number of programs that the session has in the second measurement.
 const OTHERS: usize = 99;
-/// Longest time until all of them are taken up.
+/// Longest time until all of them are attached.
 const TAKEN_UP: Duration = Duration::from_secs(30);
 const BAR_MS: f64 = 3.0;
 
@@ -101,7 +101,7 @@ fn run(command: &mut Command) -> Result<(f64, f64), String> {
     Ok(((main - begin as f64) / 1e6, run as f64 / 1e6))
 }
 
-/// Programs that the session has, and that do nothing any more.
+/// Programs that are attached to the session and idle.
 struct Others(Vec<Child>);
 
 impl Others {

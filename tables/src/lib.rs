@@ -100,7 +100,7 @@ fn query(options: &SqlOptions) -> Result<ExitCode, FailureMessage> {
         }
     }
     let findings = tables.findings();
-    // A pass whose rows nobody wants any more, as behind LIMIT, is not waited for.
+    // A pass whose rows are not needed any more, as with LIMIT, is not waited for.
     runtime.shutdown_background();
     Ok(report(findings))
 }

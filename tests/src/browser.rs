@@ -31,7 +31,7 @@ pub struct Browser {
 pub struct Medium {
     /// The width in CSS pixels.
     pub width: u32,
-    /// True for a reader who prefers dark pages.
+    /// True for a browser with the preference for dark pages.
     pub is_dark: bool,
     /// True for a page on paper.
     pub is_paper: bool,
@@ -86,7 +86,7 @@ impl Browser {
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call("Target.attachToTarget", &attach, None);
         let page = Page(session["sessionId"].as_str().expect("a session").to_owned());
-        // What was logged until now is sent, too.
+        // Earlier log entries are sent, too.
         for domain in ["Log.enable", "Runtime.enable"] {
             self.call(domain, &json!({}), Some(&page.0));
         }

@@ -55,7 +55,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A file system whose writers can be made to wait, as by a disk that stands still. Unmounted at the end. Needs root
+/// A file system that can make its writers wait, like a disk that does not respond. Unmounted at the end. Needs root
 /// and loop devices.
 #[derive(Debug)]
 pub struct SlowDisk(PathBuf);

@@ -1,6 +1,6 @@
 //! Documents, run as their readers would: every block of commands as it stands, in one directory for each page.
 //!
-//! HTML comments in front of a block say what it needs. Readers of the rendered page do not see them. All are optional:
+//! HTML comments in front of a block have its settings; the rendered page does not show them. All are optional:
 //!
 //! | setting | meaning |
 //! |---|---|

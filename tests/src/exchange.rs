@@ -156,7 +156,7 @@ impl Known {
             if open || tag as u16 != self.lost {
                 self.hole(lanes, time);
             }
-            // A record that was interrupted keeps its time, but tells of losses until it was published.
+            // A record that was interrupted keeps its time, but has the count of losses at its publication.
             open = tag as u16 != self.lost;
             (self.before, self.lost) = ([self.before[1], time], tag as u16);
             at = if end < bytes.len() { end.next_multiple_of(8) } else { end };

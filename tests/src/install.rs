@@ -56,7 +56,7 @@ fn target() -> PathBuf {
     program.ancestors().nth(3).expect("a directory two levels up").to_owned()
 }
 
-/// Runs one of the project's scripts, or Cargo, with this program's target directory. Returns what it prints.
+/// Runs one of the project's scripts, or Cargo, with this program's target directory. Returns its output.
 fn build(program: &str, arguments: &[&str]) -> String {
     let mut build = Command::new(program);
     build.args(arguments).current_dir(root());
@@ -152,7 +152,7 @@ pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) 
 }
 
 /// Returns the command that compiles `source` (below the package's `programs/`, or an absolute path) to `output`, with
-/// warnings as errors. A program finds the library beside itself, too, for users who may not read the directory where
+/// warnings as errors. A program finds the library beside itself, too, for users without access to the directory where
 /// sordino is installed.
 pub fn compiling(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(compiler.program());

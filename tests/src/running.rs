@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Time limit of a test's program.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// A process whose output goes to files.
+/// A process with its output in files.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -77,7 +77,7 @@ impl Running {
         let _ = kill_process(pid, signal);
     }
 
-    /// Sends a signal to the process group, whose leader the process has to be.
+    /// Sends a signal to the group of the process, which has to be its leader.
     pub fn signal_group(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid()).expect("a pid");
         // The processes may have ended by now.

@@ -141,7 +141,7 @@ impl Scene {
         self.sordino(arguments).failed(status, words);
     }
 
-    /// Returns what `sordino events --json --statedump` lists of a trace that has no fault.
+    /// Returns the events that `sordino events --json --statedump` lists of a valid trace.
     #[track_caller]
     pub fn listed(&self, trace: &Path) -> Vec<Value> {
         items(self.run(self.command(&["events", "--json", "--statedump"]).arg(trace)).succeeded())

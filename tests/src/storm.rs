@@ -17,7 +17,7 @@ const GO: usize = PID + 2;
 /// Size of the shared file in bytes.
 const SIZE: usize = 8 * (GO + 1);
 
-/// Loads that `storms.c` knows.
+/// Loads that `storms.c` implements.
 pub const LOADS: [&str; 7] = ["signals", "migration", "fifo", "fork", "vfork", "exec", "plugin"];
 
 /// A program and its plug-in, compiled for storms.

@@ -105,7 +105,7 @@ fn who_holds_a_lock_is_named_with_who_preempted_it() {
     assert!(text.contains("on a futex (a lock?) that low/"), "{text}");
     assert!(text.contains("if that is a lock, this thread held it (inferred); meanwhile it ran "), "{text}");
 
-    // The kernel knows the holder of a lock with priority inheritance, and no medium thread preempts it.
+    // The holder of a lock with priority inheritance gets the waiter's priority, so no medium thread preempts it.
     let recording = record("inherit");
     for wait in &intervals(&scene, &recording, &rule) {
         let woken = holder(wait);

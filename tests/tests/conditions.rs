@@ -20,7 +20,7 @@ struct Wish {
     trigger: Option<&'static str>,
 }
 
-/// A session, and the tracepoints that it knows.
+/// A session, and its tracepoints.
 struct Session {
     program: Program,
     attached: Attached,

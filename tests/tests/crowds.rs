@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Events of each program of a crowd.
 const HITS: u64 = 3;
 
-/// Asserts that of the children of brood.c, each event was recorded or counted, or that the recording names programs
-/// whose events nobody counted.
+/// Asserts that each event of brood.c's children was recorded or counted, or that the recording names the programs with
+/// uncounted events.
 #[track_caller]
 fn is_accounted_for(recording: &Recording, brood: &str, programs_before: u64, children: u64) {
     let of = |field: &str| recording.summary["unrecorded"][field].clone();

@@ -231,7 +231,7 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     };
     let all: Vec<u64> = (1..=20_000).collect();
     assert_eq!(numbers(&scene.listed(&recording.path)), all);
-    // What is left, of which the loss says that something is missing.
+    // The remaining events, with a loss for the missing ones.
     let left = |status| {
         let listed = scene.sordino(&["events", "--json", recording.name()]);
         assert_eq!(listed.status, status, "{}", listed.errors);

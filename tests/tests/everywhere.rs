@@ -48,7 +48,7 @@ fn events_before_and_after_main_are_recorded() {
         for way in WAYS {
             let recording = record(&scene, way, &[program.to_str().unwrap()]);
             let mut steps = numbers(&recording.events(), "early:step");
-            // Which of the two before main comes first is the language's affair, and so after it.
+            // The language determines the order of the two before main, and of the two after it.
             steps.sort_unstable();
             assert_eq!(steps, [1, 2, 3, 4, 5], "{compiler:?} {flags:?}");
         }
@@ -94,7 +94,7 @@ fn a_plug_in_waits_for_the_recorder_though_signals_interrupt_it() {
     assert_eq!((counts.get("plugin:loaded"), counts.get("plugin:hit")), (Some(&1), Some(&1)));
 }
 
-/// The host says twice how many mappings and descriptors it has.
+/// The host prints the number of its mappings and descriptors twice.
 fn grows_not(output: &str) {
     let lines: Vec<&str> = output.lines().filter(|line| !line.starts_with('{')).collect();
     assert_eq!(lines.len(), 2, "{output}");

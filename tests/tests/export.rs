@@ -271,7 +271,7 @@ fn export_directory(scene: &Scene, directory: &str, format: &str, options: &[&st
     out
 }
 
-/// Compares a trace with what is left of it after the way through CTF. Returns the export and the number of its events.
+/// Compares a trace with its copy after an export to CTF. Returns the export and the number of its events.
 fn compare_listings(scene: &Scene, directory: &str) -> (PathBuf, usize) {
     let listing = |directory: &str| {
         let ended = scene.sordino(&["events", "--json", "--statedump", directory]);

@@ -25,7 +25,7 @@ struct Replayed {
     /// Fiber that each thread runs, and the time of its last switch.
     running: HashMap<i64, (i64, i64)>,
     open: HashMap<i64, Open>,
-    /// The waits of each fiber by their begins: the length, and what was ahead.
+    /// The waits of each fiber by their begins: the length, and the fiber that was ahead.
     waits: BTreeMap<i64, BTreeMap<i64, (i64, Behind)>>,
 }
 

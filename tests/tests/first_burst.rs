@@ -51,7 +51,8 @@ fn present(pid: i32) -> u64 {
 }
 
 /// "A program at full speed with default sizes, alone, from its first hit on loses no more than with rings that are
-/// populated whole": what a ring has room for is recorded, though nobody can allocate it as fast as it is written.
+/// populated whole": everything that a ring has room for is recorded, although memory can't be allocated as fast as it
+/// is written.
 #[test]
 fn a_first_burst_that_a_ring_has_room_for_loses_nothing() {
     /// Bytes of an event.

@@ -341,7 +341,7 @@ fn what_is_recovered_step_by_step_is_all_counted() {
     recovered.babeltrace_reads_all();
     assert!(!list(&recovered.summary["kernel"]).iter().any(|cpu| number(cpu, "unconverted") > 0));
 
-    // A recorder that is killed behind its last page and before its summary leaves a trace that no summary tells of.
+    // A recorder that is killed after its last page and before its summary leaves a trace without a summary.
     let mut killed = summary(&output);
     killed["state"] = "recording".into();
     killed["recorder"] = (1 << 22).into();

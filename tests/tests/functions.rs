@@ -95,7 +95,7 @@ fn counts_and_times_of_functions_are_those_of_the_program() {
         let program = build(&scene, flags);
         check(&scene, &scene.record(&[], &[program.to_str().unwrap(), &rounds]));
     }
-    // A program that knows nothing of sordino.
+    // A program that is not linked with sordino.
     let program = build(&scene, &["-Wl,--as-needed"]);
     let preload = format!("LD_PRELOAD={}", installed().join("lib/libsordino-functions.so").display());
     check(&scene, &scene.record(&[], &["env", &preload, program.to_str().unwrap(), &rounds]));
@@ -148,7 +148,7 @@ fn recorded_events_are_chosen_by_the_names_of_their_functions() {
     );
     let exported = run(&["export", recording.name(), "--to", "csv"]);
     assert_eq!(exported.succeeded().lines().count() as i64, 1 + 2 * recursions);
-    // A library that is built anew has other functions: nothing is said of them.
+    // A library that is built again has other functions: their addresses have no names.
     std::fs::remove_file(&program).unwrap();
     let none = run(&["events", recording.name()]);
     none.failed(0, &["without a name, with which $function compares nothing", "none meets --where"]);

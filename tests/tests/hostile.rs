@@ -69,8 +69,8 @@ const NO_AREAS: [(&str, &str); 12] = [
     ("locked", "keeps its area locked"),
 ];
 
-/// "A memfd named sordino with the wrong magic, version, sizes; truncated, unsealed": who records all that can be
-/// recorded is told of those that can't.
+/// "A memfd named sordino with the wrong magic, version, sizes; truncated, unsealed": a recorder that records all
+/// programs reports those that it can't record.
 #[test]
 fn what_is_no_area_is_skipped_with_the_reason() {
     let scene = Scene::checked();
@@ -125,7 +125,7 @@ fn programs_that_spoil_their_area_spoil_nothing_else() {
     }
 }
 
-/// The same while it hits a tracepoint; what was spoiled is said by the recorder or in the listing.
+/// The same while it hits a tracepoint; the recorder or the listing reports the damage.
 #[test]
 fn a_program_that_overwrites_its_own_rings_spoils_its_own_trace_only() {
     let scene = Scene::checked();
@@ -220,7 +220,7 @@ fn records_that_are_not_what_they_say_are_reported() {
     assert_eq!(events_of(recording.programs().last().unwrap()), 1000);
 }
 
-/// Programs whose area is one, but whose tracepoints make no sense, are listed.
+/// Programs with a valid area and invalid tracepoints are listed.
 #[test]
 fn programs_with_nonsense_in_their_area_are_listed() {
     let scene = Scene::checked();

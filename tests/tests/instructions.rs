@@ -1,4 +1,5 @@
-//! Instructions of a hit, on every path: none enters the kernel, and none takes more than `docs/instructions.md` says.
+//! Instructions of a hit, on every path: none enters the kernel, and none takes more than the limit in
+//! `docs/instructions.md`.
 
 use rustix::process::Signal;
 use sordino_event::{Cpu, Pid, Schema, Ticks, catalogue};
@@ -266,7 +267,7 @@ fn accept(page: &str, rows: &str) {
     fs::write(root().join("docs/instructions.md"), page).unwrap();
 }
 
-/// "No system call on any path" but where the recorder asks for one.
+/// "No system call on any path", except if the recorder requests a wake-up.
 #[test]
 fn no_path_takes_more_instructions_than_the_table_says() {
     let scene = Scene::new();

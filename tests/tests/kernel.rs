@@ -127,7 +127,7 @@ fn each_selection_has_its_own_filter() {
     assert!(named(&events, "sys_exit").is_empty());
     let hits = named(&events, "between:calls");
     assert_eq!(hits.len(), 4000);
-    // `sh` itself may ask for its parent; so may others meanwhile.
+    // `sh` itself may call `getppid`, and other processes meanwhile, too.
     let tids: BTreeSet<i64> = hits.iter().map(|event| event["tid"].as_i64().unwrap()).collect();
     assert_eq!(tids.len(), 2);
     for tid in tids {

@@ -16,7 +16,7 @@ const ROOM: &str = "mount --make-rprivate / && mount -t tmpfs nodev /run || exit
     test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing || exit 1
     echo ready && exec sleep 1000";
 
-/// A mount namespace. The tracer in it is the machine's: what was granted is taken back.
+/// A mount namespace. It contains the machine's tracer, so the test revokes its grant.
 struct Room<'a> {
     scene: &'a Scene,
     holder: Running,

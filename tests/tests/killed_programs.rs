@@ -12,7 +12,8 @@ const BATCH: u64 = 10;
 /// Index of the word that lets a victim begin.
 const GO: usize = 3;
 
-/// A word of what the victim shares: its pid, how many events each of its threads has published, then [`GO`].
+/// A word of the memory that the victim shares: its pid, the number of events that each of its threads has published,
+/// then [`GO`].
 fn word(file: &Path, index: usize) -> u64 {
     let bytes = fs::read(file).unwrap();
     u64::from_ne_bytes(bytes[8 * index..8 * index + 8].try_into().unwrap())

@@ -69,7 +69,7 @@ fn a_recording_is_finished_after_its_recorder_was_killed() {
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "an event is there twice");
     recording.babeltrace_reads_all();
 
-    // What is finished is left alone.
+    // A finished recording is not changed.
     let again = scene.sordino(&["recover", &directory]);
     assert_eq!(again.status, 0);
     assert!(again.errors.contains("is already finished"), "{}", again.errors);

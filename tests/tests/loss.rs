@@ -18,7 +18,7 @@ fn overrun(scene: &Scene, options: &[&str], environment: &[(&str, &str)]) -> Rec
     })
 }
 
-/// "Written is recorded and lost, exactly", by four counts; what is there is in order and whole.
+/// "Written is recorded and lost, exactly", by four counts; the recorded events are complete and in order.
 fn adds_up(recording: &Recording) {
     let events = recording.events();
     let lost = recording.lost() as usize;

@@ -35,7 +35,7 @@ fn idle_programs_give_their_memory_back_and_status_says_so() {
     wait_until("status says so", || used() < (PROGRAMS as u64) << 20);
     let budget = session.status()["status"]["memory"]["budget"].as_u64().unwrap();
     assert!(budget > used() && used() > 0, "{budget}");
-    // What was taken back comes again, and nothing is missing.
+    // Released memory is provided again, and nothing is missing.
     programs.iter().for_each(|program| program.signal(Signal::USR2));
     for program in programs {
         assert_eq!(program.end().status, 0);
@@ -112,7 +112,7 @@ fn a_program_takes_no_fault_on_pages_that_come_while_it_writes() {
     assert!(recorded * EVENT > 3 * FIRST, "{recorded} events need no pages besides the first");
 }
 
-/// A program that outruns its memory loses what it counts, and nothing else.
+/// A program that is faster than its memory grows loses exactly the events that it counts.
 #[test]
 fn a_session_uses_no_more_than_its_budget_and_what_it_costs_is_told() {
     const EVENTS: u64 = 3_000_000;

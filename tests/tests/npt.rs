@@ -182,7 +182,7 @@ fn the_papers_letters_mean_what_they_meant() {
     let windows = ["--trace-window", "2ms", "--wait-window", "5ms", "-d", "50ms"];
     let ended = scene.sordino(&[&["npt", "-p", "0", "--json"][..], &windows].concat());
     let value: Value = serde_json::from_str(ended.succeeded()).unwrap();
-    // What it waits is no measurement.
+    // Its waiting time is not measured.
     assert!(value["cpus"][0]["seconds"].as_f64() < Some(0.045), "{}", value["cpus"][0]["seconds"]);
     let ended = scene.sordino(&["npt", "-p", "0", "-l", "1000", "--picoseconds"]);
     assert!(ended.succeeded().contains(" ps\n") && !ended.output.contains(" us\n"), "{}", ended.output);

@@ -1,4 +1,4 @@
-//! Performance counters with events: what threads that opened some had counted.
+//! Performance counters with events: the values of threads that opened counters.
 
 use serde_json::Value;
 use sordino_tests::listing::named;
@@ -143,7 +143,7 @@ fn threads_without_a_ring_of_their_cpu_s_have_counters_too() {
     assert_eq!((steps.len(), with), (10, 10));
 }
 
-/// Records a flood through rings that lose most of it. How many of its events had counters, and how many had none.
+/// Records a flood through rings that lose most of it. The number of its events with counters, and the number without.
 fn flooded(scene: &Scene) -> (usize, usize) {
     let tiny = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
     let options = [&["--context", "counters"], &tiny[..]].concat();

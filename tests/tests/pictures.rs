@@ -1,4 +1,4 @@
-//! `sordino report` and `sordino peak`: pages and pictures of what the test planted, opened in a browser.
+//! `sordino report` and `sordino peak`: pages and pictures of planted disturbances, opened in a browser.
 
 use serde_json::Value;
 use sordino_tests::active::number;
@@ -86,7 +86,7 @@ fn looks(scene: &Scene, name: &str, page: &Path) {
         assert!(width.as_u64().unwrap() <= medium.width.into(), "{name} on {of}: {width} wide");
         let paper = browser.evaluate(&opened, "getComputedStyle(document.body).backgroundColor");
         assert_eq!(paper == "rgb(255, 255, 255)", !medium.is_dark, "{name} on {of}: {paper}");
-        // What scrolls in itself would be cut on paper.
+        // Elements that scroll would be cut on paper.
         let cut = "[...document.querySelectorAll('pre, .wide')].filter((one) => one.scrollWidth > one.clientWidth).length";
         assert!(!medium.is_paper || browser.evaluate(&opened, cut) == 0, "{name} is cut on paper");
         // Every picture has words for who does not see it.

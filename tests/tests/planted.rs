@@ -1,5 +1,5 @@
-//! `sordino explain` names what a program plants into a thread's way, first and with its length: one kind after
-//! another, on real kernels. The kinds are those of `docs/causes.md`.
+//! `sordino explain` names a disturbance that a program plants, first and with its length: one kind after another, on
+//! real kernels. The kinds are those of `docs/causes.md`.
 
 use serde_json::Value;
 use sordino_tests::group::Group;
@@ -220,8 +220,8 @@ impl Planter {
         let script = format!("{in_group}exec {program} {kind} {cpu} {number}");
         let before = idle();
         let recording = scene.record(&["--kernel", events, "--kernel-buffer", "32M"], &["sh", "-c", &script]);
-        // A thread that is throttled while others run can't be told from one that waits for them: docs/causes.md. The
-        // kernel's own count of idle time shows whether they did.
+        // A thread that is throttled while others run can't be distinguished from one that waits for them:
+        // docs/causes.md. The kernel's own count of idle time shows whether they did.
         let is_doubtful = kind == "quota" && idle_share(before, idle()) < 0.3;
         let output = &recording.ended.output;
         if recording.ended.status == 3 {
@@ -261,8 +261,8 @@ impl Planter {
         Some(judged.filter_map(|(interval, length)| kind.objection(cpu, &interval, length)).collect())
     }
 
-    /// Records until there are as many planted rounds from whose CPUs no hypervisor took time: what it delayed in the
-    /// others is known to nobody.
+    /// Records until there are as many planted rounds from whose CPUs no hypervisor took time: its delays in the others
+    /// are not known.
     fn record_undisturbed(
         &self,
         kind: &str,
@@ -326,7 +326,7 @@ impl Kind {
     fn objection(&self, cpu: &str, interval: &Value, length: i64) -> Option<String> {
         let (part, text) = (main_part(interval), main_part(interval).to_string());
         let found = (self.length)(part);
-        // What came on top of the thread meanwhile has parts of its own.
+        // Interruptions of the thread meanwhile have parts of their own.
         let on_top: &[&str] = match self.name {
             // An ordinary thread waits for others when its timer has come.
             "slack" => &["irq", "vector", "softirq", "nmi", "page_fault", "waiting"],
@@ -337,8 +337,8 @@ impl Kind {
             .filter(|other| on_top.iter().any(|kind| other["cause"]["kind"] == *kind) && *other != part)
             .map(time)
             .sum();
-        // Beside a throttled thread, the program's clock counts the time of those that wait for nobody, too. What it
-        // takes to enter and leave an interrupt is an estimate.
+        // Beside a throttled thread, the program's clock counts the time of those that wait for nobody, too. The cost
+        // of entering and leaving an interrupt is an estimate.
         let part_of = match self.cause {
             "throttled" => 10,
             "vector" => 3,
@@ -421,8 +421,8 @@ fn with_switches_and_wake_ups_alone_nothing_is_named_that_is_not_recorded() {
     }
 }
 
-/// Interrupts, softirqs, faults and handlers are not called own code where they are not recorded; the headline says
-/// what to add.
+/// Interrupts, softirqs, faults and handlers that are not recorded are not reported as own code; the headline names the
+/// groups to add.
 #[test]
 fn without_their_events_interrupts_and_faults_are_not_called_own_code() {
     let Some(planter) = Planter::new() else { return };

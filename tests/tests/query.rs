@@ -1,4 +1,4 @@
-//! `sordino query`: its statistics agree with those of an independent script, and say what they lack.
+//! `sordino query`: its statistics agree with those of an independent script, and list the missing data.
 
 use serde_json::Value;
 use sordino_tests::{Ended, Scene};
@@ -9,7 +9,7 @@ use std::process::Command;
 /// The number of spans of a row, their total and their maximum in nanoseconds.
 type Sums = BTreeMap<String, [i64; 3]>;
 
-/// Returns the sums by the script, which reads what babeltrace2 prints of a kernel's trace.
+/// Returns the sums by the script, which reads babeltrace2's text of a kernel's trace.
 fn by_script(scene: &Scene, kernel: &Path, measure: &str) -> Sums {
     let text = scene.run(Command::new("babeltrace2").arg("--clock-seconds").arg(kernel));
     let path = scene.path("babeltrace.txt");
@@ -126,7 +126,7 @@ fn a_query_says_what_the_recording_lacks() {
         &["`npt:lop`", "did you mean npt:loop"],
         &["query", name, "period", "--event", "npt:lop"],
     );
-    scene.refuses(2, &["'irq' distinguishes nothing"], &["query", name, "count", "--per", "irq"]);
+    scene.refuses(2, &["'irq' is no key of this measure"], &["query", name, "count", "--per", "irq"]);
     scene.refuses(2, &["no such variable", "^^^^"], &["query", name, "count", "--where", "$cor == 1"]);
     let printed = scene.sordino(&["query", name, "period", "--event", "npt:loop"]);
     assert!(printed.succeeded().starts_with("period per thread: 999 intervals in "), "{printed:?}");
@@ -151,7 +151,7 @@ fn perf(scene: &Scene, arguments: &[&str]) -> Ended {
     scene.run(Command::new("unshare").args(["--mount", "perf"]).args(arguments))
 }
 
-/// Returns what a script of the tests prints of another tool's text.
+/// Returns the output of a script of the tests that reads another tool's text.
 fn read_by_script(scene: &Scene, script: &str, text: &str) -> BTreeMap<String, Value> {
     let path = scene.path("printed.txt");
     std::fs::write(&path, text).expect("a file");

@@ -154,7 +154,7 @@ fn a_session_looks_at_new_processes_and_at_no_others() {
     let scene = Scene::new();
     let session = Session::start(&scene, "idle", &["--user", "*"]);
     let looked_at = || session.status()["status"]["processes_looked_at"].as_u64().unwrap();
-    // Those that were there when it began are looked at some times.
+    // Programs that ran when it began are inspected several times.
     wait_until("the first looks are over", || {
         let (before, forked) = (looked_at(), forks());
         std::thread::sleep(Duration::from_millis(1300));
@@ -166,7 +166,8 @@ fn a_session_looks_at_new_processes_and_at_no_others() {
     let before = looked_at();
     std::thread::sleep(Duration::from_secs(2));
     let (after, forked) = (looked_at(), forks() - forked);
-    // Ten looks at each, and one when it executes a program, or two. What asks for the status is a new process itself.
+    // Ten inspections of each, and one or two when it executes a program. The command that requests the status is a new
+    // process itself.
     assert!(
         (1..=12 * forked).contains(&(after - before)),
         "{} looks, {forked} new processes",
@@ -229,7 +230,7 @@ fn the_recorder_is_named_where_it_took_the_time() {
     assert!(!behind.is_empty() && are_recorders, "{}", explained.output);
 }
 
-/// The names of all threads in it that are said to be the recorder's.
+/// The names of all threads in it that belong to the recorder, by the trace.
 fn recorders(value: &Value, names: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {

@@ -83,7 +83,7 @@ fn ten_million_events_cost_no_system_call_no_fault_and_no_allocation_in_rust() {
     costs_nothing(&scene, Path::new(RUST), EVENTS, &[]);
 }
 
-/// The same in the shared ring: because the user says so, and because the C library has no restartable sequences.
+/// The same in the shared ring: by the environment variable, and by a C library without restartable sequences.
 #[test]
 fn the_shared_ring_costs_no_system_call_no_fault_and_no_allocation_either() {
     let scene = Scene::new();

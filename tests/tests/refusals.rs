@@ -143,8 +143,7 @@ fn a_command_that_is_not_there_is_not_found_as_shells_say_it() {
     }
 }
 
-/// "The exit status of COMMAND is passed on": its code, or 128 and the signal; however it ends, what it recorded is
-/// there.
+/// "The exit status of COMMAND is passed on": its code, or 128 and the signal. Its events are there after any end.
 #[test]
 fn the_commands_own_status_is_passed_on() {
     let scene = Scene::new();

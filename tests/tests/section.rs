@@ -98,7 +98,7 @@ impl Drop for AlternatingThread {
     }
 }
 
-/// Starts a storm that is recorded, lets `stop` stop it, and checks what it left.
+/// Starts a storm that is recorded, stops it by `stop`, and checks its recording.
 fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)) {
     let (command, shared) = program.storm(scene, seed, 60_000, &["signals", "migration"]);
     let options = ["--subbuf-size", "16K", "--num-subbuf", "8", "--read-timer", "200us"];

@@ -1,4 +1,4 @@
-//! Requests to a session's recorder by signals, retained snapshots, and counts of what happens while it writes.
+//! Requests to a session's recorder by signals, retained snapshots, and counts of events during writing.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::listing::{babeltrace, named};

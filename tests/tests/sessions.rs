@@ -50,7 +50,7 @@ fn word(pid: i32) -> EnableMask {
     EnableMask(u64::from_ne_bytes(word))
 }
 
-/// "A tracepoint that one session wants costs as with one session", also when there were two.
+/// A tracepoint that one session has enabled costs as much as with one session, also after there were two.
 #[test]
 fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
     let scene = Scene::new();

@@ -39,7 +39,7 @@ fn a_program_in_a_container_has_both_its_numbers() {
     let Some(scene) = Scene::new().as_root() else { return };
     let session = Session::start(&scene, "host", &["--user", "steady"]);
     let program = scene.program("steady.c");
-    // Namespaces of its own for processes, mounts and the rest; it knows of no session.
+    // Namespaces of its own for processes, mounts and the rest; no session is visible there.
     let mut command = Command::new("unshare");
     command.args(["--pid", "--mount", "--ipc", "--net", "--fork", "--mount-proc"]).arg(&program);
     let mut running = scene.start(command.env_remove("SORDINO_RUNTIME_DIR"));

@@ -1,4 +1,4 @@
-//! Programs that the recorder sees long before they can be recorded, and a recorder that takes long to begin.
+//! Programs that the recorder finds long before they can be recorded, and a recorder that takes long to begin.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,8 +14,8 @@ fn a_program_that_makes_its_area_slowly_is_recorded_and_not_noted_as_skipped() {
     recording.assert_count(3);
 }
 
-/// A recorder that does not get a CPU while it prepares, as beside real-time threads, says so, and records for as long
-/// as it was asked to.
+/// A recorder that does not get a CPU while it prepares, as beside real-time threads, reports that, and records for the
+/// requested time.
 #[test]
 fn a_recorder_that_begins_late_says_so_and_records_for_the_whole_time() {
     const STOPPED: Duration = Duration::from_millis(3500);

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A session that each thousandth step asks for a snapshot, while there are many; how many it has at the end, without
-/// the last.
+/// A session with a snapshot request in each thousandth step, while there are many, and its number of snapshots at the
+/// end, without the last.
 fn taken(scene: &Scene, name: &str, options: &[&str]) -> usize {
     let trigger = [
         "--overwrite",

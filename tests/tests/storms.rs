@@ -31,7 +31,7 @@ fn stop_and_continue(shared: &Shared, mut random: u64, mut runs: impl FnMut() ->
     }
 }
 
-/// Records a storm with all loads. What the recorder notes is only that rings got no more memory.
+/// Records a storm with all loads. The recorder notes only that rings got no more memory.
 fn record(
     scene: &Scene,
     program: &Program,

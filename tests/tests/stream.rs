@@ -85,7 +85,7 @@ fn counts(summary: &Value) -> (u64, u64) {
     (sum("events"), sum("unreceived"))
 }
 
-/// A receiver is killed, or its connection breaks, anywhere in a stream: what came is readable, and the rest is
+/// A receiver is killed, or its connection breaks, anywhere in a stream: the received part is readable, and the rest is
 /// counted.
 #[test]
 fn what_came_of_a_stream_is_recovered_and_the_rest_is_counted() {

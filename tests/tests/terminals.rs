@@ -100,7 +100,7 @@ fn reports_fit_the_terminal_and_count_in_words_that_agree() {
     steady.end().succeeded();
 }
 
-/// Lines are broken on a terminal only, and what was in them is still there.
+/// Lines are broken on a terminal only, and keep their contents.
 #[test]
 fn events_are_one_a_line_for_programs_and_whole_on_a_terminal() {
     let Some(scene) = Scene::new().as_root() else { return };

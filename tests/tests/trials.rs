@@ -88,7 +88,7 @@ fn objection(expected: &str, interval: &Value, length: i64) -> Option<String> {
     if let Some((name, values)) = wrong {
         return Some(format!("not {name}={values}"));
     }
-    // What came on top has parts of its own, and so have the others behind which a thread waits or is throttled.
+    // Interruptions have parts of their own, and so have other threads behind which a thread waits or is throttled.
     let kind = |part: &Value| part["cause"]["kind"].as_str().unwrap().to_owned();
     let is_on_top = |other: &&Value| {
         let interrupts = ["irq", "vector", "softirq"];

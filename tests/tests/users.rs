@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The users and groups whom `path` and what lies below it belong to.
+/// The users and groups that own `path` and everything below it.
 fn owners(path: &Path) -> Vec<(u32, u32)> {
     let files = all_below(path).into_iter().chain([path.to_owned()]);
     let metadata = files.map(|file| fs::symlink_metadata(file).unwrap());
@@ -109,7 +109,8 @@ fn sudo(recorder: &mut Command) {
     recorder.envs([("SUDO_UID", "65534"), ("SUDO_GID", "65534"), ("SUDO_USER", "nobody")]);
 }
 
-/// "COMMAND runs as the user who called sudo, the trace belongs to that user; --as", which goes before who called sudo.
+/// "COMMAND runs as the user who called sudo, the trace belongs to that user; --as", which takes precedence over the
+/// user who called sudo.
 #[test]
 fn the_command_runs_as_the_user_who_called_sudo() {
     let Some(scene) = Scene::new().as_root() else { return };
@@ -141,7 +142,7 @@ fn the_command_runs_as_the_user_who_called_sudo() {
             "{options:?}: a user or a group too many"
         );
         recording.assert_count(3000);
-        // What became another user on the way is not recorded: it is sordino itself.
+        // A process that has changed its user on the way is not recorded: it is sordino itself.
         let programs = recording.programs();
         assert!(programs.iter().all(|program| program["name"] != "sordino"), "{}", recording.summary);
         assert_eq!(owners(&recording.path), [(owner, owner)], "{options:?}");

@@ -67,7 +67,7 @@ impl Screen {
         }));
         enable_raw_mode()?;
         IS_TAKEN.store(true, Ordering::Relaxed);
-        // The library's own way to clear asks the terminal for the cursor's place, and fails where it does not answer.
+        // The library's own function requests the cursor's position from the terminal, and fails without a reply.
         let opened = execute!(cells(), EnterAlternateScreen, Clear(ClearType::All))
             .and_then(|()| Terminal::new(CrosstermBackend::new(cells())));
         match opened {

@@ -44,7 +44,7 @@ impl PyRecording {
     }
 
     /// The table of this name: "events", "intervals", "latencies" or "losses"; with `columns`, these alone, in this
-    /// order. Nothing is read before a library asks the table for its rows.
+    /// order. Nothing is read before a library requests the rows of the table.
     ///
     /// >>> latencies = recording.table("latencies", columns=["comm", "length_ns"])
     /// >>> pyarrow.table(latencies).column_names

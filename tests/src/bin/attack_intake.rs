@@ -1,5 +1,5 @@
-//! Programs that request from a recorder what it must not grant: `attack_intake KIND ARGUMENTS`. Each prints `ready`
-//! when its attack is under way, and then stays until it is killed.
+//! Programs that send requests that a recorder has to reject: `attack_intake KIND ARGUMENTS`. Each prints `ready` when
+//! its attack is under way, and then stays until it is killed.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;

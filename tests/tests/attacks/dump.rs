@@ -1,4 +1,4 @@
-//! The state dump: what processes have mapped is read by a recorder with all rights.
+//! The state dump: a recorder with all rights reads files that processes have mapped.
 
 use serde_json::Value;
 use sordino_tests::{Ended, Sandbox, Scene};

@@ -251,7 +251,7 @@ fn what_a_user_moves_among_recordings_is_neither_given_away_nor_removed() {
     assert!(!ended.errors.contains("panicked") && ended.errors.contains("is not empty"), "{}", ended.errors);
 }
 
-/// The next session of a directory reads what its user has put there, and answers all the same.
+/// The next session of a directory reads files that its user has put there, and replies all the same.
 #[test]
 fn recordings_that_a_user_puts_into_a_directory_do_not_stall_its_session() {
     let Some(scene) = Scene::new().as_root() else { return };

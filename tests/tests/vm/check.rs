@@ -118,7 +118,7 @@ fn whatever_becomes_of_a_check_the_tracers_are_as_they_were() {
         assert_eq!(snapshot(&format!("{name}.status")), status, "{name}");
         assert_eq!(snapshot(&format!("{name}.after")), before, "{name}");
     }
-    // What was measured until then is kept.
+    // Earlier measurements are kept.
     let interrupted = report(&results.join("INT-hwlat"));
     assert_eq!(interrupted["interrupted"], true);
     assert!(

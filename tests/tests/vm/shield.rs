@@ -86,7 +86,7 @@ impl Snapshot {
         })
     }
 
-    /// Returns the first thread of the process whose number the scenario left in `name`.
+    /// Returns the first thread of the process whose id the scenario has written to `name`.
     fn process(&self, name: &str) -> Thread<'_> {
         let pid: u32 = number(&file(name));
         self.thread(&format!("/proc/{pid}/task/{pid}")).unwrap_or_else(|| panic!("{name} has ended"))
@@ -103,7 +103,7 @@ impl Snapshot {
             let came_or_went = is_of_thread && (old.is_none() || new.is_none());
             let thread = file.rsplit_once('/').and_then(|(directory, _)| self.thread(directory));
             let name = thread.as_ref().map_or("", |thread| thread.name);
-            // What a thread has done is in there, too.
+            // It includes the work of threads, too.
             let is_its_own = file.ends_with("/stat") || name.starts_with("irq/");
             // 6.1 gives all CPUs of a partition that goes to the kernel's workers as well, which nohz_full had kept on
             // others, and to rescuers of work queues, which stay on the CPU where they helped last; nobody may set them

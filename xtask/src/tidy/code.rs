@@ -1,6 +1,6 @@
 //! Source text split line by line into code, string literals and comments, for Rust and C.
 
-/// Folders in `crates/` that hold crates, and are none.
+/// Folders in `crates/` that contain crates and are no crates themselves.
 pub(super) const GROUPS: &[&str] = &["formats", "machine", "recorder", "recording", "understanding"];
 /// Endings of the files that are split.
 pub(super) const ENDINGS: &[&str] = &["rs", "c", "h", "S"];

@@ -83,8 +83,8 @@ fn each(sources: &[Source], measure: &mut Measure, has_fault: impl Fn(&Doc) -> b
     all
 }
 
-/// Returns true for fewer than four words. Exempt is a block of nothing but code, such as a struct of the kernel's
-/// headers: that name is the reference.
+/// Returns true for fewer than four words. A block that consists of code alone, such as a struct of the kernel's
+/// headers, is exempt: that name is the reference.
 fn is_short(doc: &Doc) -> bool {
     let is_code = doc.lines.len() == 1
         && doc.lines[0]

@@ -1,5 +1,5 @@
-//! Size of crates, which one person should be able to hold in mind: lines of code, without tests, comments and empty
-//! lines.
+//! Size of crates in lines of code, without tests, comments and empty lines. One person should be able to keep a crate
+//! in mind.
 
 use super::code::{Line, Source, without_tests};
 use super::ratchet::{Group, Measure};

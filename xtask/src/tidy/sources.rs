@@ -69,7 +69,7 @@ const BY_FIXED_PATH: &[(&str, &str)] = &[
 ];
 /// Only file that writes to standard output and standard error.
 const TERMINAL: &str = "crates/terminal/src/lib.rs";
-/// Rooms of the command line, which write there through it.
+/// Crates of the command line, which write to these streams through it.
 const COMMAND_LINE: &[&str] = &["crates/cli/src/", "crates/terminal/src/"];
 /// Nouns that sordino counts: `event::text::count` writes them behind a number, in the singular for one.
 const COUNTED: &[&str] = &[

@@ -55,7 +55,7 @@ fn folders(page: &str) -> BTreeSet<String> {
     folders
 }
 
-/// Crates that lie elsewhere than the page says, and rows without a crate.
+/// Crates in another folder than on the page, and rows without a crate.
 fn misplaced(listed: &BTreeSet<String>, found: &BTreeSet<&str>) -> Findings {
     let unlisted = found.iter().filter(|folder| !listed.contains(**folder));
     let unlisted =

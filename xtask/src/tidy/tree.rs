@@ -1,4 +1,4 @@
-//! The workspace as tidy sees it: the packages that Cargo knows, and the files that git tracks.
+//! The workspace for tidy: Cargo's packages, and the files that git tracks.
 
 use super::code::crate_folder;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Asks Cargo and git.
+    /// Reads the workspace from Cargo and git.
     ///
     /// # Errors
     /// If one of them fails, with its own message.

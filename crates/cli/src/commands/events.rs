@@ -23,9 +23,9 @@ use std::sync::Arc;
 /// out of the text but not of the JSON. Events on different CPUs that are less than some 50 ns apart may have happened
 /// in the other order.
 ///
-/// Several recordings are merged: of several programs, of the kernel, of several hosts, of other tracers. Those of one
-/// boot of a machine have one clock; others are related by their times of day, or by --align. Each event then has its
-/// host before the CPU. A '~' after its time means that its order is not known: the distance to an earlier event of
+/// Several recordings are merged: of several programs, of the kernel, of several hosts, of other tracers. Recordings of
+/// one boot of a machine have one clock; others are related by their times of day, or by --align. Each event then has
+/// its host before the CPU. A '~' after its time means that its order is not known: the distance to an earlier event of
 /// another clock is less than the uncertainty of the two clocks.
 ///
 /// The state dump and the time that a hypervisor took are left out unless --statedump is given, or --event names them.

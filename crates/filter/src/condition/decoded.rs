@@ -225,7 +225,7 @@ impl<'a> Evaluation<'a> {
             Node::Negate(part) => self.value(part)?.negated(),
             Node::Complement(part) => self.value(part)?.complement(),
             Node::Apply(operator, left, right) => operator.apply(self.value(left)?, self.value(right)?),
-            // Those are resolved for programs only.
+            // Address ranges are resolved for programs only.
             Node::Functions(_)
             | Node::Variable(_)
             | Node::Text(_)

@@ -268,7 +268,7 @@ fn hand_to(watcher: &Dir, piece: &Dir) -> io::Result<bool> {
     if waiting.len() >= WAITING_MAX || (!waiting.is_empty() && bytes > WAITING_BYTES_MAX) {
         return Ok(false);
     }
-    // The name comes last: a reader sees whole pieces only.
+    // The name is set last, so that readers find complete pieces only.
     let _ = watcher.remove_all(NEW);
     let new = watcher.make_new(NEW)?;
     link_all(piece, &new, DEPTH_MAX)?;

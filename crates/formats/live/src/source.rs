@@ -191,7 +191,7 @@ impl GrowingRecording {
     ) -> Result<ReadingProgress, Error> {
         let is_growing = is_growing(path);
         if !is_growing {
-            // What was converted at the end, such as the kernel's events, is older than what was read.
+            // Events that were converted at the end, such as the kernel's, are older than the events that were read.
             (self.reader, *tally) = (PartReader::default(), Tally::default());
         }
         let recording = OpenRecording::open(Some(path))?;

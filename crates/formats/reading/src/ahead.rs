@@ -108,7 +108,7 @@ impl Drop for Decoders {
         self.is_over.store(true, Ordering::Relaxed);
         // Without a sender, the threads that wait end: readers borrow this one.
         self.jobs = channel().0;
-        // A thread that panicked has said so, and its stream's reader panics.
+        // A thread that panicked has printed its message; its stream's reader panics, too.
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }

@@ -177,7 +177,7 @@ impl Usual {
         let charged = self.charged(owner, Interruption::of(&explanation.parts)).filter(|_| !is_constant);
         let error = charged.map_or(Nanos::ZERO, Charged::error);
         correct(&mut explanation.parts, error);
-        // What interrupts may have taken does not make own code the cause.
+        // Time that interrupts may have taken does not make own code the cause.
         let doubtful = charged.map_or(Nanos::ZERO, |charged| charged.doubtful() - error.max(Nanos::ZERO));
         let medians = self.medians(owner);
         // The usual time of a cause is divided among its parts, the longest first; a rest goes to the first one.

@@ -11,7 +11,7 @@ pub enum Error {
     #[error("the recording has no event with a field '{0}'")]
     Field(String),
     /// The measure has no such key.
-    #[error("'{0}' distinguishes nothing in this measure")]
+    #[error("'{0}' is no key of this measure: leave it out of --per")]
     Key(String),
     /// The kernel's events that the measure needs were not recorded.
     #[error("the recording lacks the kernel's events for this measure: record with --kernel {0}")]

@@ -32,7 +32,7 @@ pub struct Disorder {
 
 /// A source that cannot be read further. The others can: call again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("source {number} cannot be read on")]
+#[error("source {number} can't be read further")]
 pub struct SourceError<E> {
     /// The source's index, from 0 in the order in which they were given.
     pub number: usize,

@@ -107,7 +107,7 @@ fn a_source_that_fails_is_named_and_the_others_go_on() {
     ];
     assert_eq!(
         merged(&classes, sources),
-        ["source 0 cannot be read on: torn", "1#0", "2#2", "source 2 cannot be read on: torn", "3#1"]
+        ["source 0 can't be read further: torn", "1#0", "2#2", "source 2 can't be read further: torn", "3#1"]
     );
 }
 

@@ -121,7 +121,7 @@ fn clients_that_send_nothing_or_half_a_head_do_not_keep_a_reader_out() {
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nA: ");
     }
     running.serves_the_trace();
-    // Those that waited longest are closed, and no more than necessary.
+    // The connections that waited longest are closed, and no more than necessary.
     idle.last().unwrap().set_nonblocking(true).unwrap();
     assert_eq!(idle.last_mut().unwrap().read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
     let first = idle.first_mut().unwrap().read(&mut [0]);

@@ -24,7 +24,7 @@ pub(crate) enum Record {
     Syscall { tid: i32, enters: bool },
 }
 
-/// What a thread does in a tick.
+/// The activity of a thread in a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
     Sleeps,
@@ -33,7 +33,7 @@ pub(crate) enum Does {
     Runs(usize),
 }
 
-/// What the simulated machine did.
+/// The history of the simulated machine.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) records: Vec<(i64, usize, Record)>,

@@ -112,7 +112,7 @@ pub(super) fn tied_headline(explanation: &Explanation) -> String {
         };
     };
     let clause = sentence(main, part);
-    // Of a file, the sentence does not say who ended the sleep.
+    // A sentence about a file leaves out the waker.
     let sentence = if part.main_file().is_none() { clause.clone() + &awaited(part) } else { clause.clone() };
     let amount = main.excess.unwrap_or(part.time);
     let inverted = explanation.inversions.iter().find(|inversion| inversion.explains(&part.cause));
