@@ -46,6 +46,7 @@ pub(crate) fn is_in_recording(trace: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sordino_event::Cpu;
     use crate::summary::ProgramSummary;
 
     #[test]
@@ -57,7 +58,7 @@ mod tests {
             ..ProgramSummary::default()
         };
         let summary = Summary {
-            kernel: vec![KernelStream { cpu: 2, bytes: 9, ..KernelStream::default() }],
+            kernel: vec![KernelStream { bytes: 9, ..KernelStream::of(Cpu(2)) }],
             programs: vec![
                 program("user/0001-a-5", vec![stream(Some(1), 8), stream(Some(3), 0), stream(None, 7)]),
                 program("user/../../b", vec![stream(Some(1), 8)]),

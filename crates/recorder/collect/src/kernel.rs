@@ -67,11 +67,17 @@ pub struct Formats {
     pub layout: PageLayout,
 }
 
+/// The form of a CPU in a summary: its number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cpu")]
+pub(crate) struct CpuNumber(u32);
+
 /// The state of one CPU's buffer, relative to the last time it was emptied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emptied {
     /// The CPU of the buffer.
-    pub cpu: u32,
+    #[serde(with = "CpuNumber")]
+    pub cpu: Cpu,
     /// Records that no reader received.
     pub lost: u64,
     /// All records, including the lost ones.
@@ -214,7 +220,7 @@ impl KernelRecorder {
             let before = before.iter().find(|(other, _)| *other == cpu);
             let before = before.map_or(BufferCounts::default(), |(_, counts)| *counts);
             Emptied {
-                cpu: cpu.0,
+                cpu,
                 lost: statistics.lost().saturating_sub(before.lost()),
                 // Includes records that were read but are not in the file: they are in no other file either.
                 recorded: statistics.recorded().saturating_sub(before.lost()).saturating_sub(before.read),

@@ -14,6 +14,7 @@ pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 use crate::directory::Directory;
 use crate::drain::{Order, RingStream, StreamState, Streams};
 use crate::error::Error;
+use crate::number::ProgramNumber;
 use crate::options::{Polling, RecordingOptions, UserEvents};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
@@ -71,7 +72,7 @@ impl Traced {
     /// returned order with the streams to the collector's thread. On failure the program is detached from.
     pub fn begin(
         taken: Taken,
-        number: usize,
+        number: ProgramNumber,
         options: &RecordingOptions,
         directory: Option<&Directory>,
         clock: &TraceClock,
@@ -333,7 +334,7 @@ impl Traced {
     }
 
     /// Returns the program's number in the session.
-    pub fn number(&self) -> usize {
+    pub fn number(&self) -> ProgramNumber {
         self.trace.number
     }
 

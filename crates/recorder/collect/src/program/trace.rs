@@ -2,6 +2,7 @@
 
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::error::Error;
+use crate::number::ProgramNumber;
 use crate::options::UserEvents;
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
@@ -33,7 +34,7 @@ pub(crate) const MOST_METADATA: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct ProgramTrace {
     /// The program's number in the session.
-    pub number: usize,
+    pub number: ProgramNumber,
     /// The id of the process.
     pub pid: i32,
     /// The name and file of the process.
@@ -107,7 +108,7 @@ impl ProgramTrace {
         clock: &TraceClock,
         declarations: &str,
     ) -> Result<Self, Error> {
-        let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
+        let name = format!("{}-{}-{}", self.number, file_name(&self.identity.name), self.pid);
         let user = directory.part(USER)?;
         user.make_new(&name).map_err(Error::output(user.path().join(&name)))?;
         let (recording, clock_then) = (directory.held(), clock.ctf());

@@ -6,6 +6,7 @@ use sordino_collect::Error;
 use sordino_collect::drain::{
     self, Addressees, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Work,
 };
+use sordino_collect::number::ProgramNumber;
 use sordino_collect::options::RecordingOptions;
 use sordino_collect::output::Output;
 use sordino_collect::place::CollectorPlace;
@@ -68,12 +69,12 @@ impl Collector {
     }
 
     /// Makes the thread write the rest of a program's rings. Returns the ends of the streams.
-    pub(super) fn finish(&self, number: usize) -> Vec<StreamEnd> {
+    pub(super) fn finish(&self, number: ProgramNumber) -> Vec<StreamEnd> {
         self.ask(|answer| Order::Finish { number, answer })
     }
 
     /// Makes the thread continue in other files. Returns the ends of the previous streams.
-    pub(super) fn rotate(&self, number: usize, outputs: Vec<Output>) -> Vec<StreamEnd> {
+    pub(super) fn rotate(&self, number: ProgramNumber, outputs: Vec<Output>) -> Vec<StreamEnd> {
         self.ask(|answer| Order::Rotate { number, outputs, answer })
     }
 
@@ -83,7 +84,7 @@ impl Collector {
     }
 
     /// Returns copies of the newest packets of a program that has ended.
-    pub(super) fn take(&self, number: usize, since: Ticks) -> Option<ProgramCopy> {
+    pub(super) fn take(&self, number: ProgramNumber, since: Ticks) -> Option<ProgramCopy> {
         self.ask(|answer| Order::Take { number, since, answer })
     }
 

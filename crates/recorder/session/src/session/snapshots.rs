@@ -10,6 +10,7 @@ use sordino_clock::Sample;
 use sordino_collect::Error;
 use sordino_collect::convert::Purpose;
 use sordino_collect::drain::ProgramCopy;
+use sordino_collect::number::ProgramNumber;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
 use sordino_collect::why::ASKED;
@@ -27,7 +28,13 @@ impl RecordingSession<'_> {
     }
 
     /// Handles a program's request for a snapshot, for which the collector has copied the rings.
-    pub(super) fn triggered(&mut self, number: usize, point: PointId, at: Ticks, copies: Vec<ProgramCopy>) {
+    pub(super) fn triggered(
+        &mut self,
+        number: ProgramNumber,
+        point: PointId,
+        at: Ticks,
+        copies: Vec<ProgramCopy>,
+    ) {
         let program = self.recorded.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
         let why = name.unwrap_or_else(|| "a program that has ended".to_owned());
