@@ -46,8 +46,8 @@ pub(crate) fn is_in_recording(trace: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sordino_event::Cpu;
     use crate::summary::ProgramSummary;
+    use sordino_event::Cpu;
 
     #[test]
     fn files_are_those_of_traces_within_the_recording() {

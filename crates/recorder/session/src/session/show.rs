@@ -4,7 +4,7 @@
 //! There is one live reader at a time: it holds a lock, and removes each recording after reading it. A recording left
 //! by a killed reader is replaced.
 
-use super::contents::Contents;
+use super::contents::{Contents, KernelSnapshot};
 use super::live::{Live, PLACE, clean};
 use super::memory::ProgramSnapshot;
 use super::recordings::RecordSink;
@@ -70,7 +70,8 @@ impl RecordingSession<'_> {
         Ok(Box::new(move || {
             clean(&runtime);
             let directory = Directory::create(&runtime.join(PLACE))?;
-            let (kernel, stolen, purpose) = (Ok(Vec::new()), Vec::new(), Purpose::Showing);
+            let kernel = KernelSnapshot { formats, pages, emptied: Ok(Vec::new()) };
+            let (stolen, purpose) = (Vec::new(), Purpose::Showing);
             Contents {
                 directory,
                 summary,
@@ -80,8 +81,6 @@ impl RecordingSession<'_> {
                 since,
                 end,
                 programs,
-                formats,
-                pages,
                 kernel,
                 stolen,
                 observations,

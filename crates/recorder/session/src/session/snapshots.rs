@@ -1,7 +1,7 @@
 //! A flight recorder's snapshots: the newest contents of all rings and of the kernel's buffers, written while recording
 //! continues.
 
-use super::contents::Contents;
+use super::contents::{Contents, KernelSnapshot};
 use super::memory::ProgramSnapshot;
 use super::recordings::{BACKLOG, RecordSink};
 use super::state::RecordingSession;
@@ -45,7 +45,7 @@ impl RecordingSession<'_> {
     /// two snapshots.
     fn hits_before(&mut self, at: Ticks) -> Option<Hits> {
         let worst = self.options.session.as_ref()?.snapshots.worst.as_ref()?;
-        let since = std::mem::replace(&mut self.recordings.outlet.as_mut()?.unranked, at);
+        let since = std::mem::replace(&mut self.recordings.outlet.as_mut()?.ranks.since, at);
         Some(Hits {
             ranking: worst.ranking.clone(),
             user: self.user.clone(),
@@ -58,8 +58,8 @@ impl RecordingSession<'_> {
         let (Some(outlet), Some(session)) = (&mut self.recordings.outlet, &self.options.session) else {
             return;
         };
-        if outlet.triggered.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
-            outlet.triggers += 1;
+        if outlet.triggers.last_taken.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
+            outlet.triggers.all += 1;
             return;
         }
         self.snapshot_by_itself(why, None, |session| session.collector.copy(session.since(None)));
@@ -77,8 +77,8 @@ impl RecordingSession<'_> {
         let (Some(outlet), Some(session)) = (&mut self.recordings.outlet, &self.options.session) else {
             return;
         };
-        outlet.triggers += 1;
-        if session.snapshots.most.is_some_and(|most| outlet.taken >= most) {
+        outlet.triggers.all += 1;
+        if session.snapshots.most.is_some_and(|most| outlet.triggers.taken >= most) {
             return;
         }
         if backlog {
@@ -86,7 +86,8 @@ impl RecordingSession<'_> {
                 .recordings
                 .add_note(format!("no snapshot for {why}: {BACKLOG} others are still being written"));
         }
-        (outlet.taken, outlet.triggered) = (outlet.taken + 1, Some(Instant::now()));
+        outlet.triggers.taken += 1;
+        outlet.triggers.last_taken = Some(Instant::now());
         let copies = copy(self);
         // Hits for a snapshot that is not taken rank the next one.
         let hits = ranked.and_then(|at| self.hits_before(at));
@@ -103,7 +104,7 @@ impl RecordingSession<'_> {
     ) -> WriteJob {
         // First, so that all events from the rings are declared.
         self.refresh();
-        let kernel = self.kernel.empty_into(&mut self.recordings.sink);
+        let emptied = self.kernel.empty_into(&mut self.recordings.sink);
         let end = Sample::take();
         self.clock.refine(&end);
         let (stolen, observations) =
@@ -136,9 +137,7 @@ impl RecordingSession<'_> {
             since,
             end,
             programs,
-            formats,
-            pages: pages.unwrap_or_default(),
-            kernel,
+            kernel: KernelSnapshot { formats, pages: pages.unwrap_or_default(), emptied },
             stolen,
             observations,
             hits,
