@@ -288,7 +288,7 @@ impl DrainState {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.programs.iter_mut().flat_map(|program| &mut program.streams).for_each(RingStream::keep_up);
-            let Some((number, point)) = self.asks() else { continue };
+            let Some((number, point)) = self.last_request() else { continue };
             if last.is_some_and(|last| last.elapsed() < triggers.hold_off) {
                 continue;
             }
@@ -303,14 +303,14 @@ impl DrainState {
 
     /// Returns the program that has requested a snapshot since the last check, and the tracepoint that did; the last
     /// one of several.
-    fn asks(&mut self) -> Option<(ProgramNumber, PointId)> {
-        let asks = |program: &mut Streams| {
+    fn last_request(&mut self) -> Option<(ProgramNumber, PointId)> {
+        let request = |program: &mut Streams| {
             let now = program.program.triggers(program.slot);
             let is_new = std::mem::replace(&mut program.triggered, now.count) != now.count;
             is_new.then_some((program.number, now.point))
         };
         // All programs are checked: one snapshot answers all requests.
-        self.programs.iter_mut().filter_map(asks).last()
+        self.programs.iter_mut().filter_map(request).last()
     }
 
     fn carry_out(&mut self, order: Order) {

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moving {
     /// Only when that is requested.
-    Asked,
+    OnRequest,
     /// All the time, until the files can't be written to.
     Always,
     /// All the time. While the files can't be written to, the kernel keeps the newest pages.
@@ -139,7 +139,7 @@ impl KernelRecorder {
         let drain = Drain::new(instance, &mut file)?;
         let formats = Arc::new(Formats { events, layout: drain.page_layout() });
         let moving = match (options.geometry.overwrite, &options.session) {
-            (true, _) => Moving::Asked,
+            (true, _) => Moving::OnRequest,
             (false, None) => Moving::Always,
             (false, Some(_)) => Moving::Persistently,
         };
@@ -152,12 +152,12 @@ impl KernelRecorder {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
         let moving = self.moving;
-        let (requests, asked) = channel();
+        let (requests, received) = channel();
         let (problem, problems) = channel();
         let spawned = threads::start("sordino-kernel", move || {
             // The collector's first thread has already reported any error.
             let _ = place.take();
-            empty(drain, &asked, moving, &problem)
+            empty(drain, &received, moving, &problem)
         });
         let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;
         self.thread = Some(DrainThread { requests: Some(requests), problems, handle });
@@ -277,7 +277,7 @@ fn empty(
     problem: &Sender<KernelProblem>,
 ) -> Result<Vec<Drained>, tracefs::Error> {
     let next = |period| match moving {
-        Moving::Asked => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Moving::OnRequest => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
         _ => requests.recv_timeout(period),
     };
     let pause = PERIOD / drain.cpus().div_ceil(AT_ONCE).max(1) as u32;

@@ -377,8 +377,8 @@ impl Traced {
 
     fn note_what_was_refused(&mut self) {
         // With `--context all`, a program without counters is expected.
-        let asked = self.contexts.counters && self.contexts != Contexts::ALL;
-        if asked && !self.declared().iter().any(|known| known.schema.full_name() == "sordino:counters") {
+        let is_chosen = self.contexts.counters && self.contexts != Contexts::ALL;
+        if is_chosen && !self.declared().iter().any(|known| known.schema.full_name() == "sordino:counters") {
             let note =
                 "none of its threads has opened counters: sordino_counters in C, sordino::counters in Rust";
             self.notes.push(note.to_owned());

@@ -154,7 +154,7 @@ impl ProgramTrace {
             self.append(&stream_class(StreamClass::Unanswered))?;
         }
         let name = format!("{}/{UNANSWERED}", place.name);
-        let reported = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
+        let reported = Output::write_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
         reported.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
     }
 
@@ -283,7 +283,7 @@ impl ProgramTrace {
         if let Some(ticks) = self.taken_up {
             environment.set("taken_up", ticks.0.cast_signed());
         }
-        self.quotas.tell(&mut environment);
+        self.quotas.describe(&mut environment);
         for (number, file) in self.files.iter().filter(|_| self.has_functions).enumerate() {
             environment.set(format!("mapped_file_{number}"), file.to_string().as_str());
         }

@@ -82,7 +82,7 @@ impl Contents {
             let ends = ends.collect();
             chunk.add(summarise(&trace, program.notes.clone(), ends), trace);
         }
-        chunk.tell_why();
+        chunk.add_reason();
         if let Some(hits) = &self.hits {
             chunk.rank(hits);
         }

@@ -57,8 +57,8 @@ impl RecordingSession<'_> {
             attaching.refused.get_or_insert(error.to_string());
         }
         if attaching.tickets.is_empty() {
-            let Attaching { asker, refused, .. } = self.arrivals.attaching.swap_remove(index);
-            asker.tell(&refused.map_or(Reply::Done, |reason| Reply::Refused { reason }));
+            let Attaching { client, refused, .. } = self.arrivals.attaching.swap_remove(index);
+            client.reply(&refused.map_or(Reply::Done, |reason| Reply::Refused { reason }));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The recordings of a session as a series: numbered, completed by another thread, and removed when they are too many.
 
 use super::bell::Bell;
-use super::control::{Asker, ControlSocket, Reply, Request};
+use super::control::{ControlSocket, Reply, Request, WaitingClient};
 use super::live::clean;
 use super::writer::{CompletedWrite, WriterThread};
 use sordino_collect::Error;
@@ -36,7 +36,7 @@ pub(super) struct Outlet {
     /// True if a flight recorder takes a last snapshot.
     pub(super) last_snapshot: bool,
     /// The clients that wait until all recordings are complete.
-    pub(super) enders: Vec<Asker>,
+    pub(super) enders: Vec<WaitingClient>,
 }
 
 /// The automatic triggers for snapshots.
@@ -147,7 +147,7 @@ impl Outlet {
                     Reply::Refused { reason: error.to_string() }
                 }
             };
-            _ = whom.map(|whom| whom.tell(&reply));
+            _ = whom.map(|whom| whom.reply(&reply));
         }
     }
 
@@ -207,10 +207,10 @@ impl Outlet {
             _ => {}
         }
         let reply = Reply::Ended { missing: self.missing.clone(), shortfall: shortfall.clone() };
-        let late = self.control.asked().into_iter();
+        let late = self.control.requests().into_iter();
         let late =
-            late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, asker)| asker);
-        self.enders.into_iter().chain(late).for_each(|ender| ender.tell(&reply));
+            late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, client)| client);
+        self.enders.into_iter().chain(late).for_each(|ender| ender.reply(&reply));
         options.session.iter().for_each(|session| clean(&session.runtime));
         (self.notes, self.missing)
     }

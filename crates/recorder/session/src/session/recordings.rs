@@ -1,6 +1,6 @@
 //! A session's recordings: their destination, their series, and the notes for their readers.
 
-use super::control::Asker;
+use super::control::WaitingClient;
 use super::live::Live;
 use super::memory::{ProgramSnapshot, SnapshotMemory};
 use super::misses::Misses;
@@ -62,7 +62,7 @@ impl Recordings {
     }
 
     /// Passes a job to the writer; `whom` receives the result.
-    pub(super) fn write(&mut self, job: WriteJob, whom: Option<Asker>) {
+    pub(super) fn write(&mut self, job: WriteJob, whom: Option<WaitingClient>) {
         if let Some(outlet) = &mut self.outlet {
             outlet.writer.give(job, whom);
         }

@@ -46,7 +46,7 @@ impl RecordingSession<'_> {
         let Some(live) = &mut self.recordings.live else {
             return Err(Error::Kind(self.options.name.clone()));
         };
-        live.asked = Instant::now();
+        live.requested = Instant::now();
         let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
         let (ended, left_out) = (std::mem::take(&mut live.ended), std::mem::take(&mut live.left_out));
         let copies = self.collector.live(Addressees::All, since);
@@ -92,7 +92,7 @@ impl RecordingSession<'_> {
 
     /// Drops the state of a live reader that has stopped sending requests.
     pub(super) fn forget_live(&mut self) {
-        if self.recordings.live.as_ref().is_some_and(|live| live.asked.elapsed() > LIVE_PATIENCE) {
+        if self.recordings.live.as_ref().is_some_and(|live| live.requested.elapsed() > LIVE_PATIENCE) {
             self.recordings.live = None;
             self.collector.keep_for_live(false);
             self.options.session.iter().for_each(|session| clean(&session.runtime));

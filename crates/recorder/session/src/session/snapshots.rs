@@ -13,7 +13,7 @@ use sordino_collect::drain::ProgramCopy;
 use sordino_collect::number::ProgramNumber;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
-use sordino_collect::why::ASKED;
+use sordino_collect::why::SNAPSHOT_REQUEST;
 use sordino_event::Ticks;
 use sordino_ring::number::PointId;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl RecordingSession<'_> {
         let program = self.recorded.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
         let why = name.unwrap_or_else(|| "a program that has ended".to_owned());
-        self.snapshot_by_itself(&why, (why != ASKED).then_some(at), |_| copies);
+        self.snapshot_by_itself(&why, (why != SNAPSHOT_REQUEST).then_some(at), |_| copies);
     }
 
     /// Returns the hits that rank a snapshot, up to timestamp `at`. Those that come while the rings are copied may rank
