@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 const BURSTS: &str = "15";
 
 #[derive(Default)]
-struct Figures {
+struct CostFigures {
     clock: Samples,
     hit: Samples,
     off: Samples,
     ratio: Samples,
 }
 
-impl Figures {
+impl CostFigures {
     /// Nanoseconds of the empty loop, of reading the clock, of a hit, and of an unrecorded hit.
     fn push(&mut self, output: &str) -> Result<(), String> {
         let [empty, clock, hit, off] = numbers(output)?[..] else { return Err(format!("'{output}'")) };
@@ -32,7 +32,8 @@ impl Figures {
 }
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let [mut c, mut rust, mut lttng] = [Figures::default(), Figures::default(), Figures::default()];
+    let [mut c, mut rust, mut lttng] =
+        [CostFigures::default(), CostFigures::default(), CostFigures::default()];
     let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let cpu = PROGRAM_CPU.to_string();

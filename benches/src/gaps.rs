@@ -13,11 +13,11 @@ const BURSTS: &str = "20";
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
 #[derive(Default)]
-struct Figures([Samples; 7]);
+struct GapFigures([Samples; 7]);
 
 const NAMES: [&str; 7] = ["p50", "p99", "p99.9", "p99.99", "p99.999", "over 1 us", "longest"];
 
-impl Figures {
+impl GapFigures {
     fn push(&mut self, output: &str) -> Result<(), String> {
         let numbers = numbers(output)?;
         if numbers.len() != self.0.len() {
@@ -38,7 +38,8 @@ impl Figures {
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
-    let [mut untraced, mut sordino, mut lttng] = [Figures::default(), Figures::default(), Figures::default()];
+    let [mut untraced, mut sordino, mut lttng] =
+        [GapFigures::default(), GapFigures::default(), GapFigures::default()];
     let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let cpu = PROGRAM_CPU.to_string();

@@ -33,9 +33,9 @@ pub(crate) struct Round {
 }
 
 #[derive(Debug, Default)]
-struct Figures([Samples; 4]);
+struct RoundFigures([Samples; 4]);
 
-impl Figures {
+impl RoundFigures {
     fn push(&mut self, round: &Round) {
         let figures = [round.gaps, round.recorders, round.stretches, round.longest_us];
         self.0.iter_mut().zip(figures).for_each(|(samples, figure)| samples.push(figure));
@@ -46,7 +46,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let seconds = bench.seconds.max(SECONDS);
     let both = format!("{COLLECTOR_CPU},{PROGRAM_CPU}");
-    let [mut alone, mut beside, mut together] = <[Figures; 3]>::default();
+    let [mut alone, mut beside, mut together] = <[RoundFigures; 3]>::default();
     for round in 0..bench.rounds {
         let path = |name: &str| place.path().join(format!("{name}{round}"));
         let rounds = [
@@ -129,7 +129,7 @@ pub(crate) fn round_of(
     program: i64,
     threads: HashSet<i64>,
 ) -> Result<Round, String> {
-    let mut account = Account::of(program, threads);
+    let mut account = GapAccount::of(program, threads);
     events(&bench.programs.sordino, switches, &["--event", "sched_switch"], |event| account.take(event))?;
     account.round()
 }
@@ -170,7 +170,7 @@ fn events(
 
 /// Adds up the recorder's time in the gaps of the loop.
 #[derive(Debug, Default)]
-struct Account {
+struct GapAccount {
     program: i64,
     recorder: HashSet<i64>,
     /// First and last times of the loop on the CPU, in nanoseconds.
@@ -182,7 +182,7 @@ struct Account {
     round: Round,
 }
 
-impl Account {
+impl GapAccount {
     fn of(program: i64, recorder: HashSet<i64>) -> Self {
         Self { program, recorder, ..Self::default() }
     }
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_the_recorders_if_it_had_half_of_it() {
-        let mut account = Account::of(7, HashSet::from([8]));
+        let mut account = GapAccount::of(7, HashSet::from([8]));
         let mut prev = 8;
         for (us, state, next) in [
             // Time before the loop runs, and while it sleeps, is no gap.
@@ -274,6 +274,6 @@ mod tests {
 
     #[test]
     fn a_loop_that_never_ran_has_no_gaps_to_count() {
-        assert!(Account::of(7, HashSet::new()).round().unwrap_err().contains("7"));
+        assert!(GapAccount::of(7, HashSet::new()).round().unwrap_err().contains("7"));
     }
 }

@@ -24,7 +24,7 @@ const BAR_MS: f64 = 3.0;
 
 pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     table.heading("Taking up a program that hits one event and ends, one after another");
-    let [mut alone, mut first, mut last] = std::array::from_fn(|_| Times::default());
+    let [mut alone, mut first, mut last] = std::array::from_fn(|_| TakeUpTimes::default());
     for _ in 0..bench.rounds {
         let session = Session::start(&bench.programs.sordino, &["--user", "bench:two"])?;
         let few = runs(bench, &session)?;
@@ -46,12 +46,12 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
 
 /// Times from a program's start, in milliseconds.
 #[derive(Debug, Default)]
-struct Times {
+struct TakeUpTimes {
     until_main: Samples,
     run: Samples,
 }
 
-impl Times {
+impl TakeUpTimes {
     fn push(&mut self, (until_main, run): (f64, f64)) {
         self.until_main.push(until_main);
         self.run.push(run);
@@ -69,8 +69,8 @@ impl Times {
 
 #[derive(Debug, Default)]
 struct Runs {
-    unrecorded: Times,
-    recorded: Times,
+    unrecorded: TakeUpTimes,
+    recorded: TakeUpTimes,
 }
 
 impl Runs {

@@ -19,13 +19,13 @@ const RATE: &str = "10000";
 const BEGIN: Duration = Duration::from_secs(3);
 
 /// A view of a session, in a terminal of 80 columns and 24 rows. Both end with this value.
-struct View<'a> {
+struct TerminalView<'a> {
     session: &'a Session<'a>,
     socket: String,
     pid: String,
 }
 
-impl<'a> View<'a> {
+impl<'a> TerminalView<'a> {
     /// Opens a view, and returns it once it shows the session.
     fn open(bench: &Bench, session: &'a Session<'a>) -> Result<Self, String> {
         let place = session.variable().1.with_file_name("tmux");
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl Drop for View<'_> {
+impl Drop for TerminalView<'_> {
     fn drop(&mut self) {
         let _ = self.tell(&["kill-server"]);
     }
@@ -75,7 +75,7 @@ fn cpu_time(bench: &Bench) -> Result<f64, String> {
     let mut program = session.command(&bench.programs.path("rate", Tracer::Sordino));
     program.args(["0", RATE, &seconds]).stdout(Stdio::null());
     let mut program = program.spawn().map_err(|error| error.to_string())?;
-    let measured = View::open(bench, &session).and_then(|view| {
+    let measured = TerminalView::open(bench, &session).and_then(|view| {
         let (begin, before) = (Instant::now(), view.cpu_time()?);
         sleep(Duration::from_secs_f64(bench.seconds));
         Ok((view.cpu_time()? - before) / 1e9 / begin.elapsed().as_secs_f64() * 100.0)
@@ -114,11 +114,11 @@ fn gaps(bench: &Bench, table: &mut Table) -> Result<(), String> {
 /// Runs the loop in a session, beside a view of it or not.
 fn beside(bench: &Bench, switches: &Path, is_watched: bool) -> Result<Round, String> {
     let session = Session::start(&bench.programs.sordino, &["--user", "bench:two"])?;
-    let view = is_watched.then(|| View::open(bench, &session)).transpose()?;
+    let view = is_watched.then(|| TerminalView::open(bench, &session)).transpose()?;
     let (variable, value) = session.variable();
     let environment = format!("{variable}={}", value.display());
     let program = observed(bench, switches, bench.seconds.max(SECONDS), &["env", &environment])?;
-    let threads = view.as_ref().map_or_else(|| Ok(HashSet::new()), View::threads)?;
+    let threads = view.as_ref().map_or_else(|| Ok(HashSet::new()), TerminalView::threads)?;
     let round = round_of(bench, switches, program, threads);
     let _ = fs::remove_dir_all(switches);
     round

@@ -16,13 +16,13 @@ const HITS: u64 = 10_000;
 const RECORD: [usize; 2] = [32, 40];
 
 /// A program, and a session that enables its events `hits:pair`.
-struct Recorded {
+struct BlockedProgram {
     running: Running,
     program: Program,
     attached: Attached,
 }
 
-impl Recorded {
+impl BlockedProgram {
     fn start(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)], block: Duration) -> Self {
         let mut command = Command::new(scene.program("hits.c"));
         command.arg(HITS.to_string()).args(arguments).env("SORDINO_ALLOW_BLOCKING", "1");
@@ -74,7 +74,7 @@ impl Recorded {
 fn a_program_that_waits_loses_nothing_however_slow_its_reader_is() {
     let scene = Scene::new();
     for environment in [&[][..], &[("SORDINO_RING", "shared")]] {
-        let mut recorded = Recorded::start(&scene, &[], environment, Duration::MAX);
+        let mut recorded = BlockedProgram::start(&scene, &[], environment, Duration::MAX);
         let mut numbers = Vec::new();
         while recorded.running.is_running() {
             std::thread::sleep(Duration::from_millis(5));
@@ -91,7 +91,7 @@ fn a_program_that_waits_loses_nothing_however_slow_its_reader_is() {
 #[test]
 fn who_waited_as_long_as_the_session_said_loses_the_record_and_counts_it() {
     let scene = Scene::new();
-    let mut recorded = Recorded::start(&scene, &[], &[], Duration::from_micros(100));
+    let mut recorded = BlockedProgram::start(&scene, &[], &[], Duration::from_micros(100));
     while recorded.running.is_running() {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -103,8 +103,8 @@ fn who_waited_as_long_as_the_session_said_loses_the_record_and_counts_it() {
 fn nobody_waits_for_a_recorder_that_was_killed() {
     let scene = Scene::new();
     for environment in [&[][..], &[("SORDINO_RING", "shared")]] {
-        let Recorded { running, program, attached } =
-            Recorded::start(&scene, &[], environment, Duration::MAX);
+        let BlockedProgram { running, program, attached } =
+            BlockedProgram::start(&scene, &[], environment, Duration::MAX);
         // The kernel releases a killed process's lock at the same point: the lock lasts as long as a mapping of the
         // file.
         drop((program, attached));
@@ -115,7 +115,8 @@ fn nobody_waits_for_a_recorder_that_was_killed() {
 #[test]
 fn nobody_waits_for_a_session_that_has_ended() {
     let scene = Scene::new();
-    let Recorded { running, program, attached } = Recorded::start(&scene, &[], &[], Duration::MAX);
+    let BlockedProgram { running, program, attached } =
+        BlockedProgram::start(&scene, &[], &[], Duration::MAX);
     while attached.readers.iter().all(|reader| reader.waiting().unwrap() == 0) {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -126,14 +127,14 @@ fn nobody_waits_for_a_session_that_has_ended() {
 #[test]
 fn neither_does_who_cannot_see_whether_the_recorder_lives() {
     let scene = Scene::new();
-    let recorded = Recorded::start(&scene, &["close"], &[], Duration::MAX);
+    let recorded = BlockedProgram::start(&scene, &["close"], &[], Duration::MAX);
     assert_eq!(recorded.running.end().status, 0);
 }
 
 #[test]
 fn a_child_of_a_vfork_does_not_wait() {
     let scene = Scene::new();
-    let mut recorded = Recorded::start(&scene, &["vfork"], &[], Duration::MAX);
+    let mut recorded = BlockedProgram::start(&scene, &["vfork"], &[], Duration::MAX);
     while recorded.running.is_running() {
         std::thread::sleep(Duration::from_millis(5));
     }

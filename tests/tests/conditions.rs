@@ -21,7 +21,7 @@ struct Wish {
 }
 
 /// A session, and its tracepoints.
-struct Session {
+struct AttachedSession {
     program: Program,
     attached: Attached,
     points: Vec<(u16, Schema)>,
@@ -41,7 +41,7 @@ fn when(condition: &condition::Condition) -> When<&[u8]> {
     }
 }
 
-impl Session {
+impl AttachedSession {
     fn new(running: &Running, first_seqno: u32) -> Self {
         let program = Program::open(&area(running.pid())).unwrap();
         let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
@@ -107,8 +107,8 @@ fn hit(
     scene: &Scene,
     how: &[&str],
     environment: &[(&str, &str)],
-    prepare: impl FnOnce(&Running) -> Vec<Session>,
-) -> Vec<Session> {
+    prepare: impl FnOnce(&Running) -> Vec<AttachedSession>,
+) -> Vec<AttachedSession> {
     let mut command = Command::new(scene.program("hits.c"));
     let mut running = scene.start(command.arg(HITS.to_string()).args(how).envs(environment.iter().copied()));
     running.says("ready");
@@ -122,17 +122,17 @@ fn hit(
 const PAIR: [usize; 2] = [32, 40];
 
 /// Arguments and environment of a program that hits in a certain way.
-struct Way {
+struct HitArguments {
     how: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
     /// Size of a record of `hits:pair` in this way, in bytes.
     pair: usize,
 }
 
-const WAYS: [Way; 3] = [
-    Way { how: &[], environment: &[], pair: PAIR[0] },
-    Way { how: &[], environment: &[("SORDINO_RING", "shared")], pair: PAIR[1] },
-    Way { how: &["vfork"], environment: &[], pair: PAIR[1] },
+const WAYS: [HitArguments; 3] = [
+    HitArguments { how: &[], environment: &[], pair: PAIR[0] },
+    HitArguments { how: &[], environment: &[("SORDINO_RING", "shared")], pair: PAIR[1] },
+    HitArguments { how: &["vfork"], environment: &[], pair: PAIR[1] },
 ];
 
 #[test]
@@ -148,10 +148,10 @@ fn a_session_has_the_hits_that_its_condition_lets_through() {
         ("$tid == 1", 0),
         ("$tid > 1", HITS),
     ];
-    for Way { how, environment, pair } in WAYS {
+    for HitArguments { how, environment, pair } in WAYS {
         for (filter, expected) in cases {
             let sessions = hit(&scene, how, environment, |running| {
-                let mut session = Session::new(running, 3);
+                let mut session = AttachedSession::new(running, 3);
                 session.wish(&Wish { name: "hits:pair", filter, trigger: None });
                 vec![session]
             });
@@ -174,19 +174,19 @@ fn a_gate_lets_through_what_its_condition_does() {
         ("rest > 9", 0),
         ("rest < 100", HITS),
     ];
-    for (Way { how, environment, pair }, (filter, expected)) in
+    for (HitArguments { how, environment, pair }, (filter, expected)) in
         WAYS.iter().flat_map(|way| cases.map(|case| (way, case)))
     {
         let mut sessions = hit(&scene, how, environment, |running| {
             // The session has another slot than the first.
-            let (other, mut session) = (Session::new(running, 2), Session::new(running, 3));
+            let (other, mut session) = (AttachedSession::new(running, 2), AttachedSession::new(running, 3));
             let mode = session.wish_through("hits:pair", filter);
             assert!(matches!(mode, EnableMode::Through(_)), "{filter}: {mode:?}");
             // A field behind a string has no constant offset.
             assert_eq!(session.wish_through("hits:text", "number == 200"), EnableMode::If);
             vec![other, session]
         });
-        let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();
+        let bytes: Vec<usize> = sessions.iter_mut().map(AttachedSession::bytes).collect();
         assert_eq!(bytes, [0, expected as usize * pair], "{filter} {how:?} {environment:?}");
     }
 }
@@ -195,7 +195,8 @@ fn a_gate_lets_through_what_its_condition_does() {
 fn a_gate_ends_where_a_second_session_wants_the_event() {
     let scene = Scene::new();
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let mut sessions: Vec<Session> = (0..3).map(|number| Session::new(running, number)).collect();
+        let mut sessions: Vec<AttachedSession> =
+            (0..3).map(|number| AttachedSession::new(running, number)).collect();
         for (session, filter) in sessions.iter_mut().zip(["number < 5", "number >= 90"]) {
             session.wish_through("hits:pair", filter);
         }
@@ -213,7 +214,8 @@ fn conditions_of_several_sessions_are_each_session_s_own() {
     let scene = Scene::new();
     let filters = ["number < 1", "number < 2", "number < 3", "number < 4", "number < 5", "number < 6"];
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let mut sessions: Vec<Session> = (0..8).map(|number| Session::new(running, number)).collect();
+        let mut sessions: Vec<AttachedSession> =
+            (0..8).map(|number| AttachedSession::new(running, number)).collect();
         for (session, filter) in sessions.iter_mut().zip(filters) {
             session.wish(&Wish { name: "hits:pair", filter, trigger: None });
         }
@@ -229,7 +231,8 @@ fn triggers_are_heard_of_whatever_the_filter_says() {
     let scene = Scene::new();
     let mut ids = Vec::new();
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let mut sessions: Vec<Session> = (0..3).map(|number| Session::new(running, number)).collect();
+        let mut sessions: Vec<AttachedSession> =
+            (0..3).map(|number| AttachedSession::new(running, number)).collect();
         let wishes = [
             Wish { name: "hits:pair", filter: "number < 10", trigger: Some("number == 50") },
             Wish { name: "hits:text", filter: "1 == 2", trigger: Some("text == \"od?\" && number < 20") },
@@ -238,7 +241,7 @@ fn triggers_are_heard_of_whatever_the_filter_says() {
         ids.extend(sessions.iter_mut().zip(&wishes).map(|(session, wish)| session.wish(wish)));
         sessions
     });
-    let triggers: Vec<Triggers> = sessions.iter().map(Session::triggers).collect();
+    let triggers: Vec<Triggers> = sessions.iter().map(AttachedSession::triggers).collect();
     let expected = [1, 10, HITS as u32].into_iter().zip(ids).map(|(count, point)| Triggers { count, point });
     assert_eq!(triggers, expected.collect::<Vec<_>>());
     assert_eq!(sessions[0].bytes() / PAIR[0], 10);
@@ -251,10 +254,11 @@ fn triggers_are_heard_of_whatever_the_filter_says() {
 fn a_session_in_any_slot_has_every_record_of_an_event_that_it_wants_alone() {
     let scene = Scene::new();
     let mut sessions = hit(&scene, &[], &[], |running| {
-        let sessions: Vec<Session> = (0..8).map(|number| Session::new(running, number)).collect();
+        let sessions: Vec<AttachedSession> =
+            (0..8).map(|number| AttachedSession::new(running, number)).collect();
         sessions[5].enable("hits:pair");
         sessions
     });
-    let bytes: Vec<usize> = sessions.iter_mut().map(Session::bytes).collect();
+    let bytes: Vec<usize> = sessions.iter_mut().map(AttachedSession::bytes).collect();
     assert_eq!(bytes, [0, 0, 0, 0, 0, HITS as usize * PAIR[0], 0, 0]);
 }

@@ -20,7 +20,7 @@ const KEPT: u64 = 3;
 
 /// Resources that a recorder holds.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldResources {
     memory_kib: u64,
     descriptors: usize,
     /// Number of entries in its directory of sessions.
@@ -28,7 +28,7 @@ struct Held {
     cpu_seconds: f64,
 }
 
-impl Held {
+impl HeldResources {
     fn by(session: &Session<'_>, runtime: &Path) -> Self {
         let status = &session.status()["status"];
         let pid = &status["recorder"];
@@ -45,13 +45,13 @@ impl Held {
 
 /// Adds up chunks as they are completed, before they are removed.
 #[derive(Debug, Default)]
-struct Sums {
+struct ChunkSums {
     chunks: u32,
     events: u64,
     notes: Vec<Value>,
 }
 
-impl Sums {
+impl ChunkSums {
     fn add_completed(&mut self, output: &Path) {
         loop {
             let chunk = output.join(format!("chunk-{:04}", self.chunks + 1));
@@ -119,9 +119,9 @@ fn nothing_grows_and_every_program_s_events_are_there() {
     let chunks = ["--rotate-every", &format!("{rotate:?}"), "--keep", &KEPT.to_string()];
     let options = [&["--user", "ends", "--context", "comm"], &chunks[..]].concat();
     let session = Session::start(&scene, "days", &options);
-    let (begin, mut sums) = (Instant::now(), Sums::default());
+    let (begin, mut sums) = (Instant::now(), ChunkSums::default());
     let (mut programs, mut started): (Vec<Child>, u32) = (Vec::new(), 0);
-    let hold = || (Instant::now(), Held::by(&session, &runtime.join("days")));
+    let hold = || (Instant::now(), HeldResources::by(&session, &runtime.join("days")));
     // The measurement lies within a chunk: the recorder's state of a program ends with the chunk.
     let mut moments = [(time / CHUNKS * 3 / 2, None), (time / CHUNKS * (CHUNKS * 2 - 1) / 2, None)];
     while begin.elapsed() < time {

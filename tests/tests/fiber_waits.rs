@@ -11,7 +11,7 @@ use std::path::Path;
 type Behind = BTreeMap<i64, i64>;
 
 /// A wait that has not ended: its begin, the thread that the fiber was on last, and the time until now.
-struct Open {
+struct UnendedWait {
     since: i64,
     thread: i64,
     behind: Behind,
@@ -24,7 +24,7 @@ struct Replayed {
     last_thread: HashMap<i64, i64>,
     /// Fiber that each thread runs, and the time of its last switch.
     running: HashMap<i64, (i64, i64)>,
-    open: HashMap<i64, Open>,
+    open: HashMap<i64, UnendedWait>,
     /// The waits of each fiber by their begins: the length, and the fiber that was ahead.
     waits: BTreeMap<i64, BTreeMap<i64, (i64, Behind)>>,
 }
@@ -67,7 +67,7 @@ impl Replayed {
 
     fn wait(&mut self, fiber: i64, now: i64) {
         let thread = self.last_thread[&fiber];
-        self.open.entry(fiber).or_insert(Open { since: now, thread, behind: Behind::new() });
+        self.open.entry(fiber).or_insert(UnendedWait { since: now, thread, behind: Behind::new() });
     }
 
     /// Adds the time that a thread has run its fiber, from its last switch, to the waits for the thread.

@@ -34,7 +34,7 @@ const SHARED_FILL: u64 = (16384 - 80) / 40;
 
 /// A way to a path: the program and its hit, the sessions, and the hits before.
 #[derive(Clone, Debug)]
-struct Way<'a> {
+struct HitPath<'a> {
     program: &'a PathBuf,
     case: &'a str,
     environment: &'a [(&'a str, &'a str)],
@@ -49,9 +49,9 @@ struct Way<'a> {
     interruption: Interruption,
 }
 
-impl Way<'_> {
+impl HitPath<'_> {
     /// Steps through the hit. Returns its cost, after that of one in a signal handler, and the events in the rings.
-    fn go(&self, scene: &Scene) -> (Vec<Hit>, Rings) {
+    fn go(&self, scene: &Scene) -> (Vec<Hit>, RingCounts) {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", "0"]).arg(self.program);
         command.args([self.case, &(self.before + 1).to_string()]);
@@ -77,10 +77,10 @@ impl Way<'_> {
         let stepper = Stepper::new(&running).unwrap();
         running.signal(Signal::USR2);
         stepper.skip(self.before).unwrap();
-        let before = Rings::of(&mut sessions);
+        let before = RingCounts::of(&mut sessions);
         let hits = stepper.step(self.interruption).unwrap();
-        let after = Rings::of(&mut sessions);
-        (hits, Rings { lost: after.lost - before.lost, left: after.left - before.left, ..after })
+        let after = RingCounts::of(&mut sessions);
+        (hits, RingCounts { lost: after.lost - before.lost, left: after.left - before.left, ..after })
     }
 }
 
@@ -100,7 +100,7 @@ fn condition(attached: &mut Attached, id: PointId, schema: &Schema, text: &str, 
 
 /// Events in the rings of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rings {
+struct RingCounts {
     /// Number of lost records.
     lost: u64,
     /// Number of sub-buffer switches.
@@ -109,7 +109,7 @@ struct Rings {
     shared: bool,
 }
 
-impl Rings {
+impl RingCounts {
     fn of(sessions: &mut [(Program, Attached)]) -> Self {
         let mut rings = Self { lost: 0, left: 0, shared: false };
         for reader in sessions.iter_mut().flat_map(|(_, attached)| &mut attached.readers) {
@@ -143,8 +143,8 @@ fn session() -> AttachOptions<'static> {
 }
 
 /// Returns the way to the second record of two words of a program's thread.
-fn typical(program: &PathBuf) -> Way<'_> {
-    Way {
+fn typical(program: &PathBuf) -> HitPath<'_> {
+    HitPath {
         program,
         case: "two_words",
         environment: &[],
@@ -159,71 +159,77 @@ fn typical(program: &PathBuf) -> Way<'_> {
 }
 
 /// Returns the row of each path in the table.
-fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, Way<'a>)> {
+fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, HitPath<'a>)> {
     let overwrite = AttachOptions { geometry: session().geometry.overwriting(), ..session() };
     let elsewhere = AttachOptions { cpus: &[Cpu(1)], ..session() };
     let of = || typical(c);
     let in_rust = || typical(rust);
-    let shared = || Way { environment: &[("SORDINO_RING", "shared")], ..of() };
+    let shared = || HitPath { environment: &[("SORDINO_RING", "shared")], ..of() };
     let signal = Interruption::Signalled(nix::sys::signal::SIGUSR1);
     vec![
-        ("C, nobody records it", Way { wanting: 0..0, ..of() }),
-        ("Rust, nobody records it", Way { wanting: 0..0, ..in_rust() }),
+        ("C, nobody records it", HitPath { wanting: 0..0, ..of() }),
+        ("Rust, nobody records it", HitPath { wanting: 0..0, ..in_rust() }),
         ("C, two words", of()),
         ("Rust, two words", in_rust()),
-        ("C, two words, the session in the last slot", Way { sessions: SLOTS, wanting: 7..8, ..of() }),
-        ("C, two words, an inline filter that rejects it", Way { condition: Some("second == 0"), ..of() }),
+        ("C, two words, the session in the last slot", HitPath { sessions: SLOTS, wanting: 7..8, ..of() }),
+        (
+            "C, two words, an inline filter that rejects it",
+            HitPath { condition: Some("second == 0"), ..of() },
+        ),
         (
             "Rust, two words, an inline filter that rejects it",
-            Way { condition: Some("second == 0"), ..in_rust() },
+            HitPath { condition: Some("second == 0"), ..in_rust() },
         ),
-        ("C, two words, an inline filter that accepts it", Way { condition: Some("second != 0"), ..of() }),
+        (
+            "C, two words, an inline filter that accepts it",
+            HitPath { condition: Some("second != 0"), ..of() },
+        ),
         (
             "C, two words, code of one comparison that does not hold",
-            Way { condition: Some("second == 0"), inline: false, ..of() },
+            HitPath { condition: Some("second == 0"), inline: false, ..of() },
         ),
-        ("C, 8 bytes", Way { case: "one_word", ..of() }),
-        ("C, u64, i32, f64", Way { case: "three_values", ..of() }),
-        ("C, u64, i32, a text of 7 bytes", Way { case: "text", ..of() }),
+        ("C, 8 bytes", HitPath { case: "one_word", ..of() }),
+        ("C, u64, i32, f64", HitPath { case: "three_values", ..of() }),
+        ("C, u64, i32, a text of 7 bytes", HitPath { case: "text", ..of() }),
         (
             "C, u64, i32, a text of 7 bytes, an inline filter that rejects it",
-            Way { case: "text", condition: Some("second == -1"), ..of() },
+            HitPath { case: "text", condition: Some("second == -1"), ..of() },
         ),
-        ("C, 64 bytes", Way { case: "eight_words", ..of() }),
-        ("C, 512 bytes", Way { case: "many_words", ..of() }),
-        ("sub-buffer switch", Way { before: FILL, ..of() }),
-        ("Rust, sub-buffer switch", Way { before: FILL, ..in_rust() }),
-        ("sub-buffer switch, overwriting", Way { before: FILL, options: overwrite.clone(), ..of() }),
-        ("C, 512 bytes, sub-buffer switch", Way { case: "many_words", before: FILL_LARGE, ..of() }),
+        ("C, 64 bytes", HitPath { case: "eight_words", ..of() }),
+        ("C, 512 bytes", HitPath { case: "many_words", ..of() }),
+        ("sub-buffer switch", HitPath { before: FILL, ..of() }),
+        ("Rust, sub-buffer switch", HitPath { before: FILL, ..in_rust() }),
+        ("sub-buffer switch, overwriting", HitPath { before: FILL, options: overwrite.clone(), ..of() }),
+        ("C, 512 bytes, sub-buffer switch", HitPath { case: "many_words", before: FILL_LARGE, ..of() }),
         (
             "sub-buffer switch, the recorder asked to be woken",
-            Way { before: FILL, options: AttachOptions { wake: true, ..session() }, ..of() },
+            HitPath { before: FILL, options: AttachOptions { wake: true, ..session() }, ..of() },
         ),
-        ("first record of a thread", Way { before: 0, ..of() }),
-        ("another CPU than the record before", Way { case: "elsewhere", ..of() }),
-        ("interrupted once", Way { interruption: Interruption::Preempted(1), ..of() }),
-        ("interrupted by a signal whose handler records", Way { interruption: signal, ..of() }),
-        ("two sessions", Way { sessions: 2, ..of() }),
-        ("eight sessions", Way { sessions: SLOTS, ..of() }),
-        ("eight sessions, sub-buffer switch in each", Way { sessions: SLOTS, before: FILL, ..of() }),
-        ("lost: ring full", Way { before: 2 * FILL, ..of() }),
-        ("lost: too large", Way { case: "too_large", ..of() }),
+        ("first record of a thread", HitPath { before: 0, ..of() }),
+        ("another CPU than the record before", HitPath { case: "elsewhere", ..of() }),
+        ("interrupted once", HitPath { interruption: Interruption::Preempted(1), ..of() }),
+        ("interrupted by a signal whose handler records", HitPath { interruption: signal, ..of() }),
+        ("two sessions", HitPath { sessions: 2, ..of() }),
+        ("eight sessions", HitPath { sessions: SLOTS, ..of() }),
+        ("eight sessions, sub-buffer switch in each", HitPath { sessions: SLOTS, before: FILL, ..of() }),
+        ("lost: ring full", HitPath { before: 2 * FILL, ..of() }),
+        ("lost: too large", HitPath { case: "too_large", ..of() }),
         (
             "not recorded: a CPU that is left out",
-            Way { options: AttachOptions { leave_out_others: true, ..elsewhere.clone() }, ..of() },
+            HitPath { options: AttachOptions { leave_out_others: true, ..elsewhere.clone() }, ..of() },
         ),
         ("shared ring", shared()),
-        ("shared ring, sub-buffer switch", Way { before: SHARED_FILL, ..shared() }),
+        ("shared ring, sub-buffer switch", HitPath { before: SHARED_FILL, ..shared() }),
         (
             "shared ring, sub-buffer switch, overwriting",
-            Way { before: SHARED_FILL, options: overwrite, ..shared() },
+            HitPath { before: SHARED_FILL, options: overwrite, ..shared() },
         ),
-        ("shared ring, first record of a thread", Way { before: 0, ..shared() }),
-        ("shared ring, lost: ring full", Way { before: 2 * SHARED_FILL, ..shared() }),
-        ("shared ring, from a CPU without a ring", Way { options: elsewhere, ..of() }),
+        ("shared ring, first record of a thread", HitPath { before: 0, ..shared() }),
+        ("shared ring, lost: ring full", HitPath { before: 2 * SHARED_FILL, ..shared() }),
+        ("shared ring, from a CPU without a ring", HitPath { options: elsewhere, ..of() }),
         (
             "shared ring, interrupted in every try",
-            Way { interruption: Interruption::Preempted(u32::MAX), ..of() },
+            HitPath { interruption: Interruption::Preempted(u32::MAX), ..of() },
         ),
     ]
 }
@@ -281,7 +287,7 @@ fn no_path_takes_more_instructions_than_the_table_says() {
     documented.retain(|name, _| !name.starts_with("LTTng"));
     for (name, way) in paths(&c, &rust) {
         let (mut hits, rings) = way.go(&scene);
-        assert_eq!(rings, Rings::expected(name, way.sessions), "{name}");
+        assert_eq!(rings, RingCounts::expected(name, way.sessions), "{name}");
         let hit = hits.pop().unwrap();
         rows += &format!("| {name} | {} | {} |\n", hit.instructions, hit.system_calls);
         assert_eq!(hit.system_calls, u64::from(way.options.wake), "{name}");
@@ -314,15 +320,15 @@ fn no_path_takes_more_instructions_than_the_table_says() {
 fn a_switch_of_fibers_costs_little_more_than_another_record_of_its_size() {
     let scene = Scene::new();
     for program in [scene.program("stepped.c"), release_program("stepped")] {
-        let count = |case| Way { case, ..typical(&program) }.go(&scene).0[0].instructions;
+        let count = |case| HitPath { case, ..typical(&program) }.go(&scene).0[0].instructions;
         let [switch, other] = ["switch", "eighteen_bytes"].map(count);
         assert!(10 * switch <= 13 * other, "{switch} instructions for a switch, {other} for other 18 bytes");
     }
 }
 
 /// Returns the way to a function's entry and exit, the last of several.
-fn function<'a>(program: &'a PathBuf, case: &'a str) -> Way<'a> {
-    Way { case, ..typical(program) }
+fn function<'a>(program: &'a PathBuf, case: &'a str) -> HitPath<'a> {
+    HitPath { case, ..typical(program) }
 }
 
 /// An entry and an exit cost at most 2.2 times a record of their size. Where no session has enabled them, they take
@@ -333,16 +339,16 @@ fn a_function_costs_little_more_than_two_records_and_hardly_anything_unless_it_i
     let library = scene.compile(Compiler::Gcc, "stepped.c", &["-lsordino-functions"]);
     let rust = release_program("stepped");
     for (program, case) in [(&library, "function"), (&library, "function_macros"), (&rust, "function")] {
-        let count = |way: Way<'_>| way.go(&scene).0[0].instructions;
+        let count = |way: HitPath<'_>| way.go(&scene).0[0].instructions;
         let pair = count(function(program, case));
         let record = count(typical(program));
         assert!(10 * pair <= 22 * record, "{case}: {pair} instructions, {record} for a record");
-        let disabled = count(Way { wanting: 0..0, ..function(program, case) });
+        let disabled = count(HitPath { wanting: 0..0, ..function(program, case) });
         assert!(
             (1..=DISABLED_PAIR).contains(&disabled),
             "{case}: {disabled} instructions where nobody records it"
         );
-        let rejected = count(Way { condition: Some("function == 1"), ..function(program, case) });
+        let rejected = count(HitPath { condition: Some("function == 1"), ..function(program, case) });
         let limit = if case == "function_macros" { 2 * REJECTED } else { REJECTED_PAIR };
         assert!((1..=limit).contains(&rejected), "{case}: {rejected} instructions where it is not selected");
     }
@@ -353,9 +359,9 @@ fn a_function_costs_little_more_than_two_records_and_hardly_anything_unless_it_i
 fn the_first_hit_of_a_lazily_linked_program_makes_no_system_call() {
     let scene = Scene::new();
     let program = scene.program("stepped.c");
-    let first = Way { before: 0, ..typical(&program) };
+    let first = HitPath { before: 0, ..typical(&program) };
     let linked = first.go(&scene).0[0];
-    let lazily = Way { environment: &[("LD_BIND_NOW", "")], ..first }.go(&scene).0[0];
+    let lazily = HitPath { environment: &[("LD_BIND_NOW", "")], ..first }.go(&scene).0[0];
     assert!(lazily.instructions > linked.instructions, "{lazily:?}, {linked:?}");
     assert_eq!(lazily.system_calls, 0);
 }

@@ -17,12 +17,12 @@ const ROOM: &str = "mount --make-rprivate / && mount -t tmpfs nodev /run || exit
     echo ready && exec sleep 1000";
 
 /// A mount namespace. It contains the machine's tracer, so the test revokes its grant.
-struct Room<'a> {
+struct MountNamespace<'a> {
     scene: &'a Scene,
     holder: Running,
 }
 
-impl<'a> Room<'a> {
+impl<'a> MountNamespace<'a> {
     fn new(scene: &'a Scene) -> Self {
         let mut holder = scene.start(Command::new("unshare").args(["--mount", "sh", "-c", ROOM]));
         holder.says("ready");
@@ -105,7 +105,7 @@ impl<'a> Room<'a> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for MountNamespace<'_> {
     fn drop(&mut self) {
         // Instances that a failed test left behind.
         if self.path("run/sordino/grant.journal").exists() {
@@ -142,7 +142,7 @@ fn switches(events: &[Value]) -> usize {
 #[test]
 fn members_of_a_group_that_root_lets_trace_the_kernel_do() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let room = Room::new(&scene);
+    let room = MountNamespace::new(&scene);
     if room.sordino(&["grant", "--list"]).output.contains("sordino.") {
         return Scene::not_measured("a group of this machine's was let trace the kernel");
     }

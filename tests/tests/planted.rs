@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// One kind of disturbance.
-struct Kind {
+struct PlanterKind {
     /// Name of the kind in `planter.c`.
     name: &'static str,
     /// Identifier of the cause in the headline, and texts within its JSON.
@@ -64,11 +64,11 @@ const fn kind(
     cause: &'static str,
     details: &'static [&'static str],
     length: fn(&Value) -> i64,
-) -> Kind {
-    Kind { name, cause, details, length }
+) -> PlanterKind {
+    PlanterKind { name, cause, details, length }
 }
 
-const KINDS: &[Kind] = &[
+const KINDS: &[PlanterKind] = &[
     kind("own", "own", &[], excess),
     kind("spin_lock", "own", &[], excess),
     kind("call", "syscall", &[r#""call":"getrandom""#], time),
@@ -251,7 +251,7 @@ impl Planter {
     }
 
     /// Returns the objections to one recording of a kind on a CPU; `None` where the machine does not have it.
-    fn wrong(&self, kind: &Kind, cpu: &str, plants: usize) -> Option<Vec<String>> {
+    fn wrong(&self, kind: &PlanterKind, cpu: &str, plants: usize) -> Option<Vec<String>> {
         let events = match kind.name {
             // The allocations, which are no part of the set.
             "huge_pages" => "rt,kmem:mm_page_alloc if order > 8",
@@ -285,7 +285,7 @@ impl Planter {
 
     /// Returns the objections to three plants on one CPU, in the first of three tries if none is right: other programs
     /// may be the larger disturbance, and are named then.
-    fn wrong_in_each_try(&self, kind: &Kind, cpu: &str) -> Vec<String> {
+    fn wrong_in_each_try(&self, kind: &PlanterKind, cpu: &str) -> Vec<String> {
         let Some(first) = self.wrong(kind, cpu, 3) else { return Vec::new() };
         let again = || self.wrong(kind, cpu, 3).is_some_and(|wrong| wrong.is_empty());
         let is_right = first.is_empty() || (1..3).any(|_| again());
@@ -293,7 +293,7 @@ impl Planter {
     }
 
     /// Returns the objections to as many plants, half of them on each CPU, without another try.
-    fn wrong_of_many(&self, kind: &Kind, cpus: &[String], plants: usize) -> Vec<String> {
+    fn wrong_of_many(&self, kind: &PlanterKind, cpus: &[String], plants: usize) -> Vec<String> {
         const IN_ONE: usize = 17;
         let recordings = (plants / 2).div_ceil(IN_ONE);
         let on = cpus[..2].iter().flat_map(|cpu| std::iter::repeat_n(cpu, recordings));
@@ -321,7 +321,7 @@ fn main_part(interval: &Value) -> &Value {
     &interval["parts"][interval["main"]["part"].as_u64().unwrap() as usize]
 }
 
-impl Kind {
+impl PlanterKind {
     /// Returns the objection to the findings on a round into which `length` ns were planted.
     fn objection(&self, cpu: &str, interval: &Value, length: i64) -> Option<String> {
         let (part, text) = (main_part(interval), main_part(interval).to_string());
@@ -366,13 +366,14 @@ fn many() -> Option<usize> {
 }
 
 /// The kinds, or those that the environment names.
-fn kinds() -> impl Iterator<Item = &'static Kind> {
+fn kinds() -> impl Iterator<Item = &'static PlanterKind> {
     let only = std::env::var("PLANT_KINDS").ok();
     for name in only.iter().flat_map(|only| only.split(',')) {
         assert!(KINDS.iter().any(|kind| kind.name == name), "PLANT_KINDS: there is no kind '{name}'");
     }
-    let is_named =
-        move |kind: &&Kind| only.as_ref().is_none_or(|only| only.split(',').any(|name| name == kind.name));
+    let is_named = move |kind: &&PlanterKind| {
+        only.as_ref().is_none_or(|only| only.split(',').any(|name| name == kind.name))
+    };
     KINDS.iter().filter(is_named)
 }
 

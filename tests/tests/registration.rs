@@ -16,12 +16,12 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A directory of sessions in the test's directory.
-struct Sessions<'a> {
+struct SessionsDirectory<'a> {
     scene: &'a Scene,
     path: PathBuf,
 }
 
-impl<'a> Sessions<'a> {
+impl<'a> SessionsDirectory<'a> {
     fn new(scene: &'a Scene) -> Self {
         let path = scene.fresh("sessions");
         fs::create_dir(&path).unwrap();
@@ -116,7 +116,7 @@ fn numbers(attached: &mut Attached) -> Vec<u32> {
 #[test]
 fn a_program_joins_at_its_first_event() {
     let scene = Scene::new();
-    let sessions = Sessions::new(&scene);
+    let sessions = SessionsDirectory::new(&scene);
     let [mut one, mut other] = ["one", "another.1"].map(|name| sessions.listener(name));
     for program in [scene.program("early.c"), scene.compile(Compiler::Clang, "early.c", &["-static"])] {
         let running = sessions.start(&program, &[]);
@@ -132,7 +132,7 @@ fn a_program_joins_at_its_first_event() {
 #[test]
 fn a_program_that_a_recorder_started_joins_others_too() {
     let scene = Scene::new();
-    let sessions = Sessions::new(&scene);
+    let sessions = SessionsDirectory::new(&scene);
     let mut listener = sessions.listener("other");
     let program = scene.program("ends.c");
     let (mut recorder, output) = scene.recorder(&["--", program.to_str().unwrap()]);
@@ -148,7 +148,7 @@ fn a_program_that_a_recorder_started_joins_others_too() {
 #[test]
 fn children_and_plug_ins_register() {
     let scene = Scene::new();
-    let sessions = Sessions::new(&scene);
+    let sessions = SessionsDirectory::new(&scene);
     let mut listener = sessions.listener("one");
     let running = sessions.start(&scene.program("family.c"), &["fork"]);
     let [parent] = join([&mut listener], "family:parent");
@@ -172,7 +172,7 @@ fn children_and_plug_ins_register() {
 #[test]
 fn directories_that_others_could_have_made_are_not_trusted() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let sessions = Sessions::new(&scene);
+    let sessions = SessionsDirectory::new(&scene);
     let mut listener = sessions.listener("one");
     let session = sessions.path.join("one");
     let program = scene.program("ends.c");
@@ -218,7 +218,7 @@ fn directories_that_others_could_have_made_are_not_trusted() {
 #[test]
 fn a_set_uid_program_looks_only_where_its_own_user_would() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let sessions = Sessions::new(&scene);
+    let sessions = SessionsDirectory::new(&scene);
     let mut listener = sessions.listener("one");
     let program = scene.compile(Compiler::Gcc, "ends.c", &["-static"]);
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
@@ -232,7 +232,7 @@ fn a_set_uid_program_looks_only_where_its_own_user_would() {
 #[test]
 fn dead_and_silent_recorders_keep_no_program_for_long() {
     let scene = Scene::new();
-    let sessions = Sessions::new(&scene);
+    let sessions = SessionsDirectory::new(&scene);
     for number in 0..3 {
         let dead = sessions.listener(&format!("dead{number}"));
         // Only its socket is left.

@@ -11,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A recorder of the kernel that runs beside others.
-struct KernelRecorder(Running, PathBuf);
+struct RunningRecorder(Running, PathBuf);
 
-impl KernelRecorder {
+impl RunningRecorder {
     fn start(scene: &Scene, events: &str) -> Self {
         let (mut recorder, output) = scene.recorder(&["--kernel", events, "--no-user"]);
         let running = scene.start(&mut recorder);
@@ -72,7 +72,7 @@ fn had_a_cpu(events: &[Value], name: &str, uncertainty: i64) -> usize {
 fn a_program_and_the_kernel_that_were_recorded_apart_are_one_super_trace() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let program = scene.program("pairs.c");
-    let kernel = KernelRecorder::start(&scene, "sched");
+    let kernel = RunningRecorder::start(&scene, "sched");
     let own = scene.record(&[], &[program.to_str().unwrap()]);
     let kernel = kernel.stop();
     assert_eq!((own.lost(), kernel.lost()), (0, 0));
@@ -127,7 +127,7 @@ fn a_trace_of_lttngs_is_merged_by_the_clocks_of_the_boot() {
     compile_for_lttng("ticks_lttng.c", &program);
     let lttng = Lttng::start(&scene);
     lttng.record_ticks(&["vpid", "vtid"]);
-    let kernel = KernelRecorder::start(&scene, "sched");
+    let kernel = RunningRecorder::start(&scene, "sched");
     scene.run(&mut lttng.command(&program, &[])).succeeded();
     let kernel = kernel.stop();
     lttng.tell(&["destroy"]);

@@ -85,13 +85,13 @@ fn below(directory: &Path) -> Vec<PathBuf> {
 
 /// A test with a shield: a scene, the CPU to shield, and the machine as it was before, to which it returns even if the
 /// test fails.
-struct Stage {
+struct ShieldScene {
     scene: Scene,
     cpu: u32,
     before: Snapshot,
 }
 
-impl Stage {
+impl ShieldScene {
     fn new() -> Option<Self> {
         let scene = Scene::new().as_root()?;
         let online = CpuList::online().unwrap();
@@ -128,7 +128,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for ShieldScene {
     fn drop(&mut self) {
         // State that a failed test has left.
         if std::thread::panicking() && geteuid().is_root() {
@@ -139,7 +139,7 @@ impl Drop for Stage {
 
 #[test]
 fn everything_leaves_the_cpus_and_is_given_back_to_the_byte() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     for level in ["basic", "full"] {
         let planned = stage.shield(&["plan", "--cpus", &stage.cpus(), "--level", level], 0);
         stage.before.holds("after plan");
@@ -195,7 +195,7 @@ fn texts_of<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn up_and_down_undo_what_a_killed_one_left_after_any_step_and_status_only_looks() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     let mut ways = ["down", "up"].into_iter().cycle();
     let mut moments = 0;
     loop {
@@ -230,7 +230,7 @@ fn up_and_down_undo_what_a_killed_one_left_after_any_step_and_status_only_looks(
 
 #[test]
 fn an_up_that_measures_first_undoes_what_a_killed_one_left() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     let may_run_there = || sordino_sched::affinity().unwrap().contains(stage.cpu);
     for moment in (40..).step_by(20) {
         let moment = moment.to_string();
@@ -252,7 +252,7 @@ fn an_up_that_measures_first_undoes_what_a_killed_one_left() {
 
 #[test]
 fn a_step_that_fails_is_kept_and_said_until_somebody_settles_it() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let journal = Path::new("/run/sordino/shield.journal");
     let steps = fs::read_to_string(journal).unwrap();
@@ -277,7 +277,7 @@ fn a_step_that_fails_is_kept_and_said_until_somebody_settles_it() {
 
 #[test]
 fn what_cannot_be_is_said_before_anything_is_changed() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     let (scene, cpus) = (&stage.scene, stage.cpus());
     let all = CpuList::online().unwrap().to_string();
     for command in ["plan", "up"] {
@@ -314,7 +314,7 @@ fn what_cannot_be_is_said_before_anything_is_changed() {
 
 #[test]
 fn what_somebody_changes_afterwards_is_seen_and_said() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     stage.up("full");
     let changes = [("/proc/irq/default_smp_affinity", "3", "1"), ("/proc/sys/vm/stat_interval", "1", "120")];
     for (file, other, own) in changes {
@@ -333,7 +333,7 @@ fn what_somebody_changes_afterwards_is_seen_and_said() {
 
 #[test]
 fn a_command_runs_in_the_shield_and_goes_on_when_that_is_lowered() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let cpus = stage.cpus();
     let mut sleep =
@@ -357,7 +357,7 @@ fn a_command_runs_in_the_shield_and_goes_on_when_that_is_lowered() {
 
 #[test]
 fn a_recorder_keeps_off_shielded_cpus_wherever_it_is_started() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let (scene, cpus) = (&stage.scene, stage.cpus());
     scene.refuses(2, &["is shielded"], &["record", "--collector-cpu", &cpus, "--", "true"]);
@@ -397,7 +397,7 @@ fn a_recorder_keeps_off_shielded_cpus_wherever_it_is_started() {
 /// The kernel interrupts each CPU that a program runs on when pages of its rings are removed.
 #[test]
 fn a_program_on_a_shielded_cpu_keeps_its_pages_and_another_gives_them_back() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let scene = &stage.scene;
     let session = Session::start(scene, "kept", &[]);
@@ -431,7 +431,7 @@ fn a_program_on_a_shielded_cpu_keeps_its_pages_and_another_gives_them_back() {
 #[test]
 fn a_program_on_a_shielded_cpu_goes_on_when_memory_is_used_up() {
     const MIB: u64 = 1 << 20;
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let scene = &stage.scene;
     let session = Session::start(scene, "little", &["--max-memory", "4M"]);
@@ -452,7 +452,7 @@ fn a_program_on_a_shielded_cpu_goes_on_when_memory_is_used_up() {
 
 #[test]
 fn npt_measures_inside_the_shield_and_all_that_interrupts_it_is_named() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = ShieldScene::new() else { return };
     let raised = stage.shield(&["up", "--cpus", &stage.cpus(), "--level", "full", "--measure", "500ms"], 0);
     for measured in ["before", "after"] {
         let of_cpu = &raised[measured]["cpus"][0];

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const FEW: [&str; 4] = ["timer_hog", "pipe", "hogged_chain", "own_signal"];
 
 /// A disturbed round, as the program measured it.
-struct Planted {
+struct MeasuredRound {
     round: i64,
     /// The length in nanoseconds.
     length: i64,
@@ -55,11 +55,11 @@ impl Trials {
         let ended = self.scene.sordino(&[&["explain", recording.name()], &arguments[..]].concat());
         let findings: Value = serde_json::from_str(ended.succeeded()).unwrap();
         let all = findings["intervals"].as_array().unwrap();
-        let planted: Vec<Planted> = output.lines().filter_map(planted).collect();
+        let planted: Vec<MeasuredRound> = output.lines().filter_map(planted).collect();
         if planted.is_empty() {
             return Some(vec![format!("{kind} on CPU {cpu}: nothing was planted: {output}")]);
         }
-        let objection = |planted: &Planted| {
+        let objection = |planted: &MeasuredRound| {
             let its = |interval: &&Value| interval["begin_fields"]["round"] == planted.round;
             let objection = match all.iter().find(its) {
                 Some(interval) => format!("{}: {interval}", objection(expected, interval, planted.length)?),
@@ -72,10 +72,10 @@ impl Trials {
 }
 
 /// Returns the disturbed round of a line of output.
-fn planted(line: &str) -> Option<Planted> {
+fn planted(line: &str) -> Option<MeasuredRound> {
     let numbers = line.strip_prefix("planted ")?.split_whitespace().map(|number| number.parse().ok());
     let numbers: Vec<i64> = numbers.collect::<Option<_>>()?;
-    Some(Planted { round: numbers[0], length: numbers[3] })
+    Some(MeasuredRound { round: numbers[0], length: numbers[3] })
 }
 
 /// Returns the objection to an interval that a disturbance of `length` ns made longer.

@@ -3,6 +3,7 @@
 use rustix::fs::{Mode, OFlags, RawDir};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::{fs, io};
 
 /// Returns all processes that `/proc` shows; none if it can't be read.
@@ -48,6 +49,14 @@ pub fn tids(pid: i32) -> impl Iterator<Item = i32> {
     tids.into_iter()
 }
 
+/// Returns the links of `/proc` to the files that a thread of a process has open.
+///
+/// # Errors
+/// The kernel's error: `PermissionDenied` if the caller may not trace the process.
+pub fn descriptors(pid: i32, tid: i32) -> io::Result<impl Iterator<Item = PathBuf>> {
+    Ok(fs::read_dir(format!("/proc/{pid}/task/{tid}/fd"))?.flatten().map(|entry| entry.path()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +69,7 @@ mod tests {
         assert!(std::thread::scope(|scope| scope.spawn(listed).join().unwrap()));
         assert!(tids(pid).any(|tid| tid == pid));
         assert_eq!(tids(i32::MAX).count(), 0);
+        assert!(descriptors(pid, pid).unwrap().any(|link| link.ends_with("fd/0")));
+        assert_eq!(descriptors(i32::MAX, 1).err().unwrap().kind(), io::ErrorKind::NotFound);
     }
 }

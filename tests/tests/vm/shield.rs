@@ -64,19 +64,19 @@ impl Snapshot {
         entries.filter(|(file, _)| file.ends_with("/smp_affinity_list"))
     }
 
-    fn threads(&self) -> impl Iterator<Item = Thread<'_>> {
+    fn threads(&self) -> impl Iterator<Item = SnapshotThread<'_>> {
         self.0.keys().filter_map(|file| {
             let directory = file.strip_suffix("/stat").filter(|directory| directory.starts_with("/proc/"))?;
             self.thread(directory)
         })
     }
 
-    fn thread(&self, directory: &str) -> Option<Thread<'_>> {
+    fn thread(&self, directory: &str) -> Option<SnapshotThread<'_>> {
         let text = self.get(&format!("{directory}/stat"))?;
         let (tid, _) = text.split_once(' ')?;
         let stat = Stat::parse(text)?;
         let allowed = self.get(&format!("{directory}/status"))?;
-        Some(Thread {
+        Some(SnapshotThread {
             tid,
             name: stat.comm,
             // PF_NO_SETAFFINITY in include/linux/sched.h.
@@ -87,7 +87,7 @@ impl Snapshot {
     }
 
     /// Returns the first thread of the process whose id the scenario has written to `name`.
-    fn process(&self, name: &str) -> Thread<'_> {
+    fn process(&self, name: &str) -> SnapshotThread<'_> {
         let pid: u32 = number(&file(name));
         self.thread(&format!("/proc/{pid}/task/{pid}")).unwrap_or_else(|| panic!("{name} has ended"))
     }
@@ -108,7 +108,8 @@ impl Snapshot {
             // 6.1 gives all CPUs of a partition that goes to the kernel's workers as well, which nohz_full had kept on
             // others, and to rescuers of work queues, which stay on the CPU where they helped last; nobody may set them
             // back.
-            let may_be_elsewhere = |thread: &Thread| !parameters().is_empty() || !thread.name.contains('/');
+            let may_be_elsewhere =
+                |thread: &SnapshotThread| !parameters().is_empty() || !thread.name.contains('/');
             let is_kernels = thread.is_some_and(|thread| {
                 thread.is_bound && thread.allowed == "0-1" && may_be_elsewhere(&thread)
             });
@@ -121,7 +122,7 @@ impl Snapshot {
 }
 
 /// Returns a thread of the snapshot.
-struct Thread<'a> {
+struct SnapshotThread<'a> {
     tid: &'a str,
     name: &'a str,
     is_bound: bool,

@@ -5,10 +5,10 @@ mod support;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Cpu, Event, LossCause, Pid, Step, Time};
 use support::packets::Read::{self, Event as At, Loss};
-use support::packets::{IndexedPacket, metadata, seen};
+use support::packets::{WrittenPacket, metadata, seen};
 
-fn packet<'a>(seqno: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> IndexedPacket<'a> {
-    IndexedPacket { seqno, span, lost: (0, 0), events }
+fn packet<'a>(seqno: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> WrittenPacket<'a> {
+    WrittenPacket { seqno, span, lost: (0, 0), events }
 }
 
 fn read(packets: &[Vec<u8>]) -> Vec<Read> {
@@ -21,8 +21,8 @@ fn counted(seen: &[Read]) -> u64 {
 
 #[test]
 fn losses_lie_between_the_events_that_show_them() {
-    let first = IndexedPacket { lost: (15, 5), ..packet(0, (10, 30), &[(10, 0), (20, 3), (30, 5)]) };
-    let second = IndexedPacket { lost: (16, 6), ..packet(1, (50, 60), &[(50, 15), (60, 16)]) };
+    let first = WrittenPacket { lost: (15, 5), ..packet(0, (10, 30), &[(10, 0), (20, 3), (30, 5)]) };
+    let second = WrittenPacket { lost: (16, 6), ..packet(1, (50, 60), &[(50, 15), (60, 16)]) };
     assert_eq!(
         read(&[first.bytes(), second.bytes()]),
         [
@@ -42,7 +42,7 @@ fn losses_lie_between_the_events_that_show_them() {
 #[test]
 fn a_loss_says_whose_it_is() {
     let mut classes = Classes::default();
-    let file = IndexedPacket { lost: (1, 0), ..packet(0, (10, 10), &[(10, 0)]) }.bytes();
+    let file = WrittenPacket { lost: (1, 0), ..packet(0, (10, 10), &[(10, 0)]) }.bytes();
     let trace = Trace::from_memory(metadata().as_bytes(), [("f".into(), file)], &mut classes).unwrap();
     let (mut events, mut event) = (trace.streams()[0].events(), Event::default());
     assert_eq!(events.next(&mut event).unwrap(), Step::Event);
@@ -56,10 +56,10 @@ fn the_sum_of_losses_is_the_packets_count() {
     // There are more than 65,535 losses between two events, an event that shows more than the packet, and a packet
     // without an event.
     let packets = [
-        IndexedPacket { lost: (70_000, 70_000), ..packet(0, (1, 2), &[(1, 0), (2, 4464)]) },
-        IndexedPacket { lost: (70_001, 70_000), ..packet(1, (3, 4), &[(3, 9999), (4, 4465)]) },
-        IndexedPacket { lost: (70_009, 70_000), ..packet(2, (5, 6), &[]) },
-        IndexedPacket { lost: (70_009, 70_000), ..packet(3, (7, 7), &[(7, 4473)]) },
+        WrittenPacket { lost: (70_000, 70_000), ..packet(0, (1, 2), &[(1, 0), (2, 4464)]) },
+        WrittenPacket { lost: (70_001, 70_000), ..packet(1, (3, 4), &[(3, 9999), (4, 4465)]) },
+        WrittenPacket { lost: (70_009, 70_000), ..packet(2, (5, 6), &[]) },
+        WrittenPacket { lost: (70_009, 70_000), ..packet(3, (7, 7), &[(7, 4473)]) },
     ];
     let seen = read(&packets.map(|packet| packet.bytes()));
     assert_eq!(counted(&seen), 70_009);
@@ -140,7 +140,7 @@ fn events_before_the_first_broken_one_are_kept() {
 
 #[test]
 fn a_packet_whose_time_is_wrong_does_not_take_the_others_with_it() {
-    fn packets(second: IndexedPacket<'_>) -> [Vec<u8>; 3] {
+    fn packets(second: WrittenPacket<'_>) -> [Vec<u8>; 3] {
         [packet(0, (10, 20), &[(10, 0), (20, 0)]), second, packet(2, (50, 60), &[(50, 0), (60, 0)])]
             .map(|packet| packet.bytes())
     }
@@ -174,11 +174,11 @@ fn a_file_cut_off_loses_only_what_was_cut_off() {
 #[test]
 fn skipping_does_not_count_losses_twice() {
     let packets = [
-        IndexedPacket { lost: (5, 0), ..packet(0, (10, 20), &[(10, 0)]) },
-        IndexedPacket { lost: (7, 0), ..packet(1, (30, 40), &[(30, 5)]) },
-        IndexedPacket { lost: (7, 0), ..packet(2, (50, 60), &[(50, 7)]) },
+        WrittenPacket { lost: (5, 0), ..packet(0, (10, 20), &[(10, 0)]) },
+        WrittenPacket { lost: (7, 0), ..packet(1, (30, 40), &[(30, 5)]) },
+        WrittenPacket { lost: (7, 0), ..packet(2, (50, 60), &[(50, 7)]) },
     ];
-    let file: Vec<u8> = packets.iter().flat_map(IndexedPacket::bytes).collect();
+    let file: Vec<u8> = packets.iter().flat_map(WrittenPacket::bytes).collect();
     let mut classes = Classes::default();
     let trace = Trace::from_memory(metadata().as_bytes(), [("f".into(), file)], &mut classes).unwrap();
     let (mut events, mut event) = (trace.streams()[0].events(), Event::default());

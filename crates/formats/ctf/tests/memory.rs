@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use support::packets::{IndexedPacket, metadata};
+use support::packets::{WrittenPacket, metadata};
 
 /// Returns the number of events in all streams of the trace in `dir`, and of corrupt places. All streams are read at
 /// once.
@@ -66,7 +66,7 @@ fn a_packet_that_claims_a_gibibyte_takes_no_gibibyte() {
     const CLAIM: u64 = 1 << 30;
     let dir = tempfile::tempdir().unwrap();
     let mut packet =
-        IndexedPacket { seqno: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
+        WrittenPacket { seqno: 0, span: (10, 30), lost: (0, 0), events: &[(10, 0), (20, 0)] }.bytes();
     // These are the content size and the packet size.
     packet[40..48].copy_from_slice(&(CLAIM * 8).to_ne_bytes());
     packet[48..56].copy_from_slice(&(CLAIM * 8).to_ne_bytes());

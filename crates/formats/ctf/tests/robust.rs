@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Event, Step, Time};
 use std::path::PathBuf;
-use support::packets::{IndexedPacket, metadata};
+use support::packets::{WrittenPacket, metadata};
 
 /// The metadata of another tracer.
 const OTHER: &str = include_str!("../../../../testdata/ctf/every-kind.tsdl");
@@ -38,11 +38,11 @@ fn other_file() -> Vec<u8> {
 
 fn own_file() -> Vec<u8> {
     let packets = [
-        IndexedPacket { seqno: 0, span: (10, 30), lost: (5, 2), events: &[(10, 0), (20, 2), (30, 2)] },
-        IndexedPacket { seqno: 1, span: (40, 60), lost: (6, 2), events: &[(40, 5), (60, 5)] },
-        IndexedPacket { seqno: 2, span: (70, 70), lost: (6, 2), events: &[(70, 6)] },
+        WrittenPacket { seqno: 0, span: (10, 30), lost: (5, 2), events: &[(10, 0), (20, 2), (30, 2)] },
+        WrittenPacket { seqno: 1, span: (40, 60), lost: (6, 2), events: &[(40, 5), (60, 5)] },
+        WrittenPacket { seqno: 2, span: (70, 70), lost: (6, 2), events: &[(70, 6)] },
     ];
-    packets.iter().flat_map(IndexedPacket::bytes).collect()
+    packets.iter().flat_map(WrittenPacket::bytes).collect()
 }
 
 /// Reads the whole trace and checks the properties that hold for any bytes. Returns the number of events.

@@ -12,7 +12,7 @@ use sordino_event::{
 };
 use std::fs;
 use std::path::Path;
-use support::packets::{self, IndexedPacket};
+use support::packets::{self, WrittenPacket};
 use support::{assert_same, babeltrace, read};
 
 fn clock() -> ClockDescription {
@@ -402,7 +402,7 @@ fn metadata_that_readers_would_refuse_is_not_written() {
 fn ten_thousand_streams_are_read_at_once() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("metadata"), packets::metadata()).unwrap();
-    let bytes = IndexedPacket { seqno: 0, span: (1, 2), lost: (0, 0), events: &[(1, 0), (2, 0)] }.bytes();
+    let bytes = WrittenPacket { seqno: 0, span: (1, 2), lost: (0, 0), events: &[(1, 0), (2, 0)] }.bytes();
     for stream in 0..10_000 {
         fs::write(root.path().join(format!("stream{stream}")), &bytes[..200]).unwrap();
     }

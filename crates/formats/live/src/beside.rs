@@ -117,7 +117,7 @@ impl RecorderId {
 /// # Errors
 /// The recorder does not reply, or rejects the request.
 fn status(session: &LiveSession) -> Result<Box<Status>, Error> {
-    match session.ask(&Request::Status)? {
+    match session.request(&Request::Status)? {
         Reply::Status(status) => Ok(status),
         other => Err(unexpected(&other)),
     }
@@ -135,7 +135,7 @@ fn take(session: &LiveSession) -> Result<PathBuf, Error> {
         true => Request::Snapshot { last_ns: None, why: "asked for by sordino watch".to_owned() },
         false => Request::Rotate,
     };
-    match session.ask(&request)? {
+    match session.request(&request)? {
         Reply::Written { directory, .. } => Ok(directory),
         other => Err(unexpected(&other)),
     }

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FlockOperation, flock, linkat};
 use rustix::io::Errno;
 use sordino_dirfd::Dir;
 use sordino_intake::runtime::{is_session_name, runtime_dir};
-use sordino_session::{Reply, Request, ask};
+use sordino_session::{Reply, Request, send_request};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -114,8 +114,8 @@ impl LiveSession {
     ///
     /// # Errors
     /// The recorder does not reply, or not in time.
-    pub fn ask(&self, request: &Request) -> Result<Reply, Error> {
-        Ok(ask(&self.runtime, request)?)
+    pub fn request(&self, request: &Request) -> Result<Reply, Error> {
+        Ok(send_request(&self.runtime, request)?)
     }
 
     fn dir(&self) -> io::Result<Dir> {
@@ -212,7 +212,7 @@ impl PendingRequest {
         let (sender, reply) = channel();
         std::thread::spawn(move || {
             // The reader may have ended.
-            let _ = sender.send(ask(&runtime, &Request::Live));
+            let _ = sender.send(send_request(&runtime, &Request::Live));
         });
         Self { reply, sent: Instant::now(), _lock: lock }
     }

@@ -128,14 +128,14 @@ fn a_pass_begins_at_the_time_to_which_it_is_limited_or_a_lead_before() {
 
 /// A consumer that notes the times of events, and the number of events with fields.
 #[derive(Default)]
-struct Noted {
+struct NotedTimes {
     times: Vec<Time>,
     with_fields: usize,
     read: Option<ClassId>,
     needs_lead: bool,
 }
 
-impl Consumer for Noted {
+impl Consumer for NotedTimes {
     fn take(&mut self, item: &Item<'_>) {
         if let Item::Event(moment) = item {
             self.times.push(moment.event.time);
@@ -161,15 +161,15 @@ fn consumers_share_a_pass_with_what_each_of_them_needs() {
     let from = Time(first.0 + 10_000);
     recording.narrow(from, last);
     let number = recording.classes.iter().find(|(_, class)| class.name == "t:number").unwrap().0;
-    let mut limited = Noted { read: Some(number), ..Noted::default() };
-    let mut with_lead = Noted { needs_lead: true, ..Noted::default() };
+    let mut limited = NotedTimes { read: Some(number), ..NotedTimes::default() };
+    let mut with_lead = NotedTimes { needs_lead: true, ..NotedTimes::default() };
     recording.feed(None, &mut [&mut limited, &mut with_lead]);
     assert_eq!((limited.times[0], limited.times.len()), (from, 1000));
     assert_eq!((with_lead.times[0], with_lead.times.len()), (first, 2000));
     assert!(with_lead.times.ends_with(&limited.times));
     // One of them reads the number, so both get it.
     assert_eq!((limited.with_fields, with_lead.with_fields), (1000, 2000));
-    let mut without_fields = Noted::default();
+    let mut without_fields = NotedTimes::default();
     recording.feed(None, &mut [&mut without_fields]);
     // Texts, which are of no fixed length, are decoded even if nobody reads them.
     assert_eq!((without_fields.times.len(), without_fields.with_fields), (1000, 333));

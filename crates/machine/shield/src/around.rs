@@ -69,7 +69,7 @@ pub fn go_to(cpu: Option<u32>, remark: &dyn Fn(&str)) -> Result<(), Error> {
 /// which it may run.
 ///
 /// # Errors
-/// If the kernel does not tell where this process may run.
+/// If the CPUs on which this process may run can't be read.
 pub fn measured_cpu() -> Result<Option<u32>, Error> {
     let allowed = affinity()?;
     let shielded = current().map(|shield| shield.request.cpus).unwrap_or_default();

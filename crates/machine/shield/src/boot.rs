@@ -91,8 +91,8 @@ impl KernelConfig {
     /// CPUs whose RCU callbacks run elsewhere: the requested ones that have a thread for it.
     fn offloaded(&self, online: &CpuList) -> CpuList {
         let without_tick = self.nohz_full.clone().unwrap_or_default();
-        let asked = self.list("rcu_nocbs", online);
-        CpuList::new([asked, without_tick].iter().flat_map(CpuList::as_slice).copied())
+        let requested = self.list("rcu_nocbs", online);
+        CpuList::new([requested, without_tick].iter().flat_map(CpuList::as_slice).copied())
             .intersection(&self.callers)
     }
 

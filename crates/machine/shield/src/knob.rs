@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// A group of kernel settings that keep disturbances from a CPU.
 ///
-/// Knobs differ only in the values that they want for a machine. Reading, applying, reading back and restoring are
+/// Knobs differ only in the values that they plan for a machine. Reading, applying, reading back and restoring are
 /// operations of the [`Place`]s.
 #[derive(Debug)]
 pub struct Knob {
@@ -15,7 +15,7 @@ pub struct Knob {
     /// Purpose of the knob.
     pub why: &'static str,
     /// Requests that use the knob.
-    pub asked: Asked,
+    pub used: KnobUse,
     /// True if the CPUs are not shielded without it.
     pub essential: bool,
     pub(crate) plan: PlanFunction,
@@ -26,7 +26,7 @@ type PlanFunction = fn(&Machine, &ShieldRequest) -> Result<KnobPlan, Error>;
 
 /// Condition under which a request uses a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum KnobUse {
     /// Every request uses it.
     Always,
     /// Requests with [`ShieldLevel::Full`] use it.
@@ -59,20 +59,20 @@ pub const KNOBS: &[Knob] = &[
 impl Knob {
     /// Creates a knob that every request uses.
     pub(crate) const fn basic(name: &'static str, why: &'static str, plan: PlanFunction) -> Self {
-        Self { name, why, asked: Asked::Always, essential: false, plan }
+        Self { name, why, used: KnobUse::Always, essential: false, plan }
     }
 
     /// Creates a knob that requests with [`ShieldLevel::Full`] use.
     pub(crate) const fn full(name: &'static str, why: &'static str, plan: PlanFunction) -> Self {
-        Self { asked: Asked::Full, ..Self::basic(name, why, plan) }
+        Self { used: KnobUse::Full, ..Self::basic(name, why, plan) }
     }
 
     /// Returns true if the request does not use the knob.
     pub(crate) fn is_left_out(&self, request: &ShieldRequest) -> bool {
-        match self.asked {
-            Asked::Always => false,
-            Asked::Full => request.level < ShieldLevel::Full,
-            Asked::Hotplug => !request.hotplug,
+        match self.used {
+            KnobUse::Always => false,
+            KnobUse::Full => request.level < ShieldLevel::Full,
+            KnobUse::Hotplug => !request.hotplug,
         }
     }
 

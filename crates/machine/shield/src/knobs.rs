@@ -1,4 +1,4 @@
-//! The knobs, each with the values that it wants for a machine.
+//! The knobs, each with the values that it plans for a machine.
 
 pub(crate) mod cpuset;
 pub(crate) mod hotplug;

@@ -58,7 +58,7 @@ pub mod text;
 pub use apply::{ChangeObserver, ChangeOutcome, Done, Silent};
 pub use around::{go_to, keep_off, measured_cpu};
 pub use error::Error;
-pub use knob::{Asked, Change, KNOBS, Knob, KnobPlan};
+pub use knob::{Change, KNOBS, Knob, KnobPlan, KnobUse};
 pub use machine::{Cpusets, Machine, RunningThread};
 pub use place::Place;
 pub use plan::{Planned, plan};

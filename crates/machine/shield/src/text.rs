@@ -3,8 +3,8 @@
 use crate::advice::Advice;
 use crate::boot::{Parameter, ParameterState};
 use crate::{
-    Asked, Change, Done, Drift, Lowered, Machine, Planned, Raised, ShieldLevel, ShieldRequest, ShieldStatus,
-    Unfinished,
+    Change, Done, Drift, KnobUse, Lowered, Machine, Planned, Raised, ShieldLevel, ShieldRequest,
+    ShieldStatus, Unfinished,
 };
 use sordino_event::text::{count, printable};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub fn plan(
     section(&mut text, "Stays whatever is done", &stays, shown(verbose));
     let left_out: Vec<String> = planned
         .iter()
-        .filter(|planned| planned.left_out && planned.knob.asked == Asked::Full)
+        .filter(|planned| planned.left_out && planned.knob.used == KnobUse::Full)
         .filter(|planned| !planned.plan.changes.is_empty())
         .map(|planned| format!("{}: {}", planned.knob.name, planned.knob.why))
         .collect();

@@ -11,7 +11,7 @@ use crate::program::ProgramTrace;
 use crate::rank::{Hits, rank};
 use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
 use crate::watch::Watch;
-use crate::why::{ASKED, last_asked};
+use crate::why::{SNAPSHOT_REQUEST, last_reason};
 use rustix::time::ClockId;
 use sordino_clock::Sample;
 use sordino_inspect::clock::TraceClock;
@@ -95,11 +95,11 @@ impl Chunk {
     }
 
     /// Adds the program's own reason to the summary of a snapshot that a program requested.
-    pub fn tell_why(&mut self) {
-        if self.summary.reason.as_deref() == Some(ASKED) {
-            let reasons = self.traces.iter().filter_map(last_asked).max();
-            self.summary.reason =
-                reasons.map_or(self.summary.reason.take(), |(_, why)| Some(format!("{ASKED}: {why}")));
+    pub fn add_reason(&mut self) {
+        if self.summary.reason.as_deref() == Some(SNAPSHOT_REQUEST) {
+            let reasons = self.traces.iter().filter_map(last_reason).max();
+            self.summary.reason = reasons
+                .map_or(self.summary.reason.take(), |(_, why)| Some(format!("{SNAPSHOT_REQUEST}: {why}")));
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod history;
 
+use crate::number::ProgramNumber;
 use crate::program::Traced;
 use history::History;
 use sordino_clock::Sample;
@@ -33,7 +34,7 @@ pub struct Watcher {
 #[derive(Debug)]
 struct Round {
     /// Numbers of the programs that are left.
-    programs: VecDeque<usize>,
+    programs: VecDeque<ProgramNumber>,
     /// The visit of the present program's threads.
     visit: Option<Visit>,
     /// The living threads visited so far.

@@ -228,7 +228,7 @@ impl KernelTrace {
             }
             advance(bytes.len() as u64);
         }
-        if let Some(emptied) = end.kernel.iter().find(|emptied| emptied.cpu == cpu.0) {
+        if let Some(emptied) = end.kernel.iter().find(|emptied| emptied.cpu == cpu) {
             stream.finish(emptied, self.begin_ticks, end.ticks)?;
         }
         let mut result = stream.result;

@@ -1,7 +1,7 @@
 //! The files of a recording and their places.
 //!
 //! ```text
-//! DIR/recording.json       what was recorded and what was lost; also says whether the recording is finished
+//! DIR/recording.json       what was recorded and what was lost; also shows whether the recording is finished
 //! DIR/kernel/              a CTF trace: the kernel's events, and the state at the start
 //! DIR/user/0001-npt-4711/  a CTF trace for each program
 //! DIR/.raw/                only while recording: the kernel's own pages and their formats

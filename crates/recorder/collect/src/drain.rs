@@ -5,6 +5,7 @@ mod stream;
 pub use stream::{Now, StreamCopy, StreamEnd, StreamFill, unwritable};
 pub(crate) use stream::{RingStream, StreamState};
 
+use crate::number::ProgramNumber;
 use crate::options::Polling;
 use crate::output::Output;
 use rustix::thread::futex;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Streams {
     /// The program's number in the session.
-    pub(crate) number: usize,
+    pub(crate) number: ProgramNumber,
     pub(crate) program: Arc<Program>,
     pub(crate) slot: SlotIndex,
     pub(crate) streams: Vec<RingStream>,
@@ -40,13 +41,13 @@ pub enum Order {
     /// Add the rings of a program.
     Add(Streams),
     /// Write all remaining records: the program has ended, or its events are disabled.
-    Finish { number: usize, answer: Sender<Vec<StreamEnd>> },
+    Finish { number: ProgramNumber, answer: Sender<Vec<StreamEnd>> },
     /// Write all published records of this program and continue in these files, in the order of its streams.
-    Rotate { number: usize, outputs: Vec<Output>, answer: Sender<Vec<StreamEnd>> },
+    Rotate { number: ProgramNumber, outputs: Vec<Output>, answer: Sender<Vec<StreamEnd>> },
     /// Copy the newest sub-buffers of all rings, back to this timestamp.
     Copy { since: Ticks, answer: Sender<Vec<ProgramCopy>> },
     /// Copy the remaining records of a program that has ended.
-    Take { number: usize, since: Ticks, answer: Sender<Option<ProgramCopy>> },
+    Take { number: ProgramNumber, since: Ticks, answer: Sender<Option<ProgramCopy>> },
     /// Start or stop keeping copies of written packets for live readers.
     KeepForLive(bool),
     /// Return the kept copies, and copies of the rings' records from this timestamp on.
@@ -65,7 +66,7 @@ pub enum Addressees {
     /// All programs of the session.
     All,
     /// The program with this number.
-    Only(usize),
+    Only(ProgramNumber),
 }
 
 /// A report of the thread.
@@ -78,7 +79,7 @@ pub enum DrainReport {
     Used { cpus: Vec<Cpu> },
     /// A program has requested a snapshot: its number, the tracepoint, the time, and copies of all rings from the
     /// requested time before it on.
-    Triggered { number: usize, point: PointId, at: Ticks, copies: Vec<ProgramCopy> },
+    Triggered { number: ProgramNumber, point: PointId, at: Ticks, copies: Vec<ProgramCopy> },
 }
 
 /// The settings for snapshots requested by programs.
@@ -137,7 +138,7 @@ pub enum Work {
 #[derive(Debug)]
 pub struct ProgramCopy {
     /// The program's number in the session.
-    pub number: usize,
+    pub number: ProgramNumber,
     /// The copies, one for each ring.
     pub streams: Vec<StreamCopy>,
 }
@@ -153,7 +154,7 @@ impl ProgramCopy {
 #[derive(Debug)]
 pub struct ProgramFill {
     /// The program's number in the session.
-    pub number: usize,
+    pub number: ProgramNumber,
     /// The fill levels, one for each ring.
     pub streams: Vec<StreamFill>,
 }
@@ -287,7 +288,7 @@ impl DrainState {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.programs.iter_mut().flat_map(|program| &mut program.streams).for_each(RingStream::keep_up);
-            let Some((number, point)) = self.asks() else { continue };
+            let Some((number, point)) = self.last_request() else { continue };
             if last.is_some_and(|last| last.elapsed() < triggers.hold_off) {
                 continue;
             }
@@ -302,14 +303,14 @@ impl DrainState {
 
     /// Returns the program that has requested a snapshot since the last check, and the tracepoint that did; the last
     /// one of several.
-    fn asks(&mut self) -> Option<(usize, PointId)> {
-        let asks = |program: &mut Streams| {
+    fn last_request(&mut self) -> Option<(ProgramNumber, PointId)> {
+        let request = |program: &mut Streams| {
             let now = program.program.triggers(program.slot);
             let is_new = std::mem::replace(&mut program.triggered, now.count) != now.count;
             is_new.then_some((program.number, now.point))
         };
         // All programs are checked: one snapshot answers all requests.
-        self.programs.iter_mut().filter_map(asks).last()
+        self.programs.iter_mut().filter_map(request).last()
     }
 
     fn carry_out(&mut self, order: Order) {
@@ -357,7 +358,7 @@ impl DrainState {
         }
     }
 
-    fn remove(&mut self, number: usize) -> Option<Streams> {
+    fn remove(&mut self, number: ProgramNumber) -> Option<Streams> {
         let index = self.programs.iter().position(|program| program.number == number)?;
         Some(self.programs.swap_remove(index))
     }

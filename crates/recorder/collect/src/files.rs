@@ -47,6 +47,7 @@ pub(crate) fn is_in_recording(trace: &str) -> bool {
 mod tests {
     use super::*;
     use crate::summary::ProgramSummary;
+    use sordino_event::Cpu;
 
     #[test]
     fn files_are_those_of_traces_within_the_recording() {
@@ -57,7 +58,7 @@ mod tests {
             ..ProgramSummary::default()
         };
         let summary = Summary {
-            kernel: vec![KernelStream { cpu: 2, bytes: 9, ..KernelStream::default() }],
+            kernel: vec![KernelStream { bytes: 9, ..KernelStream::of(Cpu(2)) }],
             programs: vec![
                 program("user/0001-a-5", vec![stream(Some(1), 8), stream(Some(3), 0), stream(None, 7)]),
                 program("user/../../b", vec![stream(Some(1), 8)]),

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moving {
     /// Only when that is requested.
-    Asked,
+    OnRequest,
     /// All the time, until the files can't be written to.
     Always,
     /// All the time. While the files can't be written to, the kernel keeps the newest pages.
@@ -67,11 +67,17 @@ pub struct Formats {
     pub layout: PageLayout,
 }
 
+/// The form of a CPU in a summary: its number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cpu")]
+pub(crate) struct CpuNumber(u32);
+
 /// The state of one CPU's buffer, relative to the last time it was emptied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emptied {
     /// The CPU of the buffer.
-    pub cpu: u32,
+    #[serde(with = "CpuNumber")]
+    pub cpu: Cpu,
     /// Records that no reader received.
     pub lost: u64,
     /// All records, including the lost ones.
@@ -133,7 +139,7 @@ impl KernelRecorder {
         let drain = Drain::new(instance, &mut file)?;
         let formats = Arc::new(Formats { events, layout: drain.page_layout() });
         let moving = match (options.geometry.overwrite, &options.session) {
-            (true, _) => Moving::Asked,
+            (true, _) => Moving::OnRequest,
             (false, None) => Moving::Always,
             (false, Some(_)) => Moving::Persistently,
         };
@@ -146,12 +152,12 @@ impl KernelRecorder {
         let Some(mut drain) = self.prepared.take() else { return Ok(()) };
         drain.instance().set_tracing(true)?;
         let moving = self.moving;
-        let (requests, asked) = channel();
+        let (requests, received) = channel();
         let (problem, problems) = channel();
         let spawned = threads::start("sordino-kernel", move || {
             // The collector's first thread has already reported any error.
             let _ = place.take();
-            empty(drain, &asked, moving, &problem)
+            empty(drain, &received, moving, &problem)
         });
         let handle = spawned.map_err(Error::system("can't start the thread that empties kernel buffers"))?;
         self.thread = Some(DrainThread { requests: Some(requests), problems, handle });
@@ -214,7 +220,7 @@ impl KernelRecorder {
             let before = before.iter().find(|(other, _)| *other == cpu);
             let before = before.map_or(BufferCounts::default(), |(_, counts)| *counts);
             Emptied {
-                cpu: cpu.0,
+                cpu,
                 lost: statistics.lost().saturating_sub(before.lost()),
                 // Includes records that were read but are not in the file: they are in no other file either.
                 recorded: statistics.recorded().saturating_sub(before.lost()).saturating_sub(before.read),
@@ -271,7 +277,7 @@ fn empty(
     problem: &Sender<KernelProblem>,
 ) -> Result<Vec<Drained>, tracefs::Error> {
     let next = |period| match moving {
-        Moving::Asked => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Moving::OnRequest => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
         _ => requests.recv_timeout(period),
     };
     let pause = PERIOD / drain.cpus().div_ceil(AT_ONCE).max(1) as u32;

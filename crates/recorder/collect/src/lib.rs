@@ -10,6 +10,7 @@
 //! | `directory`, `series`, `chunk` | the layout of a recording, numbered recordings, the one that is being written |
 //! | `summary`, `count`, `unanswered` | `recording.json`: counts of events, unrecorded hits |
 //! | `files` | the files that a summary lists |
+//! | `number` | the number of a program in its session |
 //! | `program` | one program: its rings, its tracepoints, its trace |
 //! | `shortfall`, `similar`, `names` | missing events and the reasons; similar names, and suggestions for a reader |
 //! | `drain`, `output` | the thread that empties rings into files |
@@ -37,6 +38,7 @@ pub mod history;
 pub mod kernel;
 pub mod missing;
 pub mod names;
+pub mod number;
 pub mod options;
 pub mod output;
 pub mod place;

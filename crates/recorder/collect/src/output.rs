@@ -70,7 +70,7 @@ impl Output {
     }
 
     /// Writes the file `name` in `dir` anew: a stream of packets without events, whose losses are the unanswered hits.
-    pub(crate) fn tell_unanswered(dir: Arc<Dir>, name: String, uuid: Uuid, lack: &Lack) -> io::Result<()> {
+    pub(crate) fn write_unanswered(dir: Arc<Dir>, name: String, uuid: Uuid, lack: &Lack) -> io::Result<()> {
         let mut output = Self::of(StreamClass::Unanswered, dir, name, uuid, None);
         let lost = Lost { total: lack.unanswered.hits, too_large: 0 };
         let content =

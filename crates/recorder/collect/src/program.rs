@@ -14,6 +14,7 @@ pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
 use crate::directory::Directory;
 use crate::drain::{Order, RingStream, StreamState, Streams};
 use crate::error::Error;
+use crate::number::ProgramNumber;
 use crate::options::{Polling, RecordingOptions, UserEvents};
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
@@ -53,12 +54,7 @@ pub struct Traced {
     attached: Attached,
     /// The CPUs of its rings, in the order of its streams.
     rings: Vec<Option<Cpu>>,
-    /// For each of its tracepoints, true if it is enabled.
-    enabled: Vec<bool>,
-    /// The index after the last tracepoint that the session has answered for.
-    answered: usize,
-    /// Tracepoints that are enabled with an inline filter.
-    filtered: Vec<(PointId, EnableMode)>,
+    choice: TracepointChoice,
     reader: CatalogueReader,
     /// Tracepoints that are not in the metadata yet.
     learned: Learned,
@@ -66,12 +62,23 @@ pub struct Traced {
     code: KnownCode,
 }
 
+/// The session's choice of a program's tracepoints.
+#[derive(Debug, Default)]
+struct TracepointChoice {
+    /// For each of its tracepoints, true if it is enabled.
+    enabled: Vec<bool>,
+    /// The index after the last tracepoint that the session has answered for.
+    answered: usize,
+    /// Tracepoints that are enabled with an inline filter.
+    filtered: Vec<(PointId, EnableMode)>,
+}
+
 impl Traced {
     /// Starts recording an attached program: creates its trace and enables tracepoints. The caller then passes the
     /// returned order with the streams to the collector's thread. On failure the program is detached from.
     pub fn begin(
         taken: Taken,
-        number: usize,
+        number: ProgramNumber,
         options: &RecordingOptions,
         directory: Option<&Directory>,
         clock: &TraceClock,
@@ -119,9 +126,7 @@ impl Traced {
             notes,
             attached,
             rings: readers.iter().map(|reader| reader.cpu()).collect(),
-            enabled: Vec::new(),
-            answered: 0,
-            filtered: Vec::new(),
+            choice: TracepointChoice::default(),
             reader,
             learned: Learned::default(),
             contexts: options.contexts,
@@ -185,7 +190,7 @@ impl Traced {
         self.learned.tracepoints.append(&mut learned.tracepoints);
         self.learned.declarations += &learned.declarations;
         self.declare(user, clock)?;
-        self.filtered.iter().for_each(|&(id, mode)| self.program.renew(self.attached.slot, id, mode));
+        self.choice.filtered.iter().for_each(|&(id, mode)| self.program.renew(self.attached.slot, id, mode));
         Ok(())
     }
 
@@ -255,8 +260,8 @@ impl Traced {
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
         let user = named.as_ref().unwrap_or(user);
-        self.filtered.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
-        self.enabled.truncate(first);
+        self.choice.filtered.retain(|(id, _)| new.first().is_none_or(|new| *id < new.id));
+        self.choice.enabled.truncate(first);
         for (index, Declared { id, schema }) in (first..).zip(new) {
             let id = *id;
             let choice = user.choose(schema, &context);
@@ -282,18 +287,18 @@ impl Traced {
             let reported = choice.notes.into_iter().map(|note| format!("{}: {note}", schema.full_name()));
             notes.extend(reported);
             let before = self.program.enable(self.attached.slot, id, mode);
-            if index >= self.answered {
+            if index >= self.choice.answered {
                 unanswered.add(before, &choice.filter);
             }
-            self.enabled.push(mode != EnableMode::No);
+            self.choice.enabled.push(mode != EnableMode::No);
             if let EnableMode::Through(_) = mode {
-                self.filtered.push((id, mode));
+                self.choice.filtered.push((id, mode));
             }
         }
         notes.retain(|note| !self.notes.contains(note));
         self.notes.extend(notes);
-        let has_new = self.answered < self.enabled.len();
-        self.answered = self.enabled.len();
+        let has_new = self.choice.answered < self.choice.enabled.len();
+        self.choice.answered = self.choice.enabled.len();
         if has_new {
             self.take_over(unanswered, clock);
         }
@@ -304,7 +309,7 @@ impl Traced {
     fn take_over(&mut self, mut unanswered: Unanswered, clock: &TraceClock) {
         let (pending, to) = (self.program.pending(), Sample::take());
         let since = pending.since();
-        unanswered.uncounted |= pending.has_uncounted() && self.enabled.contains(&true);
+        unanswered.uncounted |= pending.has_uncounted() && self.choice.enabled.contains(&true);
         if !unanswered.is_any() || since < clock.begin.monotonic {
             return;
         }
@@ -328,12 +333,12 @@ impl Traced {
 
     /// Returns the declared tracepoints that are enabled.
     pub fn enabled(&self) -> impl Iterator<Item = &Schema> {
-        let known = self.trace.tracepoints.iter().zip(&self.enabled);
+        let known = self.trace.tracepoints.iter().zip(&self.choice.enabled);
         known.filter(|(_, enabled)| **enabled).map(|(known, _)| &known.schema)
     }
 
     /// Returns the program's number in the session.
-    pub fn number(&self) -> usize {
+    pub fn number(&self) -> ProgramNumber {
         self.trace.number
     }
 
@@ -376,8 +381,8 @@ impl Traced {
 
     fn note_what_was_refused(&mut self) {
         // With `--context all`, a program without counters is expected.
-        let asked = self.contexts.counters && self.contexts != Contexts::ALL;
-        if asked && !self.declared().iter().any(|known| known.schema.full_name() == "sordino:counters") {
+        let is_chosen = self.contexts.counters && self.contexts != Contexts::ALL;
+        if is_chosen && !self.declared().iter().any(|known| known.schema.full_name() == "sordino:counters") {
             let note =
                 "none of its threads has opened counters: sordino_counters in C, sordino::counters in Rust";
             self.notes.push(note.to_owned());

@@ -83,12 +83,12 @@ fn worst_of(trace: &ProgramTrace, hits: &Hits, rank: &mut Rank) -> Option<()> {
                 continue;
             };
             let tid = event.tid.map_or(0, |tid| tid.0 as u32);
-            let asks = match condition {
+            let is_hit = match condition {
                 Condition::Always => true,
                 Condition::Never => false,
                 Condition::Code(code) => holds(code, events.payload(), tid),
             };
-            if asks && event.time >= hits.since {
+            if is_hit && event.time >= hits.since {
                 let value = event.value(*field).and_then(number);
                 let other = Rank { value, ..rank.clone() };
                 if other.badness() > rank.badness() {

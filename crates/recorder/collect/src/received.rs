@@ -45,7 +45,7 @@ pub(crate) fn recover_kernel(directory: &Directory, announced: &mut Vec<KernelSt
         cut_trace(&kernel)?.into_iter().map(|file| (file.name, file.bytes)).collect();
     let trace = Trace::open(directory.trace_path(KERNEL), &mut Classes::default()).ok();
     for stream in announced {
-        let name = page_name(Cpu(stream.cpu));
+        let name = page_name(stream.cpu);
         let came = cut.get(&name).copied();
         let events = |_| trace.as_ref().map_or(0, |trace| whole_events_of(trace, &name));
         kernel_stream(stream, came.map_or(0, events), came.unwrap_or(0));
@@ -63,10 +63,10 @@ pub(crate) fn short_pages(directory: &Directory, summary: &Summary) -> Vec<Cpu> 
     if !summary.received {
         return Vec::new();
     }
-    let came: HashMap<u32, u64> =
+    let came: HashMap<Cpu, u64> =
         unconverted(directory).iter().map(|stream| (stream.cpu, stream.unconverted)).collect();
     let is_short = |stream: &&KernelStream| stream.unconverted > came.get(&stream.cpu).copied().unwrap_or(0);
-    summary.kernel.iter().filter(is_short).map(|stream| Cpu(stream.cpu)).collect()
+    summary.kernel.iter().filter(is_short).map(|stream| stream.cpu).collect()
 }
 
 /// Compares the received programs with the announced ones, and adds those that did not arrive at all.

@@ -104,7 +104,7 @@ fn recover_kernel(directory: &Directory, summary: &mut Summary, watch: &mut dyn 
         add_converted(directory, &mut summary.kernel)?;
     }
     for cpu in short {
-        let place = summary.kernel.iter().position(|stream| stream.cpu == cpu.0);
+        let place = summary.kernel.iter().position(|stream| stream.cpu == cpu);
         let place = place.unwrap_or_else(|| {
             summary.kernel.push(KernelStream::of(cpu));
             summary.kernel.len() - 1
@@ -195,7 +195,7 @@ fn unanswered(file: &Cut) -> Unanswered {
 fn add_converted(directory: &Directory, streams: &mut Vec<KernelStream>) -> Result<(), Error> {
     let kernel = directory.part(KERNEL)?;
     let waiting = unconverted(directory);
-    let is_known = |cpu: Cpu| streams.iter().chain(&waiting).any(|stream| stream.cpu == cpu.0);
+    let is_known = |cpu: Cpu| streams.iter().chain(&waiting).any(|stream| stream.cpu == cpu);
     let cpus = names(&kernel)?.into_iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok());
     let cpus: Vec<Cpu> = cpus.map(Cpu).filter(|&cpu| !is_known(cpu)).collect();
     if cpus.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::kernel::{Emptied, KernelRecorder};
+use crate::kernel::{CpuNumber, Emptied, KernelRecorder};
 use crate::missing::UnwrittenData;
 use crate::options::RecordingOptions;
 use crate::placement::RecorderCpus;
@@ -185,10 +185,11 @@ pub struct StreamSummary {
 }
 
 /// The kernel's events of one CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelStream {
-    /// The number of the CPU.
-    pub cpu: u32,
+    /// The CPU of the stream.
+    #[serde(with = "CpuNumber")]
+    pub cpu: Cpu,
     /// Size on disk in bytes.
     pub bytes: u64,
     /// The number of events.
@@ -221,7 +222,18 @@ const fn is_false(value: &bool) -> bool {
 impl KernelStream {
     /// Returns the summary of a stream without events.
     pub fn of(cpu: Cpu) -> Self {
-        Self { cpu: cpu.0, ..Self::default() }
+        Self {
+            cpu,
+            bytes: 0,
+            events: 0,
+            lost: 0,
+            overwritten: 0,
+            unwritten: 0,
+            unreceived: 0,
+            unconverted: 0,
+            uncounted: false,
+            damage: None,
+        }
     }
 }
 

@@ -73,7 +73,7 @@ fn duration(ns: u64) -> String {
     if ns == 0 { String::new() } else { format!(" in {}", Nanos::from(Duration::from_nanos(ns))) }
 }
 
-/// Returns the number of lost records as text, which says if there may be more than were counted.
+/// Returns the number of lost records as text, with a note if there may be more than were counted.
 pub fn lost(counted: u64, has_uncounted: bool) -> String {
     match (counted, has_uncounted) {
         (0, true) => "some, not counted".to_owned(),

@@ -3,7 +3,7 @@
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use sordino_proc::file::{bytes, of_process, of_thread};
-use sordino_proc::list::tids;
+use sordino_proc::list::{descriptors, tids};
 use sordino_proc::maps::MappedRange;
 use sordino_proc::stat::{START, Stat};
 use sordino_proc::status::{innermost, users};
@@ -107,12 +107,12 @@ pub fn areas_of_registered(pid: i32) -> Result<Vec<Found>, Hidden> {
 /// Returns the areas that thread `tid` of process `pid` has open.
 fn open_areas(pid: i32, tid: i32) -> Result<Vec<Found>, Hidden> {
     let mut found: Vec<Found> = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/task/{tid}/fd"))?.flatten() {
+    for link in descriptors(pid, tid)? {
         if found.len() == MOST_AREAS {
             break;
         }
-        if is_area(&entry.path()) {
-            add(&mut found, pid, &entry.path());
+        if is_area(&link) {
+            add(&mut found, pid, &link);
         }
     }
     Ok(found)
@@ -211,8 +211,7 @@ pub fn glance(pid: i32) -> Glance {
 
 /// Returns true if the kernel does not permit reading the descriptors of process `pid`.
 pub fn is_forbidden(pid: i32) -> bool {
-    let opened = fs::read_dir(format!("/proc/{pid}/fd"));
-    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    descriptors(pid, pid).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Returns the identity of process `pid`; fields that can't be read are empty or 0.

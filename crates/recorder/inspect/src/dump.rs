@@ -186,9 +186,9 @@ pub fn write_contexts(
     observations.sort_by_key(|observation| observation.at);
     for Observation { at, thread, attribute } in observations {
         writer.ticks = begin.max(*at);
-        let (name, says) = context(attribute);
+        let (name, values) = context(attribute);
         let ids = [thread.pid, thread.tid, thread.vtid].map(Argument::from);
-        let arguments: Vec<_> = ids.into_iter().chain(says).collect();
+        let arguments: Vec<_> = ids.into_iter().chain(values).collect();
         writer.event(name, thread.tid, &arguments)?;
     }
     writer.stream.finish().map(drop)

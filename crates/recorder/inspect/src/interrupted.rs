@@ -7,7 +7,7 @@
 //!
 //! The timer is that of perf's event `cpu-clock`. Its function runs in the interrupt itself on every kernel; on
 //! PREEMPT_RT, functions of other timers run in a thread, which interrupts the loop, too. The messages come from a
-//! thread that reads such an event of the loop's thread: the kernel asks the CPU on which that thread runs.
+//! thread that reads such an event of the loop's thread: the kernel interrupts the CPU on which that thread runs.
 
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};

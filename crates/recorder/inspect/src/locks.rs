@@ -69,8 +69,8 @@ pub fn users(directory: &Path) -> Vec<Holder> {
         names && fs::metadata(descriptor).is_ok_and(|found| found.dev() == device)
     };
     let has_one = |pid: &i32| {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        *pid != std::process::id() as i32 && open.into_iter().any(|entry| is_below(&entry.path()))
+        let mut open = list::descriptors(*pid, *pid).into_iter().flatten();
+        *pid != std::process::id() as i32 && open.any(|link| is_below(&link))
     };
     list::pids().filter(has_one).map(Holder::new).collect()
 }

@@ -60,8 +60,9 @@ impl CpuQuotas {
         }
     }
 
-    /// Writes the quotas into a trace's environment. Of several for real-time threads, it says that there are some.
-    pub fn tell(&self, environment: &mut Environment) {
+    /// Writes the quotas into a trace's environment. Of several for real-time threads, the entry states that there are
+    /// some.
+    pub fn describe(&self, environment: &mut Environment) {
         if let EffectiveLimit::One(CpuQuota { group, runtime, period }) = &self.ordinary {
             environment.set("cpu_quota_us", *runtime).set("cpu_period_us", *period);
             environment.set("cpu_quota_group", group.as_str());
@@ -212,9 +213,9 @@ mod tests {
 
     #[test]
     fn the_environment_has_the_quotas() {
-        let tell = |ordinary, real_time| {
+        let described = |ordinary, real_time| {
             let mut environment = Environment::default();
-            CpuQuotas { ordinary, real_time }.tell(&mut environment);
+            CpuQuotas { ordinary, real_time }.describe(&mut environment);
             let entries = |prefix| {
                 let [quota, period, group] =
                     ["quota_us", "period_us", "quota_group"].map(|name| format!("{prefix}_{name}"));
@@ -223,13 +224,13 @@ mod tests {
             };
             [entries("cpu"), entries("rt")]
         };
-        let entries = tell(one("/dist", 4000, 40_000), one("/motor", 1, 2));
+        let entries = described(one("/dist", 4000, 40_000), one("/motor", 1, 2));
         let quota = |runtime, period, group: &str| (Some(runtime), Some(period), Some(group.to_owned()));
         assert_eq!(entries, [quota(4000, 40_000, "/dist"), quota(1, 2, "/motor")]);
         let none = (None, None, None);
-        assert_eq!(tell(EffectiveLimit::None, EffectiveLimit::None), [none.clone(), none.clone()]);
+        assert_eq!(described(EffectiveLimit::None, EffectiveLimit::None), [none.clone(), none.clone()]);
         assert_eq!(
-            tell(EffectiveLimit::Several, EffectiveLimit::Several),
+            described(EffectiveLimit::Several, EffectiveLimit::Several),
             [none, (None, None, Some(String::new()))]
         );
     }

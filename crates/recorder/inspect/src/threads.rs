@@ -130,9 +130,9 @@ mod tests {
             let _entry = enter("main".to_owned());
             let [(moves, may_move), (stays, may_stay)] = [channel::<()>(), channel::<()>()];
             let (ready, is_ready) = channel();
-            let tell = ready.clone();
+            let sender = ready.clone();
             let moving = start("moving", move || {
-                tell.send(gettid().as_raw_nonzero().get()).unwrap();
+                sender.send(gettid().as_raw_nonzero().get()).unwrap();
                 may_move.recv().unwrap();
                 affinity().unwrap()
             });

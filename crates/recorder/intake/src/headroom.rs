@@ -172,7 +172,7 @@ mod tests {
         let mut headroom = Headroom::of("0::/outer", &root, 1 << 40);
         assert!(headroom.allows(20 * MIB));
         assert_eq!(headroom.left, 11 * MIB);
-        // More than that is asked of the groups.
+        // More than that is requested of the groups.
         fs::write(root.join("outer/memory.current"), "60000000").unwrap();
         assert!(!headroom.allows(12 * MIB));
         fs::remove_dir_all(root).unwrap();

@@ -44,16 +44,10 @@ pub struct Job {
     pub source: JobSource,
     /// The areas that were attached to.
     pub taken: Vec<Taken>,
-    /// Areas that are recorded already.
-    pub known: Vec<FileId>,
-    /// Areas that are not recorded, as far as they could be identified, with the reason.
-    pub skipped: Vec<(Option<FileId>, String)>,
+    /// The other areas that were found.
+    pub found: FoundAreas,
     /// Areas that were opened but could not be attached to, with the reason.
     pub refused: Vec<(Candidate, String)>,
-    /// Areas of an earlier program of the process, which are no longer mapped.
-    pub replaced: Vec<FileId>,
-    /// The reason that its areas could not be found.
-    pub hidden: Option<Hidden>,
     /// The code that it has mapped, if that was to be read.
     pub code: Option<MappedCode>,
     /// Areas that are not attached to yet; `None` before the search.
@@ -64,6 +58,19 @@ pub struct Job {
     pub since: Instant,
     /// The end of the wait for locks, from the first one that was held.
     pub(super) until: Option<Instant>,
+}
+
+/// The result of the search for areas, besides those to attach to.
+#[derive(Debug, Default)]
+pub struct FoundAreas {
+    /// Areas that are recorded already.
+    pub known: Vec<FileId>,
+    /// Areas that are not recorded, as far as they could be identified, with the reason.
+    pub skipped: Vec<(Option<FileId>, String)>,
+    /// Areas of an earlier program of the process, which are no longer mapped.
+    pub replaced: Vec<FileId>,
+    /// The reason that its areas could not be found.
+    pub hidden: Option<Hidden>,
 }
 
 /// The result of a step of a lane's thread.
@@ -87,11 +94,8 @@ impl Job {
             account,
             source,
             taken: Vec::new(),
-            known: Vec::new(),
-            skipped: Vec::new(),
+            found: FoundAreas::default(),
             refused: Vec::new(),
-            replaced: Vec::new(),
-            hidden: None,
             code: None,
             todo: None,
             attaching: None,
@@ -115,7 +119,7 @@ impl Job {
         };
         let opened = self.todo.take().unwrap_or_default();
         if opened.is_empty() {
-            return self.skipped.push((None, reason));
+            return self.found.skipped.push((None, reason));
         }
         // Their counters are still read.
         self.refused.extend(opened.into_iter().map(|candidate| (candidate, reason.clone())));
@@ -130,7 +134,7 @@ impl Job {
         }
         match (&self.todo, self.attaching.take(), self.taken.last_mut()) {
             (Some(todo), Some(id), _) => {
-                self.skipped.push((Some(id), "it could not be attached to (timed out)".to_owned()));
+                self.found.skipped.push((Some(id), "it could not be attached to (timed out)".to_owned()));
                 todo.is_empty()
             }
             (Some(todo), None, Some(last)) => {

@@ -59,7 +59,7 @@ pub use detachment::{Detachment, close};
 pub use error::Error;
 pub use hold::{Candidate, Taken, Wishes};
 pub use intake::Intake;
-pub use job::{Job, JobSource};
+pub use job::{FoundAreas, Job, JobSource};
 pub use ledger::{Claim, IntakeLimits, Memory};
 pub use list::{Listed, ProgramList, list};
 pub use listen::Listener;

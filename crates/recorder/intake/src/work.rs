@@ -2,12 +2,12 @@
 
 use super::accounts::is_trusted;
 use super::hold::{Attach, Candidate, Taken};
-use super::job::{Job, JobSource, StepOutcome};
+use super::job::{FoundAreas, Job, JobSource, StepOutcome};
 use super::lane::{IntakeState, Lane};
 use super::ledger::NoClaim;
 use crate::code::MappedCode;
 use crate::registration::Whereabouts;
-use sordino_inspect::discover::{Found, Hidden, areas, is_command_of_ours, user_of};
+use sordino_inspect::discover::{Found, areas, is_command_of_ours, user_of};
 use sordino_proc::file::of_process;
 use sordino_proc::maps::MappedRange;
 use sordino_ring::area::control::{FileId, PATIENCE, Program, Refusal};
@@ -37,10 +37,7 @@ struct SearchParameters {
 #[derive(Default)]
 struct SearchResult {
     todo: VecDeque<Candidate>,
-    known: Vec<FileId>,
-    skipped: Vec<(Option<FileId>, String)>,
-    replaced: Vec<FileId>,
-    hidden: Option<Hidden>,
+    found: FoundAreas,
 }
 
 impl Job {
@@ -67,7 +64,7 @@ impl Job {
                 return StepOutcome::GivenUp;
             };
             let Some(note) = ended else { return StepOutcome::Locked(job) };
-            job.skipped.extend(note.map(|note| (None, note)));
+            job.found.skipped.extend(note.map(|note| (None, note)));
             return StepOutcome::Done(job);
         }
         if let JobSource::Code(names_functions) = self.source {
@@ -84,9 +81,7 @@ impl Job {
                 return StepOutcome::GivenUp;
             };
             self = job;
-            self.todo = Some(findings.todo);
-            (self.known, self.skipped, self.hidden) = (findings.known, findings.skipped, findings.hidden);
-            self.replaced = findings.replaced;
+            (self.todo, self.found) = (Some(findings.todo), findings.found);
             if self.todo.as_ref().is_some_and(|todo| !todo.is_empty()) {
                 return StepOutcome::Opened(self);
             }
@@ -163,10 +158,10 @@ impl SearchParameters {
         }
         match found {
             Ok(found) => found.into_iter().for_each(|found| self.look_at(found, shared, &mut findings)),
-            Err(hidden) => findings.hidden = Some(hidden),
+            Err(hidden) => findings.found.hidden = Some(hidden),
         }
         if !findings.todo.is_empty() {
-            findings.replaced = self.replaced(shared, &findings.todo);
+            findings.found.replaced = self.replaced(shared, &findings.todo);
         }
         findings
     }
@@ -193,8 +188,8 @@ impl SearchParameters {
         let id = found.id;
         let claim = match shared.ledger.claim(id, self.pid, self.account, shared.wishes.rings()) {
             Ok(claim) => claim,
-            Err(NoClaim::Known) => return findings.known.push(id),
-            Err(NoClaim::TooMany(reason)) => return findings.skipped.push((Some(id), reason)),
+            Err(NoClaim::Known) => return findings.found.known.push(id),
+            Err(NoClaim::TooMany(reason)) => return findings.found.skipped.push((Some(id), reason)),
         };
         match Program::open(&found.file) {
             Ok(mut program) if program.id() == id => {
@@ -206,7 +201,7 @@ impl SearchParameters {
             }
             Ok(_) => {}
             Err(Refusal::Unsealed | Refusal::NoArea) if self.may_be_incomplete => {}
-            Err(refusal) => findings.skipped.push((Some(id), refusal.to_string())),
+            Err(refusal) => findings.found.skipped.push((Some(id), refusal.to_string())),
         }
     }
 }

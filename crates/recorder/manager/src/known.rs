@@ -26,7 +26,7 @@ pub fn sessions() -> Vec<KnownSession> {
 /// Determines the state of a session.
 pub fn look(place: SessionPlace) -> KnownSession {
     let life = place.life().unwrap_or(Life::Died);
-    let reply = (life == Life::Running).then(|| place.ask(&Request::Status));
+    let reply = (life == Life::Running).then(|| place.request(&Request::Status));
     let (status, silent) = match reply {
         Some(Ok(Reply::Status(status))) => (Some(*status), None),
         Some(Ok(other)) => {

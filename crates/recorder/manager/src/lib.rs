@@ -1,7 +1,8 @@
 //! Sessions by their names: recordings that outlive the shell.
 //!
 //! A [`SessionPlace`] is the directory of a session below the user's runtime directory, with its [`Definition`] and its
-//! locks. The recorder is a process of its own ([`begin`], [`become_recorder`]), which answers [`SessionPlace::ask`].
+//! locks. The recorder is a process of its own ([`begin`], [`become_recorder`]), which answers
+//! [`SessionPlace::request`].
 //!
 //! | module | contents |
 //! |---|---|

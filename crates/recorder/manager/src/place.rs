@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use sordino_inspect::locks::holders;
 use sordino_intake::runtime::{is_session_name, remove_session_dir, runtime_dir, session_dir};
 use sordino_registration::SOCKET;
-use sordino_session::{Reply, Request, ask};
+use sordino_session::{Reply, Request, send_request};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -193,7 +193,7 @@ impl SessionPlace {
     }
 
     /// Sends a request to the session's recorder, and returns the reply.
-    pub fn ask(&self, request: &Request) -> Result<Reply, Error> {
+    pub fn request(&self, request: &Request) -> Result<Reply, Error> {
         let hint = |what: &str| {
             format!("session '{name}' {what}: start it again with 'sordino start {name}'", name = self.name)
         };
@@ -202,7 +202,7 @@ impl SessionPlace {
             Life::Stopped => return Err(Error::Unusable(hint("is stopped"))),
             Life::Died => return Err(Error::Unusable(hint("has ended, its recorder was killed"))),
         }
-        match ask(&self.path, request)? {
+        match send_request(&self.path, request)? {
             Reply::Refused { reason } => Err(Error::Unusable(reason)),
             reply => Ok(reply),
         }

@@ -19,5 +19,5 @@ mod session;
 
 pub use session::{
     FinishedRecording, LIVE_PATIENCE, MemoryStatus, ProgramStatus, RecordingStatus, Reply, Request,
-    RingStatus, SessionResult, Status, ask, keep_session, record,
+    RingStatus, SessionResult, Status, keep_session, record, send_request,
 };

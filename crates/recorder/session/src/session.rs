@@ -57,7 +57,7 @@ mod status;
 mod summarise;
 mod writer;
 
-pub use control::{Reply, Request, ask};
+pub use control::{Reply, Request, send_request};
 pub use show::LIVE_PATIENCE;
 pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 

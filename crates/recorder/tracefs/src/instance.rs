@@ -21,7 +21,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 /// A trace buffer with its own settings. Dropping it removes the instance; a [taken](Self::take) one is
 /// [reset](Self::reset) instead.
 ///
-/// Its directory is locked with `flock` as long as the instance lives. Another process can thus tell whether the
+/// Its directory is locked with `flock` as long as the instance lives. Another process can thus find out whether the
 /// instance is in use, even after its process has died; process ids would not do, because they are reused.
 #[derive(Debug)]
 pub struct Instance {

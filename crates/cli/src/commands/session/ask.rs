@@ -129,11 +129,11 @@ pub(crate) fn rotate(options: &RotateOptions) -> Result<ExitCode, Failure> {
 /// to reply to another request.
 fn written(name: &str, request: &Request, json: bool) -> Result<ExitCode, Failure> {
     let place = SessionPlace::of(name)?;
-    place.ask(&Request::Status)?;
+    place.request(&Request::Status)?;
     let reply = {
         let mut progress = Progress::new(true);
         progress.doing("the session writes");
-        place.ask(request)?
+        place.request(request)?
     };
     let Reply::Written { directory, missing } = reply else { return Err(unexpected(&reply)) };
     let path = directory.to_string_lossy();
@@ -167,7 +167,7 @@ pub(crate) fn attach(options: &AttachProcessOptions) -> Result<ExitCode, Failure
 }
 
 fn done(name: &str, request: &Request) -> Result<ExitCode, Failure> {
-    match SessionPlace::of(name)?.ask(request)? {
+    match SessionPlace::of(name)?.request(request)? {
         Reply::Done => Ok(ExitCode::SUCCESS),
         // Programs that start later may have the missing tracepoints or fields.
         Reply::Changed { rules } => {
@@ -225,10 +225,10 @@ fn recordings(name: &str, output: &Path, recordings: &[PathBuf]) -> String {
 /// Ends the recorder and waits until everything is written. Returns the data that could not be written, and the
 /// shortfall of the session.
 fn end(place: &SessionPlace, snapshot: bool) -> Result<(UnwrittenData, Shortfall), Failure> {
-    place.ask(&Request::Status)?;
+    place.request(&Request::Status)?;
     let mut progress = Progress::new(true);
     progress.doing("completing the recordings");
-    let ended = place.ask(&Request::Stop { snapshot });
+    let ended = place.request(&Request::Stop { snapshot });
     place.wait()?;
     match ended? {
         Reply::Ended { missing, shortfall } => Ok((missing, shortfall)),

@@ -90,7 +90,7 @@ struct NewEvents(PathBuf);
 impl NewEvents {
     /// Requests the events since the last request; `None` if the session has ended.
     fn next(place: &SessionPlace) -> Result<Option<Self>, Failure> {
-        match place.ask(&Request::Live) {
+        match place.request(&Request::Live) {
             Ok(Reply::Written { directory, .. }) => Ok(Some(Self(directory))),
             Ok(other) => Err(Failure::new(
                 UNUSABLE,

@@ -202,7 +202,7 @@ pub(super) fn recording(options: &Options) -> String {
 /// Prints the running programs that could not be recorded, and the rules that match none of their tracepoints. The
 /// session continues if its recorder does not reply.
 fn tell_of_programs(place: &SessionPlace) {
-    let Ok(Reply::Status(status)) = place.ask(&Request::Status) else { return };
+    let Ok(Reply::Status(status)) = place.request(&Request::Status) else { return };
     status.notes.iter().for_each(|note| message!("  {note}"));
     let rules = &status.shortfall.rules;
     rules.iter().for_each(|problem| message!("  so far, {problem}"));

@@ -151,15 +151,15 @@ pub(crate) fn babeltrace(dir: &Path) -> Option<Babeltrace> {
         }
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut events: Vec<_> = text.lines().map(|line| Line(line).parse()).collect();
+    let mut events: Vec<_> = text.lines().map(|line| PrintedLine(line).parse()).collect();
     events.sort();
     Some(Babeltrace { events, complaints: String::from_utf8_lossy(&output.stderr).into_owned(), text })
 }
 
 /// The unparsed rest of a line in babeltrace2's output.
-struct Line<'a>(&'a str);
+struct PrintedLine<'a>(&'a str);
 
-impl<'a> Line<'a> {
+impl<'a> PrintedLine<'a> {
     fn parse(mut self) -> (Time, String) {
         let mut time = Time(0);
         if self.accept("[") {
@@ -314,7 +314,7 @@ pub(crate) fn assert_same(ours: &[(Time, String)], theirs: &[(Time, String)]) {
 /// Compares two texts, in which an empty text of ours may be any text of theirs. babeltrace2 2.0.4 reuses its string
 /// fields without emptying them, so where the file holds an empty string it can show the field's content from before.
 fn same_but_for_stale_text(ours: &str, theirs: &str) -> bool {
-    let mut rest = Line(theirs);
+    let mut rest = PrintedLine(theirs);
     ours.split("\"\"").enumerate().all(|(index, piece)| {
         if index > 0 {
             rest.quoted();

@@ -24,14 +24,14 @@ pub(crate) fn metadata() -> String {
 
 /// A packet of [`StreamClass::Cpu`] that spans `span`, with the counts of records, and of too large ones among them,
 /// that were lost by its end. Its events are times and low counts of lost records.
-pub(crate) struct IndexedPacket<'a> {
+pub(crate) struct WrittenPacket<'a> {
     pub(crate) seqno: u64,
     pub(crate) span: (u64, u64),
     pub(crate) lost: (u64, u32),
     pub(crate) events: &'a [(u64, u16)],
 }
 
-impl IndexedPacket<'_> {
+impl WrittenPacket<'_> {
     pub(crate) fn header(&self, content_bytes: usize) -> PacketHeader {
         PacketHeader {
             uuid: UUID,

@@ -1,7 +1,7 @@
 //! The load around a measurement.
 
 use super::progress::MeasurementProgress;
-use super::tool::{self, ask_to_end};
+use super::tool::{self, signal_end};
 use crate::Command;
 use crate::Error;
 use crate::keep;
@@ -176,7 +176,7 @@ pub(crate) struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.keepers.iter().for_each(|(_, keeper)| ask_to_end(keeper));
+        self.keepers.iter().for_each(|(_, keeper)| signal_end(keeper));
         for (_, keeper) in &mut self.keepers {
             let _ = keeper.wait();
         }

@@ -11,7 +11,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Most time for a program to end after it was asked to: it has results to write.
+/// Most time for a program to end after the signal to end: it has results to write.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most time by which a program may end later than planned, besides a tenth of its duration.
 const GRACE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ pub(crate) struct Ended {
     /// The last line that it wrote to standard error, or else to standard output.
     pub(crate) last_words: String,
     pub(crate) command: Command,
-    /// True if it did not end in time and was asked to.
+    /// True if it did not end in time and was sent a signal to end.
     pub(crate) was_stuck: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn run(
         .spawn()?;
     let mut stdout = child.stdout.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
     let deadline = Instant::now() + time + time / 10 + GRACE;
-    let (mut printed, mut rest, mut was_stuck, mut is_asked) = (String::new(), Vec::new(), false, false);
+    let (mut printed, mut rest, mut was_stuck, mut is_signalled) = (String::new(), Vec::new(), false, false);
     loop {
         let mut ready = [PollFd::new(&stdout, PollFlags::IN)];
         let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 200_000_000 }));
@@ -92,9 +92,9 @@ pub(crate) fn run(
             }
         }
         was_stuck |= Instant::now() > deadline;
-        if (progress.is_interrupted() || was_stuck) && !is_asked {
-            is_asked = true;
-            ask_to_end(&child);
+        if (progress.is_interrupted() || was_stuck) && !is_signalled {
+            is_signalled = true;
+            signal_end(&child);
         }
         progress.tick();
     }
@@ -114,7 +114,7 @@ pub(crate) fn run(
 }
 
 /// Sends SIGTERM to the program's keeper, which ends the program.
-pub(crate) fn ask_to_end(child: &Child) {
+pub(crate) fn signal_end(child: &Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
 }
 

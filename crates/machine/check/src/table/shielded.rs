@@ -4,7 +4,7 @@ use super::{Line, Subject};
 use crate::Verdict;
 use sordino_event::text::count;
 use sordino_sched::CpuList;
-use sordino_shield::{Asked, Change, KNOBS, Knob, ShieldLevel, ShieldRequest, advice, boot};
+use sordino_shield::{Change, KNOBS, Knob, KnobUse, ShieldLevel, ShieldRequest, advice, boot};
 
 pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
     let mut lines = vec![shield(subject)];
@@ -14,7 +14,7 @@ pub(super) fn lines(subject: &Subject<'_>) -> Vec<Line> {
         return lines;
     };
     lines.extend(
-        KNOBS.iter().filter(|knob| knob.asked != Asked::Hotplug).map(|knob| line(subject, knob, &request)),
+        KNOBS.iter().filter(|knob| knob.used != KnobUse::Hotplug).map(|knob| line(subject, knob, &request)),
     );
     lines.extend(rivals(subject, &request));
     let parameters = boot::parameters(subject.kernel, subject.machine, &request);
@@ -81,7 +81,7 @@ fn line(subject: &Subject<'_>, knob: &Knob, request: &ShieldRequest) -> Line {
         format!("{}: {}, should be {to}", change.what, change.from)
     };
     let value = abridged(&changes.iter().map(text).collect::<Vec<_>>());
-    Line::new(knob.name, value, Verdict::Warn, knob.why).remedy(remedy(subject, knob.asked == Asked::Full))
+    Line::new(knob.name, value, Verdict::Warn, knob.why).remedy(remedy(subject, knob.used == KnobUse::Full))
 }
 
 /// Joins the first [`LISTED`] texts, and adds the number of the others.

@@ -2,10 +2,10 @@
 
 use super::cpuset::{keep_affinities, others};
 use crate::machine::Cpusets;
-use crate::{Asked, Change, Error, Knob, KnobPlan, Machine, Place, ShieldRequest};
+use crate::{Change, Error, Knob, KnobPlan, KnobUse, Machine, Place, ShieldRequest};
 
 pub(crate) const HOTPLUG: Knob = Knob {
-    asked: Asked::Hotplug,
+    used: KnobUse::Hotplug,
     ..Knob::basic(
         "hotplug",
         "timers and deferred work of others leave the CPUs when these go down and come up again",

@@ -61,7 +61,7 @@ fn without(machine: &Machine, request: &ShieldRequest, plan: &mut KnobPlan, what
     plan.set(what, place, request.leave(machine, &cpus).to_string());
 }
 
-/// A kernel file with its wanted value: description, kind of place, path, value.
+/// A kernel file with its planned value: description, kind of place, path, value.
 type FileSetting = (&'static str, fn(PathBuf) -> Place, &'static str, &'static str);
 
 fn set(machine: &Machine, files: &[FileSetting]) -> Result<KnobPlan, Error> {

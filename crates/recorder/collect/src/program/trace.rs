@@ -2,6 +2,7 @@
 
 use crate::directory::{Directory, USER, append, overwrite};
 use crate::error::Error;
+use crate::number::ProgramNumber;
 use crate::options::UserEvents;
 use crate::output::Output;
 use crate::unanswered::{Lack, Unanswered};
@@ -33,7 +34,7 @@ pub(crate) const MOST_METADATA: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct ProgramTrace {
     /// The program's number in the session.
-    pub number: usize,
+    pub number: ProgramNumber,
     /// The id of the process.
     pub pid: i32,
     /// The name and file of the process.
@@ -107,7 +108,7 @@ impl ProgramTrace {
         clock: &TraceClock,
         declarations: &str,
     ) -> Result<Self, Error> {
-        let name = format!("{:04}-{}-{}", self.number + 1, file_name(&self.identity.name), self.pid);
+        let name = format!("{}-{}-{}", self.number, file_name(&self.identity.name), self.pid);
         let user = directory.part(USER)?;
         user.make_new(&name).map_err(Error::output(user.path().join(&name)))?;
         let (recording, clock_then) = (directory.held(), clock.ctf());
@@ -153,7 +154,7 @@ impl ProgramTrace {
             self.append(&stream_class(StreamClass::Unanswered))?;
         }
         let name = format!("{}/{UNANSWERED}", place.name);
-        let reported = Output::tell_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
+        let reported = Output::write_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
         reported.map_err(Error::output(place.recording.path().join(&place.name).join(UNANSWERED)))
     }
 
@@ -282,7 +283,7 @@ impl ProgramTrace {
         if let Some(ticks) = self.taken_up {
             environment.set("taken_up", ticks.0.cast_signed());
         }
-        self.quotas.tell(&mut environment);
+        self.quotas.describe(&mut environment);
         for (number, file) in self.files.iter().filter(|_| self.has_functions).enumerate() {
             environment.set(format!("mapped_file_{number}"), file.to_string().as_str());
         }

@@ -4,7 +4,7 @@ use super::state::RecordingSession;
 use sordino_collect::Error;
 use sordino_collect::options::Programs;
 use sordino_inspect::discover::{Hidden, glance, identity};
-use sordino_intake::{Job, JobSource};
+use sordino_intake::{FoundAreas, Job, JobSource};
 use sordino_ring::area::control::FileId;
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,7 @@ impl RecordingSession<'_> {
         let is_ready =
             |id: &FileId| self.recorded.programs.iter().any(|known| known.id() == *id && known.is_read());
         matches!(job.source, JobSource::Registered(_))
-            && !job.known.iter().all(is_ready)
+            && !job.found.known.iter().all(is_ready)
             && job.since.elapsed() < OTHER_JOB
             && self.arrivals.postponed.len() < MOST_POSTPONED
     }
@@ -105,13 +105,14 @@ impl RecordingSession<'_> {
             return self.take_up_requested(job);
         }
         if let JobSource::Registered(_) = job.source {
-            self.refresh_known(&job.known);
+            self.refresh_known(&job.found.known);
         }
         if self.is_early(&job) {
             return self.arrivals.postponed.push(job);
         }
         self.arrivals.expected.remove(&job.ticket);
-        let Job { pid, user, mut source, taken, known, skipped, refused, replaced, hidden, code, .. } = job;
+        let Job { pid, user, mut source, taken, found, refused, code, .. } = job;
+        let FoundAreas { known, skipped, replaced, hidden } = found;
         if let JobSource::Code(_) = source {
             for (_, reason) in skipped {
                 let note = format!("libraries that process {pid} loaded later have no functions: {reason}");

@@ -20,8 +20,8 @@ impl RecordingSession<'_> {
     /// tried again later.
     pub(super) fn rotate_if_due(&mut self) {
         let (Some(session), Some(outlet)) = (&self.options.session, &self.recordings.outlet) else { return };
-        let is_old = session.rotation.every.is_some_and(|every| outlet.rotated.elapsed() >= every);
-        let has_failed = outlet.not_rotated.is_some_and(|failed| failed.elapsed() < RETRY);
+        let is_old = session.rotation.every.is_some_and(|every| outlet.rotation.began.elapsed() >= every);
+        let has_failed = outlet.rotation.failed.is_some_and(|failed| failed.elapsed() < RETRY);
         if has_failed
             || !(is_old || session.rotation.size.is_some_and(|size| self.recordings.is_larger_than(size)))
         {
@@ -43,13 +43,14 @@ impl RecordingSession<'_> {
         let Some(outlet) = &mut self.recordings.outlet else {
             return Err(Error::Kind(self.options.name.clone()));
         };
-        let directory = outlet.series.next().inspect_err(|_| outlet.not_rotated = Some(Instant::now()))?;
+        let directory =
+            outlet.series.next().inspect_err(|_| outlet.rotation.failed = Some(Instant::now()))?;
         let rotated = self.go_on_in(&directory);
         if let Some(outlet) = &mut self.recordings.outlet {
             match &rotated {
-                Ok(_) => (outlet.rotated, outlet.not_rotated) = (Instant::now(), None),
+                Ok(_) => outlet.rotation.begin_next(),
                 Err(_) => {
-                    outlet.not_rotated = Some(Instant::now());
+                    outlet.rotation.failed = Some(Instant::now());
                     outlet.series.take_back(&directory);
                 }
             }

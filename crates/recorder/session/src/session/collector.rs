@@ -6,6 +6,7 @@ use sordino_collect::Error;
 use sordino_collect::drain::{
     self, Addressees, DrainReport, Order, Orderer, ProgramCopy, ProgramFill, StreamEnd, Work,
 };
+use sordino_collect::number::ProgramNumber;
 use sordino_collect::options::RecordingOptions;
 use sordino_collect::output::Output;
 use sordino_collect::place::CollectorPlace;
@@ -20,7 +21,7 @@ use std::thread::JoinHandle;
 pub(super) struct Collector {
     orders: Option<Orderer>,
     reports: Receiver<DrainReport>,
-    /// Answers to [`ask_what_moved`](Self::ask_what_moved): CPUs whose rings have advanced.
+    /// Answers to [`request_moved`](Self::request_moved): CPUs whose rings have advanced.
     moved: (Sender<Vec<Cpu>>, Receiver<Vec<Cpu>>),
     thread: Option<JoinHandle<f64>>,
 }
@@ -61,30 +62,30 @@ impl Collector {
     }
 
     /// Sends an order and waits for its answer; the default value if the thread has ended.
-    fn ask<T: Default>(&self, order: impl FnOnce(Sender<T>) -> Order) -> T {
+    fn request<T: Default>(&self, order: impl FnOnce(Sender<T>) -> Order) -> T {
         let (answer, answered) = channel();
         self.order(order(answer));
         answered.recv().unwrap_or_default()
     }
 
     /// Makes the thread write the rest of a program's rings. Returns the ends of the streams.
-    pub(super) fn finish(&self, number: usize) -> Vec<StreamEnd> {
-        self.ask(|answer| Order::Finish { number, answer })
+    pub(super) fn finish(&self, number: ProgramNumber) -> Vec<StreamEnd> {
+        self.request(|answer| Order::Finish { number, answer })
     }
 
     /// Makes the thread continue in other files. Returns the ends of the previous streams.
-    pub(super) fn rotate(&self, number: usize, outputs: Vec<Output>) -> Vec<StreamEnd> {
-        self.ask(|answer| Order::Rotate { number, outputs, answer })
+    pub(super) fn rotate(&self, number: ProgramNumber, outputs: Vec<Output>) -> Vec<StreamEnd> {
+        self.request(|answer| Order::Rotate { number, outputs, answer })
     }
 
     /// Returns copies of the newest packets of all rings, back to this timestamp.
     pub(super) fn copy(&self, since: Ticks) -> Vec<ProgramCopy> {
-        self.ask(|answer| Order::Copy { since, answer })
+        self.request(|answer| Order::Copy { since, answer })
     }
 
     /// Returns copies of the newest packets of a program that has ended.
-    pub(super) fn take(&self, number: usize, since: Ticks) -> Option<ProgramCopy> {
-        self.ask(|answer| Order::Take { number, since, answer })
+    pub(super) fn take(&self, number: ProgramNumber, since: Ticks) -> Option<ProgramCopy> {
+        self.request(|answer| Order::Take { number, since, answer })
     }
 
     /// Starts or stops keeping copies of written packets for [`live`](Self::live).
@@ -94,21 +95,21 @@ impl Collector {
 
     /// Returns the packets written since the last call, and the rings' records from this timestamp on.
     pub(super) fn live(&self, owner: Addressees, since: Ticks) -> Vec<ProgramCopy> {
-        self.ask(|answer| Order::Live { owner, since, answer })
+        self.request(|answer| Order::Live { owner, since, answer })
     }
 
     /// Makes the thread check for programs that request snapshots, and waits until it has reported them.
     pub(super) fn look(&self) {
-        self.ask(Order::Sync);
+        self.request(Order::Sync);
     }
 
     /// Returns the fill level of the rings.
     pub(super) fn fill(&self) -> Vec<ProgramFill> {
-        self.ask(|answer| Order::Fill { answer })
+        self.request(|answer| Order::Fill { answer })
     }
 
     /// Asks the thread which rings have advanced since the last such order, for [`moved`](Self::moved).
-    pub(super) fn ask_what_moved(&self) {
+    pub(super) fn request_moved(&self) {
         self.order(Order::Moved { answer: self.moved.0.clone() });
     }
 

@@ -35,13 +35,21 @@ pub(super) struct Contents {
     pub(super) since: Ticks,
     pub(super) end: Sample,
     pub(super) programs: Vec<ProgramSnapshot>,
-    pub(super) formats: Option<Arc<Formats>>,
-    pub(super) pages: Vec<Pages>,
-    pub(super) kernel: Result<Vec<Emptied>, Error>,
+    pub(super) kernel: KernelSnapshot,
     pub(super) stolen: Vec<StolenTime>,
     pub(super) observations: Vec<Observation>,
     /// The hits that rank the snapshot, if it is ranked.
     pub(super) hits: Option<Hits>,
+}
+
+/// The kernel's part of a snapshot.
+pub(super) struct KernelSnapshot {
+    /// The formats of the events, if the kernel is recorded.
+    pub(super) formats: Option<Arc<Formats>>,
+    /// The kept pages of each CPU.
+    pub(super) pages: Vec<Pages>,
+    /// The state of each CPU's buffer, or the error in emptying them.
+    pub(super) emptied: Result<Vec<Emptied>, Error>,
 }
 
 impl Contents {
@@ -51,11 +59,11 @@ impl Contents {
     }
 
     fn write_all(self) -> Result<(Directory, Summary), Error> {
-        if let Some(formats) = &self.formats {
+        if let Some(formats) = &self.kernel.formats {
             formats.save(&self.directory)?;
         }
         let raw = self.directory.part(RAW)?;
-        self.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
+        self.kernel.pages.iter().try_for_each(|pages| write_pages(&raw, pages))?;
         let begin = self.begin();
         let mut streams = self.programs.iter().flat_map(|program| &program.copy.streams);
         // Records from before that time are not part of the snapshot, so none of them is missing.
@@ -74,13 +82,13 @@ impl Contents {
             let ends = ends.collect();
             chunk.add(summarise(&trace, program.notes.clone(), ends), trace);
         }
-        chunk.tell_why();
+        chunk.add_reason();
         if let Some(hits) = &self.hits {
             chunk.rank(hits);
         }
         let rest = ChunkEnd {
             end: self.end,
-            kernel: self.kernel,
+            kernel: self.kernel.emptied,
             stolen: self.stolen,
             gaps: Vec::new(),
             observations: self.observations,
@@ -94,10 +102,10 @@ impl Contents {
         let streams = self.programs.iter().flat_map(|program| &program.copy.streams);
         let user = streams.filter_map(|stream| stream.first_since(self.since));
         let page = |(_, pages): &Pages| {
-            let layout = &self.formats.as_ref()?.layout;
+            let layout = &self.kernel.formats.as_ref()?.layout;
             Some(Page::parse(pages.first()?, layout).ok()?.ticks)
         };
-        let kernel = self.pages.iter().filter_map(page);
+        let kernel = self.kernel.pages.iter().filter_map(page);
         let [earliest, latest] = [&self.clock.begin, &self.end].map(|sample| self.clock.ticks(sample));
         user.chain(kernel).min().unwrap_or(latest).max(earliest).min(latest)
     }

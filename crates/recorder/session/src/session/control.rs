@@ -119,7 +119,7 @@ impl Request {
 ///
 /// # Errors
 /// [`Error::Silent`] if no session replies, or not in time.
-pub fn ask(runtime: &Path, request: &Request) -> Result<Reply, Error> {
+pub fn send_request(runtime: &Path, request: &Request) -> Result<Reply, Error> {
     let exchange = || -> io::Result<Reply> {
         let mut stream = UnixStream::connect(runtime.join(SOCKET))?;
         stream.set_read_timeout(request.patience())?;
@@ -149,11 +149,11 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 
 /// A client that waits for the reply. If it is dropped without one, the client finds the connection closed.
 #[derive(Debug)]
-pub(super) struct Asker(UnixStream);
+pub(super) struct WaitingClient(UnixStream);
 
-impl Asker {
+impl WaitingClient {
     /// Sends the reply, unless the client is gone or does not receive it.
-    pub(super) fn tell(mut self, reply: &Reply) {
+    pub(super) fn reply(mut self, reply: &Reply) {
         if let Ok(line) = line(reply) {
             let _ = self.0.write_all(&line);
         }
@@ -167,7 +167,7 @@ pub(super) struct ControlSocket {
     path: PathBuf,
     /// The inode number of our socket.
     inode: u64,
-    requests: Receiver<(Request, Asker)>,
+    requests: Receiver<(Request, WaitingClient)>,
 }
 
 impl ControlSocket {
@@ -179,9 +179,9 @@ impl ControlSocket {
         let _ = dir.remove_file(SOCKET);
         let listener = bound(&dir).map_err(Error::output(&path))?;
         let inode = inode(&path).ok_or_else(|| Error::output(&path)(ErrorKind::NotFound.into()))?;
-        let (ask, requests) = channel();
+        let (sender, requests) = channel();
         let spawned = threads::start("sordino-control", move || {
-            while let Some(()) = receive(&listener, &ask) {
+            while let Some(()) = receive(&listener, &sender) {
                 bell.ring();
             }
         });
@@ -196,7 +196,7 @@ impl ControlSocket {
     }
 
     /// Returns the requests since the last call.
-    pub(super) fn asked(&self) -> Vec<(Request, Asker)> {
+    pub(super) fn requests(&self) -> Vec<(Request, WaitingClient)> {
         self.requests.try_iter().collect()
     }
 }
@@ -224,7 +224,7 @@ fn inode(path: &Path) -> Option<u64> {
 }
 
 /// Accepts one connection, and passes on its request. Returns `None` if the session has ended.
-fn receive(listener: &UnixListener, ask: &Sender<(Request, Asker)>) -> Option<()> {
+fn receive(listener: &UnixListener, sender: &Sender<(Request, WaitingClient)>) -> Option<()> {
     let Ok((stream, _)) = listener.accept() else {
         // Descriptors have run out, perhaps only for a moment.
         std::thread::sleep(PAUSE);
@@ -233,9 +233,9 @@ fn receive(listener: &UnixListener, ask: &Sender<(Request, Asker)>) -> Option<()
     // A client that does not read its reply must not block the recorder.
     let _ = stream.set_write_timeout(Some(PATIENCE));
     match read(&stream) {
-        Ok(request) => ask.send((request, Asker(stream))).ok(),
+        Ok(request) => sender.send((request, WaitingClient(stream))).ok(),
         Err(error) => {
-            Asker(stream).tell(&Reply::Refused { reason: format!("this is no request: {error}") });
+            WaitingClient(stream).reply(&Reply::Refused { reason: format!("this is no request: {error}") });
             Some(())
         }
     }
@@ -280,14 +280,14 @@ mod tests {
         // A client that sends nothing is dropped after a short time.
         let silent = client();
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| ask(place.path(), &Request::Status));
-            let (request, asker) = control.requests.recv().unwrap();
+            let reply = scope.spawn(|| send_request(place.path(), &Request::Status));
+            let (request, client) = control.requests.recv().unwrap();
             assert_eq!(request, Request::Status);
-            asker.tell(&Reply::Done);
-            assert_eq!(asked.join().unwrap().unwrap(), Reply::Done);
-            let asked = scope.spawn(|| ask(place.path(), &Request::Rotate));
+            client.reply(&Reply::Done);
+            assert_eq!(reply.join().unwrap().unwrap(), Reply::Done);
+            let reply = scope.spawn(|| send_request(place.path(), &Request::Rotate));
             drop(control.requests.recv().unwrap());
-            let error = asked.join().unwrap().unwrap_err().to_string();
+            let error = reply.join().unwrap().unwrap_err().to_string();
             assert!(error.contains("ended before it had answered"), "{error}");
         });
         drop(silent);

@@ -81,7 +81,7 @@ impl RecordingSession<'_> {
         if let Some(outlet) = &self.recordings.outlet {
             status.output = outlet.series.path().to_owned();
             status.missing = outlet.missing.clone();
-            (status.open, status.triggers) = (outlet.writer.open(), outlet.triggers);
+            (status.open, status.triggers) = (outlet.writer.open(), outlet.triggers.all);
             let older = outlet.series.finished().len().saturating_sub(MOST);
             status.recordings = outlet.series.finished().skip(older).filter_map(recording).collect();
             status.notes.extend(outlet.notes.iter().cloned());

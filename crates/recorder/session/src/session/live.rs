@@ -28,7 +28,7 @@ pub(super) const PLACE: &str = "live";
 
 /// The state kept for a live reader.
 pub(super) struct Live {
-    pub(super) asked: Instant,
+    pub(super) requested: Instant,
     /// The timestamp up to which records have been shown.
     pub(super) since: Ticks,
     /// The clock at the first request, so that timestamps keep their times while the clock is refined.
@@ -43,8 +43,8 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(since: Ticks, clock: TraceClock) -> Self {
-        let (asked, files, ended) = (Instant::now(), BTreeMap::new(), Vec::new());
-        Self { asked, since, clock, files, ended, left_out: 0 }
+        let (requested, files, ended) = (Instant::now(), BTreeMap::new(), Vec::new());
+        Self { requested, since, clock, files, ended, left_out: 0 }
     }
 
     /// Returns the new pages in the files of kernel pages.

@@ -17,15 +17,15 @@ impl RecordingSession<'_> {
     pub(super) fn take_up_named(&mut self, job: Job) -> Result<(), Error> {
         let pid = job.pid;
         let refused = |reason: String| Error::Program { pid, reason };
-        match job.hidden {
+        match job.found.hidden {
             Some(Hidden::Ended) => return Err(refused("there is no such process".to_owned())),
             Some(hidden) => return Err(refused(hidden.to_string())),
             None => {}
         }
-        let is_there = !(job.taken.is_empty() && job.known.is_empty());
+        let is_there = !(job.taken.is_empty() && job.found.known.is_empty());
         job.taken.into_iter().try_for_each(|taken| self.begin_program(taken))?;
         let reasons = job.refused.into_iter().map(|(_, reason)| reason);
-        if let Some(reason) = reasons.chain(job.skipped.into_iter().map(|(_, reason)| reason)).next() {
+        if let Some(reason) = reasons.chain(job.found.skipped.into_iter().map(|(_, reason)| reason)).next() {
             return Err(refused(reason));
         }
         if !is_there {
@@ -57,8 +57,8 @@ impl RecordingSession<'_> {
             attaching.refused.get_or_insert(error.to_string());
         }
         if attaching.tickets.is_empty() {
-            let Attaching { asker, refused, .. } = self.arrivals.attaching.swap_remove(index);
-            asker.tell(&refused.map_or(Reply::Done, |reason| Reply::Refused { reason }));
+            let Attaching { client, refused, .. } = self.arrivals.attaching.swap_remove(index);
+            client.reply(&refused.map_or(Reply::Done, |reason| Reply::Refused { reason }));
         }
     }
 }

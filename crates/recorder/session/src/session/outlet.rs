@@ -1,7 +1,7 @@
 //! The recordings of a session as a series: numbered, completed by another thread, and removed when they are too many.
 
 use super::bell::Bell;
-use super::control::{Asker, ControlSocket, Reply, Request};
+use super::control::{ControlSocket, Reply, Request, WaitingClient};
 use super::live::clean;
 use super::writer::{CompletedWrite, WriterThread};
 use sordino_collect::Error;
@@ -30,25 +30,56 @@ pub(super) struct Outlet {
     pub(super) notes: Vec<String>,
     /// The data that earlier recordings lack.
     pub(super) missing: UnwrittenData,
-    /// The number of automatic triggers for a snapshot so far.
-    pub(super) triggers: u64,
-    /// The number of snapshots taken for them, and the time of the last one.
-    pub(super) taken: u64,
-    pub(super) triggered: Option<Instant>,
-    /// The timestamp from which on events rank a snapshot; earlier ones ranked the last one.
-    pub(super) unranked: Ticks,
-    /// Ranks of the finished snapshots, where ranked: each one's summary is read once.
-    pub(super) badness: HashMap<PathBuf, Option<f64>>,
-    /// The time at which the present chunk began.
-    pub(super) rotated: Instant,
-    /// The time at which the chunk's size is next read.
-    pub(super) size_due: Instant,
-    /// The time of the last failure to begin the next chunk.
-    pub(super) not_rotated: Option<Instant>,
+    pub(super) triggers: TriggerCounts,
+    pub(super) ranks: SnapshotRanks,
+    pub(super) rotation: RotationTimes,
     /// True if a flight recorder takes a last snapshot.
     pub(super) last_snapshot: bool,
     /// The clients that wait until all recordings are complete.
-    pub(super) enders: Vec<Asker>,
+    pub(super) enders: Vec<WaitingClient>,
+}
+
+/// The automatic triggers for snapshots.
+#[derive(Debug, Default)]
+pub(super) struct TriggerCounts {
+    /// The number of triggers so far.
+    pub(super) all: u64,
+    /// The number of snapshots taken for them.
+    pub(super) taken: u64,
+    /// The time of the last snapshot taken for one.
+    pub(super) last_taken: Option<Instant>,
+}
+
+/// The ranks of snapshots.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotRanks {
+    /// The timestamp from which on events rank a snapshot; earlier ones ranked the last one.
+    pub(super) since: Ticks,
+    /// Ranks of the finished snapshots, where ranked: each one's summary is read once.
+    badness: HashMap<PathBuf, Option<f64>>,
+}
+
+/// The times that decide when the next chunk begins.
+#[derive(Debug)]
+pub(super) struct RotationTimes {
+    /// The time at which the present chunk began.
+    pub(super) began: Instant,
+    /// The time at which the chunk's size is next read.
+    pub(super) size_due: Instant,
+    /// The time of the last failure to begin the next chunk.
+    pub(super) failed: Option<Instant>,
+}
+
+impl RotationTimes {
+    fn begin() -> Self {
+        let now = Instant::now();
+        Self { began: now, size_due: now, failed: None }
+    }
+
+    /// Records that the next chunk has begun.
+    pub(super) fn begin_next(&mut self) {
+        (self.began, self.failed) = (Instant::now(), None);
+    }
 }
 
 impl Outlet {
@@ -81,14 +112,9 @@ impl Outlet {
             control,
             notes: Vec::new(),
             missing: UnwrittenData::default(),
-            triggers: 0,
-            taken: 0,
-            triggered: None,
-            unranked: Ticks::default(),
-            badness: HashMap::new(),
-            rotated: Instant::now(),
-            size_due: Instant::now(),
-            not_rotated: None,
+            triggers: TriggerCounts::default(),
+            ranks: SnapshotRanks::default(),
+            rotation: RotationTimes::begin(),
             last_snapshot: true,
             enders: Vec::new(),
         }))
@@ -121,7 +147,7 @@ impl Outlet {
                     Reply::Refused { reason: error.to_string() }
                 }
             };
-            _ = whom.map(|whom| whom.tell(&reply));
+            _ = whom.map(|whom| whom.reply(&reply));
         }
     }
 
@@ -144,13 +170,14 @@ impl Outlet {
         };
         let mut ranked = Vec::new();
         for directory in self.series.finished() {
-            let badness = self.badness.entry(directory.path().to_owned()).or_insert_with(|| read(directory));
+            let badness =
+                self.ranks.badness.entry(directory.path().to_owned()).or_insert_with(|| read(directory));
             ranked.extend(badness.map(|badness| (badness, directory.clone())));
         }
         // Among equal ones, the older comes first and is kept.
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         for (_, directory) in ranked.into_iter().skip(*count) {
-            self.badness.remove(directory.path());
+            self.ranks.badness.remove(directory.path());
             self.series.forget(&directory);
             self.writer.remove(directory);
         }
@@ -180,10 +207,10 @@ impl Outlet {
             _ => {}
         }
         let reply = Reply::Ended { missing: self.missing.clone(), shortfall: shortfall.clone() };
-        let late = self.control.asked().into_iter();
+        let late = self.control.requests().into_iter();
         let late =
-            late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, asker)| asker);
-        self.enders.into_iter().chain(late).for_each(|ender| ender.tell(&reply));
+            late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, client)| client);
+        self.enders.into_iter().chain(late).for_each(|ender| ender.reply(&reply));
         options.session.iter().for_each(|session| clean(&session.runtime));
         (self.notes, self.missing)
     }

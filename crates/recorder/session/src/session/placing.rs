@@ -13,20 +13,20 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Placing {
     pub(super) placement: CpuPlacement,
     /// The time of the last request for rings that have advanced, and the number of programs at that time.
-    pub(super) asked: (Instant, usize),
+    pub(super) requested: (Instant, usize),
 }
 
 impl Placing {
-    /// Applies the collector's answers since the last tick, and asks it again: at once after a new program, otherwise
-    /// once a second.
+    /// Applies the collector's answers since the last tick, and sends the next request: at once after a new program,
+    /// otherwise once a second.
     pub(super) fn update(&mut self, numbered: usize, collector: &Collector, recordings: &mut Recordings) {
         let (now, moved) = (Instant::now(), collector.moved());
         if !moved.is_empty() {
             self.keep_off(recordings, moved);
         }
-        if now.duration_since(self.asked.0) >= EVERY || self.asked.1 != numbered {
-            self.asked = (now, numbered);
-            collector.ask_what_moved();
+        if now.duration_since(self.requested.0) >= EVERY || self.requested.1 != numbered {
+            self.requested = (now, numbered);
+            collector.request_moved();
         }
     }
 

@@ -138,7 +138,7 @@ impl<'a> RecordingSession<'a> {
                 had_enabled: false,
                 has_events: false,
             },
-            placing: Placing { placement, asked: (Instant::now(), 0) },
+            placing: Placing { placement, requested: (Instant::now(), 0) },
             command: RecordedCommand { descriptors, child: None, pidfd: None, status: None },
             machine: MachineTime {
                 steal: Steal::here(),

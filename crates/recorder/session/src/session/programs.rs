@@ -6,6 +6,7 @@ use super::summarise::{is_worth_a_line, summarise};
 use sordino_clock::Sample;
 use sordino_collect::Error;
 use sordino_collect::drain::ProgramCopy;
+use sordino_collect::number::ProgramNumber;
 use sordino_collect::program::Traced;
 use sordino_event::functions;
 use sordino_intake::{JobSource, MappedCode, Taken};
@@ -22,7 +23,7 @@ impl RecordingSession<'_> {
         let before = Sample::take();
         let (program, streams) = Traced::begin(
             taken,
-            self.recorded.numbered,
+            ProgramNumber(self.recorded.numbered),
             self.options,
             directory,
             &self.clock,
@@ -99,7 +100,7 @@ impl RecordingSession<'_> {
     }
 
     /// Reads the rest of a program's rings, and detaches from it.
-    pub(super) fn let_go(&mut self, number: usize) {
+    pub(super) fn let_go(&mut self, number: ProgramNumber) {
         let Some(index) = self.recorded.programs.iter().position(|program| program.number() == number) else {
             return;
         };
@@ -126,7 +127,7 @@ impl RecordingSession<'_> {
     /// Detaches from the programs whose areas a process has replaced by others.
     pub(super) fn let_go_replaced(&mut self, replaced: &[FileId]) {
         let replaced = self.recorded.programs.iter().filter(|program| replaced.contains(&program.id()));
-        let replaced: Vec<usize> = replaced.map(|program| program.number()).collect();
+        let replaced: Vec<ProgramNumber> = replaced.map(|program| program.number()).collect();
         replaced.into_iter().for_each(|number| self.let_go(number));
     }
 }

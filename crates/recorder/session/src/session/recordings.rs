@@ -1,6 +1,6 @@
 //! A session's recordings: their destination, their series, and the notes for their readers.
 
-use super::control::Asker;
+use super::control::WaitingClient;
 use super::live::Live;
 use super::memory::{ProgramSnapshot, SnapshotMemory};
 use super::misses::Misses;
@@ -62,7 +62,7 @@ impl Recordings {
     }
 
     /// Passes a job to the writer; `whom` receives the result.
-    pub(super) fn write(&mut self, job: WriteJob, whom: Option<Asker>) {
+    pub(super) fn write(&mut self, job: WriteJob, whom: Option<WaitingClient>) {
         if let Some(outlet) = &mut self.outlet {
             outlet.writer.give(job, whom);
         }
@@ -85,13 +85,13 @@ impl Recordings {
     /// milliseconds.
     pub(super) fn is_larger_than(&mut self, size: u64) -> bool {
         let begin = Instant::now();
-        if self.outlet.as_ref().is_some_and(|outlet| begin < outlet.size_due) {
+        if self.outlet.as_ref().is_some_and(|outlet| begin < outlet.rotation.size_due) {
             return false;
         }
         let is_larger = self.sink.chunk_bytes() >= size;
         if let Some(outlet) = &mut self.outlet {
             // An interrupted check may have appeared to take long.
-            outlet.size_due = begin + (begin.elapsed() * SHARE).min(SIZE_DUE);
+            outlet.rotation.size_due = begin + (begin.elapsed() * SHARE).min(SIZE_DUE);
         }
         is_larger
     }

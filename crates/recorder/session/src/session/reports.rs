@@ -4,6 +4,7 @@ use super::recordings::RecordSink;
 use super::state::RecordingSession;
 use crate::exit::exit_of;
 use sordino_collect::drain::DrainReport;
+use sordino_collect::number::ProgramNumber;
 
 impl RecordingSession<'_> {
     /// Handles the collector's reports.
@@ -21,7 +22,7 @@ impl RecordingSession<'_> {
     }
 
     /// Handles the end of a process, which may trigger a snapshot.
-    pub(super) fn has_gone(&mut self, number: usize) {
+    pub(super) fn has_gone(&mut self, number: ProgramNumber) {
         if let RecordSink::Memory(_) = self.recordings.sink {
             // The program may have requested one just before.
             self.collector.look();

@@ -10,20 +10,20 @@ use std::time::Duration;
 
 impl RecordingSession<'_> {
     pub(super) fn answer_requests(&mut self) {
-        let asked = self.recordings.outlet.as_ref().map_or(Vec::new(), |outlet| outlet.control.asked());
-        for (request, asker) in asked {
+        let requests = self.recordings.outlet.as_ref().map_or(Vec::new(), |outlet| outlet.control.requests());
+        for (request, client) in requests {
             match self.carry_out(request) {
-                Ok(ReplyTime::Now(reply)) => asker.tell(&reply),
-                Ok(ReplyTime::Written(job)) => self.recordings.write(job, Some(asker)),
+                Ok(ReplyTime::Now(reply)) => client.reply(&reply),
+                Ok(ReplyTime::Written(job)) => self.recordings.write(job, Some(client)),
                 Ok(ReplyTime::Attached(tickets)) => {
-                    self.arrivals.attaching.push(Attaching { asker, tickets, refused: None });
+                    self.arrivals.attaching.push(Attaching { client, tickets, refused: None });
                 }
                 Ok(ReplyTime::Ended) => {
                     if let Some(outlet) = &mut self.recordings.outlet {
-                        outlet.enders.push(asker);
+                        outlet.enders.push(client);
                     }
                 }
-                Err(reason) => asker.tell(&Reply::Refused { reason }),
+                Err(reason) => client.reply(&Reply::Refused { reason }),
             }
         }
     }

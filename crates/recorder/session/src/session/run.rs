@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use sordino_collect::Error;
 use sordino_collect::kernel::KernelRecorder;
+use sordino_collect::number::ProgramNumber;
 use sordino_collect::options::Programs;
 use sordino_collect::watch::Watch;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -60,7 +61,7 @@ impl RecordingSession<'_> {
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let stopped = ready(&waiting[self.recorded.programs.len()]);
         let ended = waiting.iter().zip(&self.recorded.programs).filter(|(fd, _)| ready(fd));
-        let ended: Vec<usize> = ended.map(|(_, program)| program.number()).collect();
+        let ended: Vec<ProgramNumber> = ended.map(|(_, program)| program.number()).collect();
         if ready(&waiting[self.recorded.programs.len() + 1]) {
             self.bell.silence();
         }

@@ -36,7 +36,7 @@ impl RecordingSession<'_> {
                 break;
             }
         }
-        self.arrivals.search.taken += begin.elapsed();
+        self.arrivals.search.add_step(begin.elapsed());
     }
 
     fn look_at(&mut self, pid: i32) {

@@ -46,31 +46,52 @@ const MOST_NEW: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct ProcessSearch {
     events: ProcessEvents,
-    /// True if the present round may have unread events.
-    reads_events: bool,
-    /// Processes left in this round, parents mostly before their children.
-    queue: BTreeSet<i32>,
-    walk: Option<PidWalk>,
-    /// True if any process may have changed since the last walk began.
-    needs_walk: bool,
-    walked: Instant,
-    /// The number of walks so far.
-    walks: u32,
-    /// The number of processes that the last walk found.
-    found: usize,
-    /// The start of the present round, and the time that its steps have taken.
-    began: Instant,
-    pub(super) taken: Duration,
+    round: SearchRound,
+    walks: ProcessWalks,
     known: HashMap<i32, KnownProcess>,
-    /// Processes to be examined again in the next round.
-    young: BTreeSet<i32>,
-    /// Processes to be examined again once [`LATER`] has passed since the last such round.
-    older: BTreeSet<i32>,
-    looked_older: Instant,
+    again: Rechecks,
     /// Processes that the intake is examining.
     pub(super) submitted: HashSet<i32>,
     /// The number of checks of processes since the session began.
     pub(super) looked_at: u64,
+}
+
+/// The present round, or the last one.
+#[derive(Debug)]
+struct SearchRound {
+    /// True if it may have unread events.
+    reads_events: bool,
+    /// Processes left in it, parents mostly before their children.
+    queue: BTreeSet<i32>,
+    began: Instant,
+    /// The time that its steps have taken.
+    taken: Duration,
+}
+
+/// The walks through all processes.
+#[derive(Debug)]
+struct ProcessWalks {
+    /// The walk in progress.
+    present: Option<PidWalk>,
+    /// True if any process may have changed since the last walk began.
+    is_needed: bool,
+    /// The start of the last walk.
+    began: Instant,
+    /// The number of walks so far.
+    count: u32,
+    /// The number of processes that the last walk found.
+    found: usize,
+}
+
+/// The processes to be examined again.
+#[derive(Debug)]
+struct Rechecks {
+    /// Those of the next round.
+    young: BTreeSet<i32>,
+    /// Those whose turn comes once [`LATER`] has passed since the last such round.
+    older: BTreeSet<i32>,
+    /// The start of the last round with older ones.
+    older_began: Instant,
 }
 
 /// A process with memory of its own.
@@ -95,19 +116,15 @@ impl ProcessSearch {
         let watch = if has_programs { ProcessEvents::watch } else { ProcessEvents::by_last_number };
         Self {
             events: watch(),
-            reads_events: false,
-            queue: BTreeSet::new(),
-            walk: None,
-            needs_walk: true,
-            walked: now,
-            walks: 0,
-            found: 0,
-            began: now,
-            taken: Duration::ZERO,
+            round: SearchRound {
+                reads_events: false,
+                queue: BTreeSet::new(),
+                began: now,
+                taken: Duration::ZERO,
+            },
+            walks: ProcessWalks { present: None, is_needed: true, began: now, count: 0, found: 0 },
             known: HashMap::new(),
-            young: BTreeSet::new(),
-            older: BTreeSet::new(),
-            looked_older: now,
+            again: Rechecks { young: BTreeSet::new(), older: BTreeSet::new(), older_began: now },
             submitted: HashSet::new(),
             looked_at: 0,
         }
@@ -115,7 +132,7 @@ impl ProcessSearch {
 
     /// Returns true if a round is in progress.
     pub(super) fn is_busy(&self) -> bool {
-        self.reads_events || self.walk.is_some() || !self.queue.is_empty()
+        self.round.reads_events || self.walks.present.is_some() || !self.round.queue.is_empty()
     }
 
     /// Returns the number of checks of processes since the session began.
@@ -130,50 +147,55 @@ impl ProcessSearch {
 
     /// Returns true if a round is due. Rounds take at most a tenth of the time, however many processes there are.
     pub(super) fn is_due(&self) -> bool {
-        !self.is_busy() && self.began.elapsed() >= TICK.max(10 * self.taken)
+        !self.is_busy() && self.round.began.elapsed() >= TICK.max(10 * self.round.taken)
+    }
+
+    /// Adds the time that a step of the round has taken.
+    pub(super) fn add_step(&mut self, taken: Duration) {
+        self.round.taken += taken;
     }
 
     /// Begins a round, and in it a walk if one is needed and `pause` has passed since the last one.
     pub(super) fn begin_round(&mut self, pause: Duration) {
-        (self.began, self.taken) = (Instant::now(), Duration::ZERO);
-        self.reads_events = true;
-        self.queue.append(&mut self.young);
-        if self.looked_older.elapsed() >= LATER {
-            self.looked_older = self.began;
-            self.queue.append(&mut self.older);
+        (self.round.began, self.round.taken) = (Instant::now(), Duration::ZERO);
+        self.round.reads_events = true;
+        self.round.queue.append(&mut self.again.young);
+        if self.again.older_began.elapsed() >= LATER {
+            self.again.older_began = self.round.began;
+            self.round.queue.append(&mut self.again.older);
         }
-        let since = self.walked.elapsed();
-        self.needs_walk |= since >= if self.events.have_exec() { WALK_ANYWAY } else { WALK_FOR_EXEC };
-        self.needs_walk |= self.known.len() > self.found + MOST_NEW;
-        if self.walks == 0 || self.needs_walk && since >= pause {
+        let since = self.walks.began.elapsed();
+        self.walks.is_needed |= since >= if self.events.have_exec() { WALK_ANYWAY } else { WALK_FOR_EXEC };
+        self.walks.is_needed |= self.known.len() > self.walks.found + MOST_NEW;
+        if self.walks.count == 0 || self.walks.is_needed && since >= pause {
             self.begin_walk();
         }
     }
 
     fn begin_walk(&mut self) {
-        self.walked = Instant::now();
-        self.walks += 1;
-        self.walk = PidWalk::begin().ok();
+        self.walks.began = Instant::now();
+        self.walks.count += 1;
+        self.walks.present = PidWalk::begin().ok();
         // Without a descriptor, it is tried again.
-        self.needs_walk = self.walk.is_none();
+        self.walks.is_needed = self.walks.present.is_none();
     }
 
     /// Returns the next process of the round; `None` if this call did something else, or the round is over.
     pub(super) fn next(&mut self) -> Option<i32> {
-        if self.reads_events {
+        if self.round.reads_events {
             match self.events.next() {
-                Some(ProcessEvent::Changed(pid)) => _ = self.queue.insert(pid),
-                Some(ProcessEvent::AnyChanged) => self.needs_walk = true,
+                Some(ProcessEvent::Changed(pid)) => _ = self.round.queue.insert(pid),
+                Some(ProcessEvent::AnyChanged) => self.walks.is_needed = true,
                 Some(ProcessEvent::Unrelated) => {}
-                None => self.reads_events = false,
+                None => self.round.reads_events = false,
             }
             return None;
         }
-        if let Some(pid) = self.queue.pop_first() {
+        if let Some(pid) = self.round.queue.pop_first() {
             return Some(pid);
         }
-        match self.walk.as_mut()?.next_few() {
-            Some(pids) => self.queue.extend(pids),
+        match self.walks.present.as_mut()?.next_few() {
+            Some(pids) => self.round.queue.extend(pids),
             None => self.end_walk(),
         }
         None
@@ -181,20 +203,20 @@ impl ProcessSearch {
 
     /// Removes the processes that are gone.
     fn end_walk(&mut self) {
-        self.walk = None;
-        self.known.retain(|_, known| known.walk == self.walks);
-        self.found = self.known.len();
+        self.walks.present = None;
+        self.known.retain(|_, known| known.walk == self.walks.count);
+        self.walks.found = self.known.len();
     }
 
     pub(super) fn forget(&mut self, pid: i32) {
         self.known.remove(&pid);
-        self.young.remove(&pid);
-        self.older.remove(&pid);
+        self.again.young.remove(&pid);
+        self.again.older.remove(&pid);
     }
 
     /// Records a check of a process. Returns true if it is the first one of this program.
     pub(super) fn note(&mut self, pid: i32, glance: &Glance) -> bool {
-        let walk = self.walks;
+        let walk = self.walks.count;
         match self.known.get_mut(&pid) {
             Some(known) if known.incarnation == glance.incarnation => {
                 known.walk = walk;
@@ -218,8 +240,8 @@ impl ProcessSearch {
         }
         known.looks += 1;
         match known.looks {
-            ..SOON => _ = self.young.insert(pid),
-            SOON..LOOKS => _ = self.older.insert(pid),
+            ..SOON => _ = self.again.young.insert(pid),
+            SOON..LOOKS => _ = self.again.older.insert(pid),
             LOOKS.. => {}
         }
         true
@@ -229,8 +251,8 @@ impl ProcessSearch {
     pub(super) fn settle(&mut self, incarnation: Incarnation) {
         if let Some(known) = self.of(incarnation) {
             known.looks = LOOKS;
-            self.young.remove(&incarnation.0);
-            self.older.remove(&incarnation.0);
+            self.again.young.remove(&incarnation.0);
+            self.again.older.remove(&incarnation.0);
         }
     }
 
@@ -245,7 +267,7 @@ impl ProcessSearch {
     fn look_again(&mut self, incarnation: Incarnation) {
         if let Some(known) = self.of(incarnation) {
             known.looks = 0;
-            self.young.insert(incarnation.0);
+            self.again.young.insert(incarnation.0);
         }
     }
 
@@ -292,20 +314,20 @@ mod tests {
         assert!(search.note(7, &glance_of(7, 1)));
         for look in 1..=LOOKS {
             assert!(search.count_look(7));
-            assert_eq!(search.young.contains(&7), look < SOON);
-            assert_eq!(search.older.contains(&7), (SOON..LOOKS).contains(&look));
-            search.young.clear();
-            search.older.clear();
+            assert_eq!(search.again.young.contains(&7), look < SOON);
+            assert_eq!(search.again.older.contains(&7), (SOON..LOOKS).contains(&look));
+            search.again.young.clear();
+            search.again.older.clear();
             assert!(!search.note(7, &glance_of(7, 1)));
         }
         assert!(!search.count_look(7));
         assert!(search.note(7, &glance_of(7, 2)) && search.count_look(7));
         // The process has an area.
         search.take_back((7, 1, 2), true, false);
-        assert!(!search.count_look(7) && search.young.is_empty() && search.older.is_empty());
+        assert!(!search.count_look(7) && search.again.young.is_empty() && search.again.older.is_empty());
         // There was no room for its trace.
         search.take_back((7, 1, 2), true, true);
-        assert!(search.young.contains(&7) && search.count_look(7));
+        assert!(search.again.young.contains(&7) && search.count_look(7));
         // The result is about an earlier program.
         search.take_back((7, 1, 1), true, false);
         assert!(search.count_look(7));
@@ -324,17 +346,17 @@ mod tests {
                 looked_at += 1;
             }
         }
-        assert!(looked_at > 0 && search.found <= looked_at && !search.known.contains_key(&gone));
+        assert!(looked_at > 0 && search.walks.found <= looked_at && !search.known.contains_key(&gone));
         assert!(search.known.contains_key(&(std::process::id() as i32)));
         // No walk is needed again.
-        let had = search.walks;
-        search.needs_walk = false;
+        let had = search.walks.count;
+        search.walks.is_needed = false;
         search.begin_round(Duration::ZERO);
-        assert_eq!(search.walks, had);
-        search.needs_walk = true;
+        assert_eq!(search.walks.count, had);
+        search.walks.is_needed = true;
         search.begin_round(Duration::from_secs(60));
-        assert_eq!(search.walks, had);
+        assert_eq!(search.walks.count, had);
         search.begin_round(Duration::ZERO);
-        assert_eq!(search.walks, had + 1);
+        assert_eq!(search.walks.count, had + 1);
     }
 }

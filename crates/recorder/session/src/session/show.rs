@@ -4,7 +4,7 @@
 //! There is one live reader at a time: it holds a lock, and removes each recording after reading it. A recording left
 //! by a killed reader is replaced.
 
-use super::contents::Contents;
+use super::contents::{Contents, KernelSnapshot};
 use super::live::{Live, PLACE, clean};
 use super::memory::ProgramSnapshot;
 use super::recordings::RecordSink;
@@ -46,7 +46,7 @@ impl RecordingSession<'_> {
         let Some(live) = &mut self.recordings.live else {
             return Err(Error::Kind(self.options.name.clone()));
         };
-        live.asked = Instant::now();
+        live.requested = Instant::now();
         let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
         let (ended, left_out) = (std::mem::take(&mut live.ended), std::mem::take(&mut live.left_out));
         let copies = self.collector.live(Addressees::All, since);
@@ -70,7 +70,8 @@ impl RecordingSession<'_> {
         Ok(Box::new(move || {
             clean(&runtime);
             let directory = Directory::create(&runtime.join(PLACE))?;
-            let (kernel, stolen, purpose) = (Ok(Vec::new()), Vec::new(), Purpose::Showing);
+            let kernel = KernelSnapshot { formats, pages, emptied: Ok(Vec::new()) };
+            let (stolen, purpose) = (Vec::new(), Purpose::Showing);
             Contents {
                 directory,
                 summary,
@@ -80,8 +81,6 @@ impl RecordingSession<'_> {
                 since,
                 end,
                 programs,
-                formats,
-                pages,
                 kernel,
                 stolen,
                 observations,
@@ -93,7 +92,7 @@ impl RecordingSession<'_> {
 
     /// Drops the state of a live reader that has stopped sending requests.
     pub(super) fn forget_live(&mut self) {
-        if self.recordings.live.as_ref().is_some_and(|live| live.asked.elapsed() > LIVE_PATIENCE) {
+        if self.recordings.live.as_ref().is_some_and(|live| live.requested.elapsed() > LIVE_PATIENCE) {
             self.recordings.live = None;
             self.collector.keep_for_live(false);
             self.options.session.iter().for_each(|session| clean(&session.runtime));

@@ -1,7 +1,7 @@
 //! A flight recorder's snapshots: the newest contents of all rings and of the kernel's buffers, written while recording
 //! continues.
 
-use super::contents::Contents;
+use super::contents::{Contents, KernelSnapshot};
 use super::memory::ProgramSnapshot;
 use super::recordings::{BACKLOG, RecordSink};
 use super::state::RecordingSession;
@@ -10,9 +10,10 @@ use sordino_clock::Sample;
 use sordino_collect::Error;
 use sordino_collect::convert::Purpose;
 use sordino_collect::drain::ProgramCopy;
+use sordino_collect::number::ProgramNumber;
 use sordino_collect::rank::Hits;
 use sordino_collect::summary::Summary;
-use sordino_collect::why::ASKED;
+use sordino_collect::why::SNAPSHOT_REQUEST;
 use sordino_event::Ticks;
 use sordino_ring::number::PointId;
 use std::sync::Arc;
@@ -27,18 +28,24 @@ impl RecordingSession<'_> {
     }
 
     /// Handles a program's request for a snapshot, for which the collector has copied the rings.
-    pub(super) fn triggered(&mut self, number: usize, point: PointId, at: Ticks, copies: Vec<ProgramCopy>) {
+    pub(super) fn triggered(
+        &mut self,
+        number: ProgramNumber,
+        point: PointId,
+        at: Ticks,
+        copies: Vec<ProgramCopy>,
+    ) {
         let program = self.recorded.programs.iter().find(|program| program.number() == number);
         let name = program.and_then(|program| program.trace.tracepoint(point));
         let why = name.unwrap_or_else(|| "a program that has ended".to_owned());
-        self.snapshot_by_itself(&why, (why != ASKED).then_some(at), |_| copies);
+        self.snapshot_by_itself(&why, (why != SNAPSHOT_REQUEST).then_some(at), |_| copies);
     }
 
     /// Returns the hits that rank a snapshot, up to timestamp `at`. Those that come while the rings are copied may rank
     /// two snapshots.
     fn hits_before(&mut self, at: Ticks) -> Option<Hits> {
         let worst = self.options.session.as_ref()?.snapshots.worst.as_ref()?;
-        let since = std::mem::replace(&mut self.recordings.outlet.as_mut()?.unranked, at);
+        let since = std::mem::replace(&mut self.recordings.outlet.as_mut()?.ranks.since, at);
         Some(Hits {
             ranking: worst.ranking.clone(),
             user: self.user.clone(),
@@ -51,8 +58,8 @@ impl RecordingSession<'_> {
         let (Some(outlet), Some(session)) = (&mut self.recordings.outlet, &self.options.session) else {
             return;
         };
-        if outlet.triggered.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
-            outlet.triggers += 1;
+        if outlet.triggers.last_taken.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
+            outlet.triggers.all += 1;
             return;
         }
         self.snapshot_by_itself(why, None, |session| session.collector.copy(session.since(None)));
@@ -70,8 +77,8 @@ impl RecordingSession<'_> {
         let (Some(outlet), Some(session)) = (&mut self.recordings.outlet, &self.options.session) else {
             return;
         };
-        outlet.triggers += 1;
-        if session.snapshots.most.is_some_and(|most| outlet.taken >= most) {
+        outlet.triggers.all += 1;
+        if session.snapshots.most.is_some_and(|most| outlet.triggers.taken >= most) {
             return;
         }
         if backlog {
@@ -79,7 +86,8 @@ impl RecordingSession<'_> {
                 .recordings
                 .add_note(format!("no snapshot for {why}: {BACKLOG} others are still being written"));
         }
-        (outlet.taken, outlet.triggered) = (outlet.taken + 1, Some(Instant::now()));
+        outlet.triggers.taken += 1;
+        outlet.triggers.last_taken = Some(Instant::now());
         let copies = copy(self);
         // Hits for a snapshot that is not taken rank the next one.
         let hits = ranked.and_then(|at| self.hits_before(at));
@@ -96,7 +104,7 @@ impl RecordingSession<'_> {
     ) -> WriteJob {
         // First, so that all events from the rings are declared.
         self.refresh();
-        let kernel = self.kernel.empty_into(&mut self.recordings.sink);
+        let emptied = self.kernel.empty_into(&mut self.recordings.sink);
         let end = Sample::take();
         self.clock.refine(&end);
         let (stolen, observations) =
@@ -129,9 +137,7 @@ impl RecordingSession<'_> {
             since,
             end,
             programs,
-            formats,
-            pages: pages.unwrap_or_default(),
-            kernel,
+            kernel: KernelSnapshot { formats, pages: pages.unwrap_or_default(), emptied },
             stolen,
             observations,
             hits,

@@ -2,7 +2,7 @@
 
 use super::bell::Bell;
 use super::collector::Collector;
-use super::control::Asker;
+use super::control::WaitingClient;
 use super::kernel::KernelSource;
 use super::machine::MachineTime;
 use super::placing::Placing;
@@ -98,7 +98,7 @@ impl Arrivals {
 
 /// A request to record processes to which the intake is attaching.
 pub(super) struct Attaching {
-    pub(super) asker: Asker,
+    pub(super) client: WaitingClient,
     /// The jobs that have not returned.
     pub(super) tickets: Vec<u64>,
     /// The reason for the first process that could not be recorded.

@@ -1,7 +1,7 @@
 //! The thread that completes recordings while recording continues.
 
 use super::bell::Bell;
-use super::control::Asker;
+use super::control::WaitingClient;
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::summary::Summary;
@@ -16,11 +16,11 @@ pub(super) type WriteJob = Box<dyn FnOnce() -> Result<(Directory, Summary), Erro
 pub(super) struct CompletedWrite {
     pub(super) result: Result<(Directory, Summary), Error>,
     /// The client that waits for it.
-    pub(super) whom: Option<Asker>,
+    pub(super) whom: Option<WaitingClient>,
 }
 
 enum WriterTask {
-    Write(WriteJob, Option<Asker>),
+    Write(WriteJob, Option<WaitingClient>),
     Remove(Directory),
 }
 
@@ -56,7 +56,7 @@ impl WriterThread {
     }
 
     /// Adds a job; `whom` is the client that waits for it.
-    pub(super) fn give(&mut self, job: WriteJob, whom: Option<Asker>) {
+    pub(super) fn give(&mut self, job: WriteJob, whom: Option<WaitingClient>) {
         let given = self.jobs.as_ref().is_some_and(|jobs| jobs.send(WriterTask::Write(job, whom)).is_ok());
         self.open += usize::from(given);
     }

@@ -145,18 +145,18 @@ fn switch_on_each_cpu() {
 }
 
 /// A recording into files that have no name.
-struct Recording {
+struct UnnamedFiles {
     drain: Drain,
     files: Vec<File>,
 }
 
 /// Recorded pages of one CPU.
-struct Recorded {
+struct RecordedPages {
     drained: Drained,
     pages: Vec<u8>,
 }
 
-impl Recording {
+impl UnnamedFiles {
     fn start(instance: Instance) -> Self {
         let mut files = Vec::new();
         let drain = Drain::new(instance, |_: Cpu| {
@@ -167,7 +167,7 @@ impl Recording {
         Self { drain: drain.unwrap(), files }
     }
 
-    fn finish(self) -> Vec<Recorded> {
+    fn finish(self) -> Vec<RecordedPages> {
         let (drained, mut files) = (self.drain.finish().unwrap(), self.files);
         assert_eq!(drained.len(), files.len());
         let read = |(drained, file): (Drained, &mut File)| {
@@ -175,7 +175,7 @@ impl Recording {
             file.rewind().unwrap();
             file.read_to_end(&mut pages).unwrap();
             assert_eq!(pages.len() as u64, drained.bytes);
-            Recorded { drained, pages }
+            RecordedPages { drained, pages }
         };
         drained.into_iter().zip(&mut files).map(read).collect()
     }
@@ -183,7 +183,7 @@ impl Recording {
 
 /// Content of a recording, all CPUs together.
 #[derive(Debug, Default)]
-struct Content {
+struct RecordedContent {
     /// Time, header and payload of each record.
     records: Vec<(u64, RecordHeader, Vec<u8>)>,
     /// Number of records that are missing according to the pages; `None` if a page does not contain the number.
@@ -191,12 +191,12 @@ struct Content {
 }
 
 /// Converts recorded pages of these events to the kernel's own payloads.
-fn content(recorded: &[Recorded], formats: &[Format], page_size: usize) -> Content {
+fn content(recorded: &[RecordedPages], formats: &[Format], page_size: usize) -> RecordedContent {
     let mappings: Vec<EventConversion> =
         formats.iter().map(|format| EventConversion::unchanged(&format.schema())).collect();
     let converter = Converter::new(formats.iter().zip(&mappings)).unwrap();
     let layout = sordino_tracefs::PageLayout::of_size(page_size as u32).unwrap();
-    let mut content = Content { missed: Some(0), ..Content::default() };
+    let mut content = RecordedContent { missed: Some(0), ..RecordedContent::default() };
     for cpu in recorded {
         let mut last = Ticks(0);
         for bytes in cpu.pages.chunks(page_size) {

@@ -19,7 +19,7 @@ fn every_call_is_accounted_for(calls: u32, drain: bool, set: impl FnOnce(&mut In
     instance.set_threads(&[caller.tid], false).unwrap();
     let events = instance.select(&[selection.parse().unwrap()]).unwrap();
     let page_size = instance.page_layout().unwrap().page_size();
-    let mut recording = Recording::start(instance);
+    let mut recording = UnnamedFiles::start(instance);
     caller.run(|| {
         if drain {
             recording.drain.drain_next(1).unwrap();
@@ -47,7 +47,7 @@ fn every_system_call_of_a_thread_is_recorded() {
     let events = instance.select(&selections).unwrap();
     let place = |name| events.iter().position(|event| event.name == name).unwrap();
     let page_size = instance.page_layout().unwrap().page_size();
-    let mut recording = Recording::start(instance);
+    let mut recording = UnnamedFiles::start(instance);
     caller.run(|| {
         recording.drain.drain().unwrap();
     });
@@ -77,7 +77,7 @@ fn what_a_traced_thread_forks_is_traced_if_asked() {
         let selection = format!("raw_syscalls:sys_enter if id == {GETPID}");
         let events = instance.select(&[selection.parse().unwrap()]).unwrap();
         let page_size = instance.page_layout().unwrap().page_size();
-        let recording = Recording::start(instance);
+        let recording = UnnamedFiles::start(instance);
         let caller = Caller::start(CALLS);
         let tid = caller.tid;
         caller.run(|| {});
@@ -136,7 +136,7 @@ fn all_events_at_once_are_understood() {
     let events = instance.select(&["*".parse().unwrap()]).unwrap();
     assert_eq!(events, tracefs.events().unwrap());
     let page_size = instance.page_layout().unwrap().page_size();
-    let mut recording = Recording::start(instance);
+    let mut recording = UnnamedFiles::start(instance);
     for _ in 0..100 {
         recording.drain.drain().unwrap();
         std::thread::sleep(Duration::from_millis(1));
@@ -163,7 +163,7 @@ fn records_carry_the_time_they_were_written_at() {
     let before = now();
     let events = instance.select(&["sched".parse().unwrap()]).unwrap();
     let page_size = instance.page_layout().unwrap().page_size();
-    let recording = Recording::start(instance);
+    let recording = UnnamedFiles::start(instance);
     std::thread::sleep(Duration::from_millis(20));
     let recorded = recording.finish();
     let after = now();
@@ -241,7 +241,7 @@ fn what_a_full_file_did_not_take_follows_later() {
     pages.extend(rest.join().unwrap());
     assert!(full > 0);
     assert_eq!(drained[0].bytes, pages.len() as u64);
-    let recorded = [Recorded { drained: drained.swap_remove(0), pages }];
+    let recorded = [RecordedPages { drained: drained.swap_remove(0), pages }];
     let content = content(&recorded, &formats(&tracefs, &events), page_size);
     assert_eq!(content.records.len(), CALLS as usize);
 }

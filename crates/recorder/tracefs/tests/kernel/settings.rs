@@ -90,7 +90,7 @@ fn a_selection_replaces_the_one_before() {
     assert_eq!(select(&mut instance, "sched_switch if prev_prio < 0"), ["sched:sched_switch"]);
     // The filter, which is never true, must be removed.
     assert_eq!(select(&mut instance, "sched_switch"), ["sched:sched_switch"]);
-    let recording = Recording::start(instance);
+    let recording = UnnamedFiles::start(instance);
     std::thread::sleep(Duration::from_millis(20));
     let entries: u64 = recording.finish().iter().map(|cpu| cpu.drained.statistics.read).sum();
     assert!(entries > 0);
