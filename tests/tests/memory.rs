@@ -130,8 +130,8 @@ fn a_session_uses_no_more_than_its_budget_and_what_it_costs_is_told() {
     assert!(notes.contains("--max-memory") && notes.contains("2 MiB"), "{notes}");
 }
 
-/// Where another process has nearly all memory of the recorder's control group, the kernel would kill one of the two
-/// for the rings' memory.
+/// If another process has nearly all memory of the recorder's control group, the kernel would kill one of the two for
+/// the rings' memory.
 #[test]
 fn in_a_full_control_group_nobody_is_killed_and_what_is_lost_is_counted() {
     const EVENTS: u64 = 1_000_000;

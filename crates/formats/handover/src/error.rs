@@ -21,7 +21,7 @@ pub enum HandoverError {
     Ended {
         /// Name of the viewer's program.
         program: String,
-        /// Its exit status, or the error by which it did not start.
+        /// The viewer's exit status, or the error by which it did not start.
         reason: String,
     },
     /// Perfetto's page could not be fetched.

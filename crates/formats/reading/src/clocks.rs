@@ -85,7 +85,7 @@ pub enum ClockRelation {
 pub struct RecordingClock {
     /// The relation to the first recording's clock.
     pub relation: ClockRelation,
-    /// Its uncertainty against the first recording's clock; `None` if it is unknown.
+    /// The uncertainty against the first recording's clock; `None` if it is unknown.
     pub uncertainty: Option<Nanos>,
 }
 

@@ -21,9 +21,9 @@ pub(crate) struct Jobs {
 enum JobProgress {
     /// It slept, or was created, and its next begin is that of a job.
     Rested(Time),
-    /// Its job began then.
+    /// The begin of its present job.
     Works(Time),
-    /// Its job may have begun before the first recorded begin.
+    /// The present job may have begun before the first recorded begin.
     MayHaveWorked,
 }
 

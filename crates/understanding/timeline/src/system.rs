@@ -52,7 +52,7 @@ struct KnownThread {
     dumped_priority: Option<Priority>,
     /// The CPU on which it ran last.
     cpu: Option<Cpu>,
-    /// Its state while it has no CPU.
+    /// The thread's state while it has no CPU.
     off: OffCpu,
 }
 

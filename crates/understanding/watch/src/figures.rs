@@ -155,7 +155,7 @@ pub struct Cost {
 pub struct ThreadCost {
     /// The name of the thread.
     pub name: String,
-    /// Its share of a CPU.
+    /// The thread's share of a CPU.
     pub share: f64,
 }
 

@@ -61,10 +61,10 @@ pub(crate) struct Options {
     /// Run only these steps: system, hardware, npt, osnoise, wake-up, wake-up-traced, timerlat, preemption,
     /// priority-inheritance, load [default: all]
     ///
-    /// 'system' checks the settings; 'hardware', 'npt' and 'osnoise' measure interruptions of a busy thread; 'wake-up',
-    /// 'wake-up-traced' (while sordino traces) and 'timerlat' measure wake-up latencies; 'preemption' checks that a
-    /// thread preempts one of lower priority, 'priority-inheritance' that a mutex lends priority to its holder, and
-    /// 'load' that the load ran.
+    /// 'system' checks the settings; 'hardware' measures time that hardware takes; 'npt' and 'osnoise' measure
+    /// interruptions of a busy thread; 'wake-up', 'wake-up-traced' (while sordino traces) and 'timerlat' measure
+    /// wake-up latencies; 'preemption' checks that a thread preempts one of lower priority, 'priority-inheritance' that
+    /// a mutex lends priority to its holder, and 'load' that the load ran.
     #[arg(long, value_name = "STEP,...", value_delimiter = ',', value_parser = step_name)]
     pub(super) only: Vec<String>,
     /// Leave the machine's settings as they are; otherwise throttling of real-time threads and deep idle states of CPUs
