@@ -39,6 +39,36 @@ pub(super) fn check(sources: &[Source]) -> Measure {
     }
 }
 
+/// Counts the types of tests and benchmarks that have the name of a crate's type.
+pub(super) fn of_tests(sources: &[Source]) -> Measure {
+    let mut measure = Measure {
+        name: "test-type",
+        faults: "types of tests with the name of a crate's type",
+        remedy: "give each the name of what it is in the test",
+        free: 0,
+        bar: None,
+        groups: BTreeMap::new(),
+    };
+    let declared = |is_searched: fn(&str) -> bool| {
+        let files = sources.iter().filter(move |source| is_searched(source.file));
+        files.flat_map(|source| types(&source.lines).into_iter().map(move |found| (source, found)))
+    };
+    let of_crates: BTreeSet<String> =
+        declared(|file| folder(file).is_some()).map(|(_, (_, name))| name).collect();
+    for (source, (line, name)) in declared(is_of_tests).filter(|(_, (_, name))| of_crates.contains(name)) {
+        measure.add(source.room(), format!("{}:{line}: {name}", source.file));
+    }
+    measure
+}
+
+/// Returns true for a file in Rust of tests or benchmarks.
+fn is_of_tests(file: &str) -> bool {
+    let is_apart = ["tests/", "benches/"].iter().any(|root| file.starts_with(root));
+    let is_beside_a_crate =
+        file.starts_with("crates/") && file.contains("/tests/") && !file.contains("/src/");
+    file.ends_with(".rs") && (is_apart || is_beside_a_crate)
+}
+
 /// The folder of the crate that a source file belongs to; `None` for tests and other files.
 fn folder(file: &str) -> Option<&str> {
     let (folder, below) = file.split_once("/src/")?;
@@ -86,6 +116,19 @@ mod tests {
         let expected =
             [(1, "Ring"), (4, "Own"), (5, "Plain"), (7, "Local"), (9, "Hidden"), (10, "Step"), (11, "Pair")];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_type_of_a_test_that_a_crate_has_too_is_found() {
+        let texts = [
+            ("crates/event/src/id.rs", "pub struct Cpu(pub u32);\n".to_owned()),
+            ("crates/event/tests/ids.rs", "struct Own;\n\nenum Cpu {}\n".to_owned()),
+            ("tests/src/scene.rs", "pub struct Scene;\n".to_owned()),
+            ("benches/src/cost.rs", "struct Cpu;\n".to_owned()),
+        ];
+        let measure = of_tests(&Source::of(&texts));
+        let places: Vec<&String> = measure.groups.values().flat_map(|group| &group.places).collect();
+        assert_eq!(places, ["benches/src/cost.rs:1: Cpu", "crates/event/tests/ids.rs:3: Cpu"]);
     }
 
     #[test]
