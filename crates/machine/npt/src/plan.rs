@@ -100,8 +100,9 @@ pub enum Error {
     Thread(io::Error),
     /// The kernel module that measures with interrupts disabled is unavailable.
     #[error(
-        "no loop with interrupts disabled: {device}: {0}; no program can disable interrupts, a kernel module does: {as_root}make \
-         -C crates/machine/npt/module && insmod crates/machine/npt/module/sordino_npt.ko (not on a kernel without modules)",
+        "no loop with interrupts disabled: {device}: {0}; no program can disable interrupts, the kernel module sordino_npt does: \
+         build it from the sources (in crates/machine/npt/module: make), then {as_root}insmod sordino_npt.ko (not on a kernel \
+         without modules)",
         device = crate::interrupts_off::DEVICE,
         as_root = sordino_sched::as_root()
     )]

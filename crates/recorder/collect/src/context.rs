@@ -138,7 +138,6 @@ impl Watcher {
 /// Begins a visit of all threads of a program.
 fn visit(program: &Traced, contexts: Contexts) -> Visit {
     let (pid, own_pid) = (program.trace.pid, program.trace.identity.own_pid);
-    let annotations =
-        if contexts.annotations { program.program.annotations().copy() } else { Vec::new() };
+    let annotations = if contexts.annotations { program.program.annotations().copy() } else { Vec::new() };
     Visit::begin(pid, own_pid, annotations, contexts)
 }

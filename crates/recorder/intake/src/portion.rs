@@ -29,7 +29,7 @@ pub(super) fn prepared_portion(geometry: Geometry, cpus: usize, budget: u64) -> 
     Portion { per_cpu, shared: 1 }
 }
 
-/// Where a program's rings get their memory from.
+/// The circumstances that decide with how much memory a program's rings begin.
 pub(super) struct Beginning {
     /// The memory of the session's rings.
     pub(super) memory: Memory,

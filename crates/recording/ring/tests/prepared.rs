@@ -97,7 +97,7 @@ fn another_session_that_comes_first_gets_none_of_it_and_nothing_is_left() {
     assert_eq!((second.readers[0].lost().total, second.is_prepared), (1, false), "it has its first portion");
 }
 
-/// Its attempt may have removed what was prepared.
+/// The refused attempt may have removed the memory that was prepared.
 #[test]
 fn after_a_session_that_failed_to_attach_nothing_counts_as_prepared() {
     pin(0);

@@ -48,7 +48,7 @@ fn did(link: &Link) -> String {
     all.join(", ")
 }
 
-/// Returns, after a comma, the work that most of a sleep waited for. `None` unless a thread ended the sleep, and one
+/// Returns, after a comma, the work that most of a sleep waited for; nothing unless a thread ended the sleep, and one
 /// thread of the chain had one activity for half of that time or more.
 pub(super) fn awaited(part: &Part) -> String {
     let Some(woken) = part.wakers.first() else { return String::new() };
