@@ -120,7 +120,7 @@ fn the_highest_rate_loses_nothing_that_the_trace_does_not_have() {
 /// All processes that `of` started, and those that they started.
 fn descendants(of: i32) -> Vec<ThreadIdentity> {
     let parent = |pid: i32| {
-        let stat = sordino_proc::file::text(&format!("/proc/{pid}/stat")).ok()?;
+        let stat = sordino_proc::file::of_process(pid, "stat").ok()?;
         sordino_proc::stat::Stat::parse(&stat)?.parent()
     };
     let pids: Vec<i32> = sordino_proc::list::pids().collect();
