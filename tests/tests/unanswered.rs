@@ -105,7 +105,7 @@ fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be
 }
 
 #[test]
-fn a_snapshot_tells_of_the_programs_of_its_own_time() {
+fn a_snapshot_lists_the_programs_of_its_own_time() {
     let scene = Scene::new();
     let session = Session::start(&scene, "box", &[HITS, &["--overwrite"]].concat());
     let stopped = Stopped::now(session.recorder());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_lacks_is_said_and_a_better_verdict_is_better() {
+    fn a_missing_step_is_reported_and_a_better_verdict_is_better() {
         let mut shielded = report(vec![step("system", Verdict::Pass)]);
         let line = |verdict, value: &str| Line {
             name: "shield".to_owned(),

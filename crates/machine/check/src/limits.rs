@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_kept_by_what_equals_it_and_asks_nothing_of_other_steps() {
+    fn a_limit_includes_its_value_and_does_not_apply_to_other_steps() {
         let mut step = measured("npt", &[1_000]);
         limits("[npt]\nmax = \"1us\"").judge(&mut step);
         assert_eq!(step.verdict, Verdict::Pass);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_the_other_half_of_a_core_is_left_it_is_taken_and_said() {
+    fn the_other_half_of_a_core_is_used_if_only_that_is_left_and_noted() {
         let directory = tempfile::tempdir().unwrap();
         let sources =
             tree(directory.path(), &[("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n")]);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_takes_is_said_of_the_steps_that_are_made() {
+    fn the_duration_is_that_of_the_steps_that_are_made() {
         let announced = |only: &[&str], cpus, online| {
             Check::new(request(only, cpus, online), &mut Nobody).unwrap().announcement()
         };

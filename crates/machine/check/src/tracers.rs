@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupt_and_thread_are_told_apart() {
+    fn interrupt_and_thread_are_distinguished() {
         // The line of the interrupt is printed in the context of the thread that it interrupted, which may have any
         // name.
         let text =
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_counted_and_what_is_not_understood_is_told() {
+    fn lost_lines_are_counted_and_unknown_ones_reported() {
         let with = |text: &str| reading(Tracer::Osnoise, &format!("{OSNOISE}{text}"));
         let lost = |text: &str| with(text).loss().map(|text| text.split(" of ").next().unwrap().to_owned());
         assert_eq!(lost("CPU:1 [LOST 5 EVENTS]\nCPU:0 [LOST 2 EVENTS]\n").as_deref(), Some("7 lines"));

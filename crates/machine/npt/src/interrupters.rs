@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_interrupted_is_told_by_name_and_the_most_frequent_first() {
+    fn interruptions_have_names_and_the_most_frequent_is_first() {
         let before = "           CPU0       CPU2
   0:         10          0   IO-APIC   2-edge      timer
 NMI:          0          0   Non-maskable interrupts

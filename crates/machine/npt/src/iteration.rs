@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_says_how_long_the_loop_before_took() {
+    fn a_hit_has_the_duration_of_the_loop_before() {
         let hits = RefCell::new(Vec::new());
         let mut iteration =
             TracepointHit::new(|number, duration| hits.borrow_mut().push((number, duration)), &RATE);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_hits_nothing_is_told_with_the_next_hit() {
+    fn a_loop_without_a_hit_is_reported_with_the_next_hit() {
         let hits = RefCell::new(Vec::new());
         let monitor = Monitor::default();
         let limits = HitLimits { period: 1000, trace: u64::MAX, wait: 0 };

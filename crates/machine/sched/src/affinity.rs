@@ -148,7 +148,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_thread_runs_where_it_is_told() {
+    fn a_thread_runs_on_its_cpus() {
         let last = *affinity().unwrap().as_slice().last().unwrap();
         std::thread::spawn(move || {
             let only = CpuList::new([last]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_runs_where_it_is_told_until_it_ends() {
+    fn another_process_runs_on_its_cpus_until_it_ends() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let thread = ThreadIdentity::find(child.id() as i32).unwrap();
         let only = CpuList::new([*affinity().unwrap().as_slice().last().unwrap()]);

@@ -56,7 +56,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_process_that_was_waited_for_still_tells() {
+    fn a_process_that_was_waited_for_still_has_its_status() {
         let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
         child.wait().unwrap();

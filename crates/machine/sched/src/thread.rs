@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_as_long_as_asked_for_within_bounds_and_leaves_the_policy_as_it_is() {
+    fn a_turn_is_as_long_as_requested_within_bounds_and_leaves_the_policy_as_it_is() {
         std::thread::spawn(|| {
             let lengths = [(10, 100_000), (300, 300_000), (1_000_000, 100_000_000)];
             for (micros, kept) in lengths {

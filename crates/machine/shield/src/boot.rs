@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_what_the_kernel_does_not_what_it_was_told() {
+    fn parameters_in_force_are_those_that_the_kernel_applies() {
         use ParameterState::{Absent, InForce, NotBuilt};
         let line = "quiet nohz_full=2-3 rcu_nocbs=2-3 isolcpus=managed_irq,domain,2,3 irqaffinity=0,1";
         let mut kernel = KernelConfig { command_line: line.to_owned(), ..KernelConfig::default() };

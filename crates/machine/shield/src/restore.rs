@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_needs_nothing_and_what_is_refused_is_told() {
+    fn a_missing_file_needs_nothing_and_a_refused_write_is_an_error() {
         let write = |file: &str| UndoStep::Write { file: file.into(), text: b"x".to_vec() };
         assert_eq!(restore(&write("/proc/no-such-file")), Ok(()));
         assert!(restore(&write("/proc/version")).is_err());

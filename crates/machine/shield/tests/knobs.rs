@@ -175,7 +175,7 @@ fn sets_of_others_get_a_cpu_that_went_down_back_parents_first() {
 }
 
 #[test]
-fn a_partition_is_made_in_the_order_that_the_kernel_wants() {
+fn a_partition_is_made_in_the_order_that_the_kernel_requires() {
     let directory = tempfile::tempdir().unwrap();
     let mut machine = machine(directory.path(), &[("cgroup/cgroup.subtree_control", "cpu memory\n")]);
     machine.cpusets = Cpusets::V2(directory.path().join("cgroup"));

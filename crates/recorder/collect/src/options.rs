@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_a_snapshot_is_recorded() {
+    fn hits_that_request_a_snapshot_are_recorded() {
         let events = UserEvents::new(["other".to_owned()]).unwrap();
         let events = events.with_triggers(["motor:period if late > 5".to_owned()]).unwrap();
         let late = choice(&events, &schema("period", &["late"]));

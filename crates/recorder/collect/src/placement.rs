@@ -73,7 +73,7 @@ impl CpuPlacement {
     pub fn update(&mut self, now: Instant) {
         if let Ok(present) = affinity()
             && present != self.given
-            && !is_for_want_of_cpus(&self.given, &present, CpuList::online)
+            && !is_for_lack_of_cpus(&self.given, &present, CpuList::online)
         {
             // Somebody else has set the recorder's CPUs: a shield, an administrator.
             (self.allowed, self.given) = (present.clone(), present);
@@ -112,7 +112,7 @@ impl Drop for CpuPlacement {
 }
 
 /// Returns true if a thread that was `given` some CPUs is limited to `present` only because the others are offline.
-fn is_for_want_of_cpus(
+fn is_for_lack_of_cpus(
     given: &CpuList,
     present: &CpuList,
     online: impl FnOnce() -> io::Result<CpuList>,
@@ -155,12 +155,12 @@ mod tests {
     #[test]
     fn a_cpu_that_goes_offline_is_nobodys_decision() {
         let is_missing = |online: &str, present: &str| {
-            is_for_want_of_cpus(&list("0-2"), &list(present), || Ok(list(online)))
+            is_for_lack_of_cpus(&list("0-2"), &list(present), || Ok(list(online)))
         };
         assert!(is_missing("0-1,3", "0-1"));
         assert!(!is_missing("0-3", "0-1") && !is_missing("0-1,3", "0") && !is_missing("0-1,3", "3"));
         let unknown = || Err(io::ErrorKind::NotFound.into());
-        assert!(!is_for_want_of_cpus(&list("0-2"), &list("0-1"), unknown));
+        assert!(!is_for_lack_of_cpus(&list("0-2"), &list("0-1"), unknown));
     }
 
     /// Returns the last CPU of this machine.

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_one_name_are_told_of_in_a_line() {
+    fn programs_of_one_name_share_a_line() {
         let some = |hits, uncounted| Unanswered { hits, uncounted };
         let programs =
             [("b", some(2, false)), ("a", some(0, false)), ("b", some(3, false)), ("c", some(0, true))];

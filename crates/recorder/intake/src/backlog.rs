@@ -111,7 +111,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
-    fn the_kernel_says_how_many_wait() {
+    fn the_kernel_reports_the_number_of_waiting_clients() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();

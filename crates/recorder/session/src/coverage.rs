@@ -204,7 +204,7 @@ impl Coverage {
     }
 
     /// Returns true if a tracepoint is a program's own, or a built-in one that an explicit rule names.
-    pub(crate) fn is_asked_for(&self, schema: &Schema) -> bool {
+    pub(crate) fn is_requested(&self, schema: &Schema) -> bool {
         schema.provider != BUILT_IN || self.is_named(&schema.full_name())
     }
 
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracepoint_that_has_the_field_is_not_said_to_lack_it() {
+    fn a_tracepoint_that_has_the_field_is_not_reported_to_lack_it() {
         let mut coverage = watching(&events("motor:* if late > 5 && torque > 3"));
         see(&mut coverage, &[schema("motor:a", &["torque"]), schema("motor:b", &["late"])]);
         let problem = coverage.problems()[0].to_string();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_another_tracepoint_of_the_same_name_is_told() {
+    fn a_program_with_another_tracepoint_of_the_same_name_is_reported() {
         let mut coverage = watching(&events("motor:period if late > 5"));
         see(&mut coverage, &[schema("motor:period", &["late"]), schema("motor:period", &["cycle"])]);
         let problem = coverage.problems()[0].to_string();
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn implied_rules_and_triggers_are_told_apart() {
+    fn implied_rules_and_triggers_are_distinguished() {
         let all =
             events("motor:*").with_triggers(["motor:x if late > 5, sordino:snapshot".to_owned()]).unwrap();
         let mut coverage = watching(&all);

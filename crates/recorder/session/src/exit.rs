@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zombie_tells_its_status() {
+    fn a_zombie_has_its_status() {
         let line = |state: &str, status: i32| {
             let fields = (4..52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
             format!("12 (a) b) {state} {fields} {status}\n")
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_told_apart() {
+    fn ends_are_distinguished() {
         let exit = |status| Exit(Some(ExitStatus::from_raw(status)));
         assert!(exit(11).is(End::Crash) && exit(11).is(End::Failure));
         assert!(!exit(15).is(End::Crash) && exit(15).is(End::Failure));

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_arrives_and_a_cut_is_told() {
+    fn data_that_is_sent_arrives_and_a_cut_is_reported() {
         let place = tempfile::tempdir().unwrap();
         let chunks = place.path().join("chunks");
         for name in ["chunk-0001", "chunk-0002"] {

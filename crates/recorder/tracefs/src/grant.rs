@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_group_and_number() {
+    fn a_name_has_group_and_number() {
         for (group, number) in [("tracing", 1), ("a.b-c_d", 12), ("4711", 3)] {
             let granted = Granted::new(group, number);
             assert!(validate(&granted.name).is_ok(), "{granted:?}");

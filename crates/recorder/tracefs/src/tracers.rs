@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_when_they_are_whole() {
+    fn lines_are_returned_when_they_are_whole() {
         let (mut rest, mut lines) = (Vec::new(), Vec::new());
         for bytes in ["a", "b\nc\n", "", "d", "\n\ne"] {
             whole_lines(&mut rest, bytes.as_bytes(), |line| lines.push(line.to_owned()));

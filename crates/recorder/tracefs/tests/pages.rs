@@ -50,7 +50,7 @@ fn records_are_read_as_the_kernel_prints_them() {
 }
 
 #[test]
-fn what_was_overwritten_is_told() {
+fn overwritten_records_are_reported() {
     let read = |name: &str| {
         let bytes = page(name);
         let page = Page::parse(&bytes, &layout()).unwrap();

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_real_time_kernel_is_told_from_its_name_or_its_file() {
+    fn a_real_time_kernel_is_recognized_by_its_name_or_its_file() {
         let directory = tempfile::tempdir().unwrap();
         let version = "Linux version 6.1.0-rt (x@y) (gcc (Debian) 12) #1 SMP PREEMPT_RT Debian 6.1";
         let sources = tree(directory.path(), &[("proc/version", version)]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_none_says_how_far_it_preempts() {
+    fn another_kernel_has_its_mode_of_preemption() {
         let directory = tempfile::tempdir().unwrap();
         let files = [
             ("proc/version", "Linux version 6.18 #1 SMP PREEMPT_DYNAMIC @0\n"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_tells_who_it_is() {
+    fn a_machine_is_described() {
         let directory = tempfile::tempdir().unwrap();
         let sources = tree(
             directory.path(),

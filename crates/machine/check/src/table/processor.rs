@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbs_is_said_with_a_remedy() {
+    fn disturbances_are_reported_with_a_remedy() {
         let directory = tempfile::tempdir().unwrap();
         let files = [
             ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_up_on_a_machine_that_tells_nothing() {
+    fn nothing_is_made_up_on_a_machine_without_files() {
         let directory = tempfile::tempdir().unwrap();
         let lines = lines(&SystemFiles::new(directory.path()), &CpuList::new([0]));
         assert!(lines.iter().all(|line| line.verdict == Verdict::NotMeasured), "{lines:?}");

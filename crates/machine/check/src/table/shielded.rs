@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_that_is_not_as_the_shield_wants_it_warns_with_the_shield_as_remedy() {
+    fn a_knob_with_another_value_than_the_shield_s_warns_with_the_shield_as_remedy() {
         let directory = tempfile::tempdir().unwrap();
         tree(
             directory.path(),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_parameters_are_told_one_by_one() {
+    fn boot_parameters_are_listed_one_by_one() {
         let directory = tempfile::tempdir().unwrap();
         let kernel =
             boot::KernelConfig { nohz_full: Some("1".parse().unwrap()), ..boot::KernelConfig::default() };

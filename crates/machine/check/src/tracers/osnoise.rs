@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_column_is_what_its_head_says() {
+    fn each_column_is_that_of_its_head() {
         // Columns of Linux 6.1: runtime, noise, % available, max single noise, HW, NMI, IRQ, SIRQ, thread.
         let seen = read("103929      34655  66.65512   11890     27      0     21      0      3").unwrap();
         assert_eq!((seen.time_ns, seen.noise), (11_890_000, Some((103_929, 34_655))));

@@ -120,7 +120,7 @@ mod tests {
     use crate::{InterruptionSource, Measurement, Samples};
 
     #[test]
-    fn what_passes_is_not_told_one_by_one_and_the_rest_with_its_remedy() {
+    fn passing_lines_are_summed_up_and_others_have_their_remedy() {
         let mut table = a_step("system", Verdict::Warn);
         let line = |name: &str, verdict| Line {
             name: name.to_owned(),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_are_told_and_a_new_chunk_begins_with_what_holds() {
+    fn only_changes_are_recorded_and_a_new_chunk_begins_with_the_present_values() {
         let mut history = History::default();
         for observation in [named(1, ONE, "a"), named(2, ONE, "a"), named(3, TWO, "b"), named(4, ONE, "c")] {
             history.take(observation);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_the_newest_that_it_said_itself() {
+    fn a_thread_has_its_own_newest_annotations() {
         let copied = |tid, since, name, text| CopiedAnnotation::of(&Annotation { tid, since, name, text });
         // A thread that began at 50 has the id of an earlier one.
         let copies = [

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_that_make_no_sense_are_told_and_others_are_heard() {
+    fn invalid_requests_are_rejected_and_others_are_received() {
         let place = tempfile::tempdir().unwrap();
         let control = ControlSocket::listen(place.path(), Bell::new().unwrap()).unwrap();
         let client = || UnixStream::connect(place.path().join(SOCKET)).unwrap();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_tells_of_the_programs_of_its_own_time() {
+    fn a_snapshot_lists_the_programs_of_its_own_time() {
         let mut misses = Misses::default();
         assert_eq!(misses.since(Ticks(0)), UnrecordedPrograms::default());
         for at in 1..=Misses::MOST as u64 {

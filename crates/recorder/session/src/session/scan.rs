@@ -124,7 +124,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn descendants_of_a_command_are_wanted() {
+    fn descendants_of_a_command_are_selected() {
         // 10 -> 11 -> 12; 20 -> 21; a cycle of 30 and 31.
         let parents = HashMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (21, 20), (30, 31), (31, 30)]);
         for (pid, is_one) in [(10, false), (11, true), (12, true), (20, false), (21, false), (30, false)] {

@@ -19,8 +19,8 @@ impl RecordingSession<'_> {
         self.findings.had_enabled |=
             program.enabled().any(|schema| !IMPLIED.contains(&schema.full_name().as_str()));
         let coverage = &self.findings.coverage;
-        let declared = declared.iter().filter(|known| coverage.is_asked_for(&known.schema)).count();
-        let enabled = program.enabled().filter(|schema| coverage.is_asked_for(schema)).count();
+        let declared = declared.iter().filter(|known| coverage.is_requested(&known.schema)).count();
+        let enabled = program.enabled().filter(|schema| coverage.is_requested(schema)).count();
         self.findings.sightings.recorded(pid, declared, enabled);
     }
 

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_a_command_before_it_was_seen_stands() {
+    fn a_note_on_a_command_from_before_its_first_check_stays() {
         let mut sightings = Sightings::default();
         sightings.add(7, "motor", None);
         sightings.not_reached(7, "makes no sense");

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sent_a_signal_is_told() {
+    fn the_sender_of_a_signal_is_reported() {
         let mut info = [0; SIZE];
         info[SIGNO] = 12;
         info[UID..UID + 4].copy_from_slice(&1000_u32.to_ne_bytes());

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_makes_up_programs_does_not_hide_what_is_said_of_others() {
+    fn a_user_who_makes_up_programs_does_not_hide_notes_on_others() {
         let (mut skipped, user) = (Skipped::default(), rustix::process::geteuid().as_raw() + 1);
         skipped.add((20_000, None), 0, "honest".to_owned(), name);
         for pid in 0..10_000 {

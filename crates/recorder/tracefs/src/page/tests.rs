@@ -97,7 +97,7 @@ fn padding_without_time_ends_the_page() {
 }
 
 #[test]
-fn what_is_missing_before_a_page_is_told() {
+fn a_page_reports_what_is_missing_before_it() {
     let missed = |flags, behind: &[u8], size| {
         let writer = Writer { flags, behind: behind.to_vec(), ..Writer::new().record(0, 1) };
         let bytes = writer.page(size);

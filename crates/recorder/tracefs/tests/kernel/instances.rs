@@ -51,7 +51,7 @@ fn a_name_in_use_is_refused() {
 }
 
 #[test]
-fn an_instance_that_is_still_read_is_told_to_be_busy() {
+fn an_instance_that_is_still_read_is_reported_busy() {
     let Some(tracefs) = tracefs() else { return };
     let name = unique();
     let drain = busy(&tracefs, &name);

@@ -66,7 +66,7 @@ fn every_system_call_of_a_thread_is_recorded() {
 }
 
 #[test]
-fn what_a_traced_thread_forks_is_traced_if_asked() {
+fn children_of_a_traced_thread_are_traced_on_request() {
     const CALLS: u32 = 1_000;
     let Some(tracefs) = tracefs() else { return };
     for follow in [true, false] {

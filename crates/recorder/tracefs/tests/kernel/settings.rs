@@ -97,7 +97,7 @@ fn a_selection_replaces_the_one_before() {
 }
 
 #[test]
-fn a_read_only_tracefs_is_told() {
+fn a_read_only_tracefs_is_reported() {
     let Some(_) = tracefs() else { return };
     let directory = tempfile::tempdir().unwrap();
     // tracefs is mounted there already on most machines; in any case, the mount namespace is this test's own.

@@ -11,7 +11,7 @@ fn rest(lines: &mut Lines) -> Vec<String> {
 }
 
 #[test]
-fn a_line_is_told_once_and_lost_ones_are_counted() {
+fn a_line_is_returned_once_and_lost_ones_are_counted() {
     let Some(tracefs) = tracefs() else { return };
     let mut instance = instance(&tracefs);
     instance.set_buffer_kib(8).unwrap();
