@@ -45,11 +45,11 @@ fn each_event_has_what_its_thread_said_and_what_the_recorder_saw() {
     for step in steps(&items) {
         let (context, fields) = (&step["context"], &step["fields"]);
         // The annotation was set before the recording began, or during it.
-        assert_eq!(context["values"]["phase"], fields["phase"].to_string(), "{step}");
+        assert_eq!(context["annotations"]["phase"], fields["phase"].to_string(), "{step}");
         let role = format!("worker {}", fields["worker"]);
         match fields["phase"].as_u64() {
-            Some(2) => assert_eq!(context["values"].get("role"), None, "{step}"),
-            _ => assert_eq!(context["values"]["role"], role.as_str(), "{step}"),
+            Some(2) => assert_eq!(context["annotations"].get("role"), None, "{step}"),
+            _ => assert_eq!(context["annotations"]["role"], role.as_str(), "{step}"),
         }
         assert_eq!((&context["policy"], &context["nice"]), (&"OTHER".into(), &nice().into()), "{step}");
         assert_eq!((&context["vpid"], &context["tid"]), (&pid.into(), &step["tid"]), "{step}");
@@ -99,8 +99,8 @@ fn a_snapshot_has_values_whose_events_were_overwritten() {
     let items = scene.listed(&snapshot);
     assert_eq!(named(&items, "sordino:context").len(), 0, "they are older");
     for step in steps(&items) {
-        assert_eq!(step["context"]["values"]["role"], "worker 0", "{step}");
-        assert_eq!(step["context"]["values"]["phase"], "1", "{step}");
+        assert_eq!(step["context"]["annotations"]["role"], "worker 0", "{step}");
+        assert_eq!(step["context"]["annotations"]["phase"], "1", "{step}");
         assert_eq!(step["context"].get("policy"), None, "nobody asked for it: {step}");
     }
     running.signal(Signal::TERM);
@@ -123,7 +123,7 @@ fn each_chunk_has_what_holds_when_it_begins() {
     let recordings = session.stop();
     let items = scene.listed(&recordings[1]);
     for step in steps(&items) {
-        assert_eq!(step["context"]["values"]["phase"], "1", "{step}");
+        assert_eq!(step["context"]["annotations"]["phase"], "1", "{step}");
         assert_eq!(step["context"]["policy"], "OTHER", "{step}");
     }
     session.destroy();
@@ -140,8 +140,8 @@ fn values_of_threads_that_have_ended_make_room_and_are_nobody_else_s() {
     running.end().succeeded();
     assert_eq!(recording.notes(), "");
     for step in steps(&scene.listed(&recording.path)) {
-        assert_eq!(step["context"]["values"]["role"], "worker 0", "{step}");
-        assert_eq!(step["context"]["values"].get("number"), None, "{step}");
+        assert_eq!(step["context"]["annotations"]["role"], "worker 0", "{step}");
+        assert_eq!(step["context"]["annotations"].get("number"), None, "{step}");
     }
 }
 

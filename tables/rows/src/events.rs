@@ -221,7 +221,7 @@ impl FieldColumns {
             self.field(name, value);
         }
         if let Some(context) = moment.and_then(Moment::context) {
-            for (name, value) in &context.values {
+            for (name, value) in &context.annotations {
                 self.text(&format!("$annotation.{name}"), value.as_bytes());
             }
             for (name, count) in &context.counters {

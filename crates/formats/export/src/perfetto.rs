@@ -177,7 +177,7 @@ impl Perfetto {
             annotate(&mut message, name, View::Text(function.as_bytes()), &mut self.names);
         }
         let context = moment.context();
-        for (name, text) in context.into_iter().flat_map(|context| &context.values) {
+        for (name, text) in context.into_iter().flat_map(|context| &context.annotations) {
             let name = self.names.text(format!("$value.{name}").as_bytes());
             annotate(&mut message, name, View::Text(text.as_bytes()), &mut self.names);
         }

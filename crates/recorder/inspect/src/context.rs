@@ -43,7 +43,7 @@ pub enum Attribute {
     /// The thread's cgroups, separated by commas.
     Cgroup(String),
     /// An annotation: its name and its text.
-    Value { name: String, text: String },
+    Annotation { name: String, text: String },
     /// The thread has ended.
     End,
 }

@@ -203,7 +203,7 @@ fn context(attribute: &Attribute) -> (&'static str, Vec<Argument<'_>>) {
             ("sordino_context_priority", vec![(*policy).into(), (*priority).into(), (*nice).into()])
         }
         Attribute::Cgroup(path) => ("sordino_context_cgroup", vec![path.as_str().into()]),
-        Attribute::Value { name, text } => {
+        Attribute::Annotation { name, text } => {
             ("sordino_context_value", vec![name.as_str().into(), text.as_str().into()])
         }
         Attribute::End => ("sordino_context_end", Vec::new()),

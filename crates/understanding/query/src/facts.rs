@@ -70,7 +70,7 @@ impl Facts {
             domain: Some(moment.domain),
             time: self.begin.map(|begin| moment.event.time - begin),
             fiber: fiber.map(|fiber| (fiber.number, name(fiber))),
-            annotations: context.map(|context| &context.values),
+            annotations: context.map(|context| &context.annotations),
             counters: context.map_or(&[], |context| &context.counters),
             functions: self.functions.as_deref().map(|names| names as &dyn FunctionNames),
         }

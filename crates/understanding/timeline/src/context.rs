@@ -21,7 +21,7 @@ pub struct ThreadContext {
     /// The path of the thread's cgroup.
     pub cgroup: Option<Arc<str>>,
     /// The thread's annotations, by name.
-    pub values: BTreeMap<Arc<str>, Arc<str>>,
+    pub annotations: BTreeMap<Arc<str>, Arc<str>>,
     /// The values of the thread's performance counters at the event, with their names, in the order in which the thread
     /// requested them. Empty if the values cannot be assigned with certainty.
     pub counters: Vec<(Arc<str>, u64)>,
@@ -56,8 +56,10 @@ impl ThreadContexts {
             Observed::Comm(comm) => context.comm = Some(text(comm)),
             Observed::Scheduling(scheduling) => context.scheduling = Some(scheduling),
             Observed::Cgroup(path) => context.cgroup = Some(text(path)),
-            Observed::Value { name, text: b"" } => _ = context.values.remove(&text(name)),
-            Observed::Value { name, text: value } => _ = context.values.insert(text(name), text(value)),
+            Observed::Annotation { name, text: b"" } => _ = context.annotations.remove(&text(name)),
+            Observed::Annotation { name, text: value } => {
+                _ = context.annotations.insert(text(name), text(value))
+            }
             Observed::End => {}
         }
     }
@@ -75,16 +77,16 @@ mod tests {
     fn the_last_that_was_seen_holds_until_the_thread_ends() {
         let (pid, tid) = (Pid(1), Tid(2));
         let mut contexts = ThreadContexts::default();
-        let value = |text| Observed::Value { name: b"request", text };
+        let value = |text| Observed::Annotation { name: b"request", text };
         for seen in [Observed::Comm(b"a"), value(b"7"), Observed::Comm(b"b"), value(b"8")] {
             contexts.learn(pid, tid, seen);
         }
         let context = contexts.of(pid, tid).unwrap();
         assert_eq!(context.comm.as_deref(), Some("b"));
-        assert_eq!(context.values, BTreeMap::from([("request".into(), "8".into())]));
+        assert_eq!(context.annotations, BTreeMap::from([("request".into(), "8".into())]));
         assert_eq!(contexts.of(pid, Tid(3)), None);
         contexts.learn(pid, tid, value(b""));
-        assert!(contexts.of(pid, tid).unwrap().values.is_empty());
+        assert!(contexts.of(pid, tid).unwrap().annotations.is_empty());
         contexts.learn(pid, tid, Observed::End);
         assert_eq!(contexts.of(pid, tid), None);
     }

@@ -247,7 +247,7 @@ pub enum Observed<'a> {
     /// The path of the thread's cgroup.
     Cgroup(&'a [u8]),
     /// An annotation of the thread.
-    Value {
+    Annotation {
         /// The name of the annotation.
         name: &'a [u8],
         /// The annotation's value; empty if it was removed.

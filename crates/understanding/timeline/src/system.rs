@@ -214,7 +214,7 @@ impl System {
 
     /// Sets an annotation of a program's thread.
     pub(crate) fn set_annotation(&mut self, pid: Pid, tid: Tid, (name, text): (&[u8], &[u8])) {
-        self.contexts.learn(pid, tid, Observed::Value { name, text });
+        self.contexts.learn(pid, tid, Observed::Annotation { name, text });
     }
 
     /// Applies a program's event to its thread's counters.

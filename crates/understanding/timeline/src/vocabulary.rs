@@ -114,7 +114,7 @@ enum KernelKind {
     Comm,
     Scheduling,
     Cgroup,
-    Value,
+    Annotation,
     End,
 }
 
@@ -173,7 +173,7 @@ const EVENTS: &[(&str, KernelKind, &[&str])] = &[
     ("sordino_context_comm", KernelKind::Comm, &["pid", "vtid", "comm"]),
     ("sordino_context_priority", KernelKind::Scheduling, &["pid", "vtid", "policy", "priority", "nice"]),
     ("sordino_context_cgroup", KernelKind::Cgroup, &["pid", "vtid", "path"]),
-    ("sordino_context_value", KernelKind::Value, &["pid", "vtid", "name", "value"]),
+    ("sordino_context_value", KernelKind::Annotation, &["pid", "vtid", "name", "value"]),
     ("sordino_context_end", KernelKind::End, &["pid", "vtid"]),
     ("task_rename", KernelKind::Rename, &["tid|pid", "newcomm"]),
     ("sched_process_exec", KernelKind::Exec, &["tid|pid", "old_tid|old_pid"]),

@@ -79,7 +79,7 @@ fn key(observation: &Observation) -> AttributeKey {
         Attribute::Comm(_) => (1, ""),
         Attribute::Priority { .. } => (2, ""),
         Attribute::Cgroup(_) => (3, ""),
-        Attribute::Value { name, .. } => (4, name.as_str()),
+        Attribute::Annotation { name, .. } => (4, name.as_str()),
         Attribute::End => (5, ""),
     };
     (observation.thread, kind, name.to_owned())

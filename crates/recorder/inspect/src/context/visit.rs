@@ -86,9 +86,9 @@ fn add_annotations(copies: &[CopiedAnnotation], now: u64, observed: &mut [(Threa
         let [name, text] = [value.name, value.text].map(without_zeros);
         // A signal handler may have added a second annotation of this name.
         observed.attributes.retain(
-            |(attribute, _)| !matches!(attribute, Attribute::Value { name: other, .. } if *other == name),
+            |(attribute, _)| !matches!(attribute, Attribute::Annotation { name: other, .. } if *other == name),
         );
-        observed.attributes.push((Attribute::Value { name, text }, now.saturating_sub(value.since)));
+        observed.attributes.push((Attribute::Annotation { name, text }, now.saturating_sub(value.since)));
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         let mut observed = [(ThreadAttributes { thread, attributes: Vec::new() }, 50)];
         add_annotations(&copies, 100, &mut observed);
         let value = |name: &str, text: &str, age| {
-            (Attribute::Value { name: name.to_owned(), text: text.to_owned() }, age)
+            (Attribute::Annotation { name: name.to_owned(), text: text.to_owned() }, age)
         };
         assert_eq!(observed[0].0.attributes, [value("mode", "newer", 30), value("odd", "a?b", 20)]);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(super) fn text(moment: &Moment<'_>, out: &mut Vec<u8>) {
     let Some(context) = moment.context() else { return };
     let begin = out.len();
-    for (name, value) in &context.values {
+    for (name, value) in &context.annotations {
         member(name, out, begin);
         bare(value.as_bytes(), out);
     }
@@ -46,7 +46,8 @@ fn member(name: &str, out: &mut Vec<u8>, begin: usize) {
 
 /// Writes `,"context":{...}` with all facts; nothing if the recording has none.
 pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
-    let Some(ThreadContext { comm, ids, scheduling, cgroup, values, counters }) = moment.context() else {
+    let Some(ThreadContext { comm, ids, scheduling, cgroup, annotations, counters }) = moment.context()
+    else {
         return;
     };
     let mut separator: &[u8] = b",\"context\":{";
@@ -79,8 +80,8 @@ pub(super) fn json(moment: &Moment<'_>, out: &mut Vec<u8>) {
             decimal(number, out);
         }
     }
-    key("values", out);
-    object(values, out, |value, out| json_text(value.as_bytes(), out));
+    key("annotations", out);
+    object(annotations, out, |value, out| json_text(value.as_bytes(), out));
     if !counters.is_empty() {
         key("counters", out);
         object(counters.iter().map(|(name, count)| (name, count)), out, |count, out| decimal(*count, out));

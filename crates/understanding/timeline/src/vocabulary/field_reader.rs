@@ -116,7 +116,7 @@ impl<'a> FieldReader<'a> {
             | KernelKind::Comm
             | KernelKind::Scheduling
             | KernelKind::Cgroup
-            | KernelKind::Value
+            | KernelKind::Annotation
             | KernelKind::End => Kernel::Context { pid: self.pid(0)?, tid: self.tid(1)?, seen: self.seen()? },
         })
     }
@@ -130,7 +130,7 @@ impl<'a> FieldReader<'a> {
                 Observed::Scheduling(Scheduling { policy, priority, nice })
             }
             KernelKind::Cgroup => Observed::Cgroup(self.text(2)?),
-            KernelKind::Value => Observed::Value { name: self.text(2)?, text: self.text(3)? },
+            KernelKind::Annotation => Observed::Annotation { name: self.text(2)?, text: self.text(3)? },
             _ => Observed::End,
         })
     }

@@ -51,7 +51,7 @@ impl Vocabulary {
                 | KernelKind::Comm
                 | KernelKind::Scheduling
                 | KernelKind::Cgroup
-                | KernelKind::Value
+                | KernelKind::Annotation
                 | KernelKind::End,
             ) => true,
             Some(
