@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Lines that `ARCHITECTURE.md` may have; longer pages are not read.
-const ARCHITECTURE: usize = 400;
+const ARCHITECTURE: usize = 450;
 
 /// Crates that every half uses, or that use every half: they lie in `crates/` itself.
 const OUTSIDE: &[&str] = &["event", "filter", "proc", "quantity", "terminal", "command", "cli"];
