@@ -2,8 +2,8 @@
 
 use crate::Bench;
 use crate::peers::{self, CollectorPolling, Lttng, PROGRAM_CPU};
-use crate::programs::Tracer;
-use crate::table::{Bar, Samples, Table};
+use crate::programs::TargetTracer;
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ const RATE: &str = "2000000";
 const SECONDS: &str = "5";
 const MILLIONS: f64 = 10.0;
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let mut daemon = peers::lttng()?;
     // Recordings go to a disk, the current directory's.
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
-    let mut ours = [Samples::default(), Samples::default()];
+    let mut ours = [FigureSamples::default(), FigureSamples::default()];
     let mut theirs = ours.clone();
     for round in 0..bench.rounds {
         for (index, polling) in [CollectorPolling::Timer, CollectorPolling::Default].into_iter().enumerate() {
@@ -32,13 +32,13 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     table.figure("sordino, as it is by default", &ours[1], "ms");
     table.figure("lttng-consumerd, as it is by default", &theirs[1], "ms");
     let ratio = ours[1].median() / theirs[1].median();
-    table.ratio("sordino / lttng-consumerd", ratio, Some((0.5, Bar::AtMost)));
+    table.ratio("sordino / lttng-consumerd", ratio, Some((0.5, LimitSide::AtMost)));
     Ok(())
 }
 
 /// Returns the milliseconds of CPU time for a million events.
 fn with_sordino(bench: &Bench, polling: CollectorPolling, directory: &Path) -> Result<f64, String> {
-    let program = bench.programs.path("rate", Tracer::Sordino).to_string_lossy().into_owned();
+    let program = bench.programs.path("rate", TargetTracer::Sordino).to_string_lossy().into_owned();
     let cpu = PROGRAM_CPU.to_string();
     let arguments = [&program, cpu.as_str(), RATE, SECONDS];
     let recorded = peers::sordino(&bench.programs.sordino, polling, directory, &arguments)?;
@@ -54,7 +54,7 @@ fn with_lttng(
     daemon: &mut Lttng,
     directory: &Path,
 ) -> Result<f64, String> {
-    let program = bench.programs.path("rate", Tracer::Lttng).to_string_lossy().into_owned();
+    let program = bench.programs.path("rate", TargetTracer::Lttng).to_string_lossy().into_owned();
     let session = peers::session(daemon, polling, directory)?;
     let before = session.consumer_seconds();
     session.run(&[&program, PROGRAM_CPU.to_string().as_str(), RATE, SECONDS])?;

@@ -3,7 +3,7 @@
 use crate::Bench;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::{numbers, output_of};
-use crate::table::{Samples, Table};
+use crate::table::{FigureSamples, FigureTable};
 use sordino_event::{Cpu, Pid, Schema, catalogue};
 use sordino_filter::condition::{Condition, Context, Expression, InlineComparison};
 use sordino_ring::area::control::{AttachOptions, Attached, Code, EnableMode, Program, When};
@@ -23,9 +23,9 @@ const BURSTS: usize = 15;
 /// Argument that has this program measure itself.
 pub(crate) const HIDDEN: &str = "conditions-in-rust";
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let myself = std::env::current_exe().map_err(|error| error.to_string())?;
-    let [mut off, mut alone, mut rejected, mut recorded]: [Samples; 4] = Default::default();
+    let [mut off, mut alone, mut rejected, mut recorded]: [FigureSamples; 4] = Default::default();
     for _ in 0..bench.rounds {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", &PROGRAM_CPU.to_string()]).arg(&myself).arg(HIDDEN);

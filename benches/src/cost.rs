@@ -2,8 +2,8 @@
 
 use crate::Bench;
 use crate::peers::{self, CollectorPolling, PROGRAM_CPU};
-use crate::programs::{Tracer, numbers};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, numbers};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ const BURSTS: &str = "15";
 
 #[derive(Default)]
 struct CostFigures {
-    clock: Samples,
-    hit: Samples,
-    off: Samples,
-    ratio: Samples,
+    clock: FigureSamples,
+    hit: FigureSamples,
+    off: FigureSamples,
+    ratio: FigureSamples,
 }
 
 impl CostFigures {
@@ -31,15 +31,17 @@ impl CostFigures {
     }
 }
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let [mut c, mut rust, mut lttng] =
         [CostFigures::default(), CostFigures::default(), CostFigures::default()];
     let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let cpu = PROGRAM_CPU.to_string();
     let myself = std::env::current_exe().map_err(|error| error.to_string())?;
-    let (in_c, with_lttng) =
-        (bench.programs.path("cost", Tracer::Sordino), bench.programs.path("cost", Tracer::Lttng));
+    let (in_c, with_lttng) = (
+        bench.programs.path("cost", TargetTracer::Sordino),
+        bench.programs.path("cost", TargetTracer::Lttng),
+    );
     for round in 0..bench.rounds {
         let path = |name: &str| place.path().join(format!("{name}{round}"));
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
@@ -68,13 +70,17 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     table.figure("sordino, from C", &c.hit, "ns");
     table.figure("sordino, from Rust", &rust.hit, "ns");
     table.figure("LTTng-UST", &lttng.hit, "ns");
-    table.ratio("sordino from C / rdtsc", c.ratio.median(), Some((1.2, Bar::AtMost)));
-    table.ratio("sordino from Rust / rdtsc", rust.ratio.median(), Some((1.2, Bar::AtMost)));
-    table.ratio("LTTng-UST / sordino from C", lttng.hit.median() / c.hit.median(), Some((7.0, Bar::AtLeast)));
+    table.ratio("sordino from C / rdtsc", c.ratio.median(), Some((1.2, LimitSide::AtMost)));
+    table.ratio("sordino from Rust / rdtsc", rust.ratio.median(), Some((1.2, LimitSide::AtMost)));
+    table.ratio(
+        "LTTng-UST / sordino from C",
+        lttng.hit.median() / c.hit.median(),
+        Some((7.0, LimitSide::AtLeast)),
+    );
     table.ratio(
         "LTTng-UST / sordino from Rust",
         lttng.hit.median() / rust.hit.median(),
-        Some((7.0, Bar::AtLeast)),
+        Some((7.0, LimitSide::AtLeast)),
     );
     table.heading("An event that nobody records, over the empty loop (at most 0.5 ns)");
     table.figure("sordino, from C", &c.off, "ns");

@@ -1,10 +1,10 @@
 //! Gaps that a tracer adds to a real-time loop.
 
 use crate::Bench;
-use crate::knob::Knob;
+use crate::knob::FileOverride;
 use crate::peers::{self, CollectorPolling, PROGRAM_CPU};
-use crate::programs::{Tracer, numbers, output_of};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, numbers, output_of};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use std::fs;
 use std::process::Command;
 
@@ -13,7 +13,7 @@ const BURSTS: &str = "20";
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
 #[derive(Default)]
-struct GapFigures([Samples; 7]);
+struct GapFigures([FigureSamples; 7]);
 
 const NAMES: [&str; 7] = ["p50", "p99", "p99.9", "p99.99", "p99.999", "over 1 us", "longest"];
 
@@ -36,8 +36,8 @@ impl GapFigures {
     }
 }
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
+    let unthrottled = FileOverride::hold(bench, THROTTLE, "-1")?;
     let [mut untraced, mut sordino, mut lttng] =
         [GapFigures::default(), GapFigures::default(), GapFigures::default()];
     let mut daemon = peers::lttng()?;
@@ -47,18 +47,18 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     let (mut lost_here, mut lost_there) = (0, 0);
     for round in 0..bench.rounds {
         let path = |name: &str| place.path().join(format!("{name}{round}"));
-        let plain = program(Tracer::None);
+        let plain = program(TargetTracer::None);
         untraced.push(&output_of(Command::new(plain).args([&cpu, BURSTS]))?)?;
         let recorded = peers::sordino(
             &bench.programs.sordino,
             CollectorPolling::Timer,
             &path("s"),
-            &[&program(Tracer::Sordino), &cpu, BURSTS],
+            &[&program(TargetTracer::Sordino), &cpu, BURSTS],
         )?;
         sordino.push(&recorded.output)?;
         lost_here += recorded.lost;
         let session = peers::session(&mut daemon, CollectorPolling::Timer, &path("l"))?;
-        lttng.push(&session.run(&[&program(Tracer::Lttng), &cpu, BURSTS])?)?;
+        lttng.push(&session.run(&[&program(TargetTracer::Lttng), &cpu, BURSTS])?)?;
         lost_there += session.stop()?;
         for name in ["s", "l"] {
             let _ = fs::remove_dir_all(path(name));
@@ -76,8 +76,12 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         let base = untraced.median(name);
         (sordino.median(name) - base) / (lttng.median(name) - base)
     };
-    table.ratio("added at p99.99: sordino / LTTng-UST", added("p99.99"), Some((0.25, Bar::AtMost)));
-    table.ratio("added gaps over 1 us: sordino / LTTng-UST", added("over 1 us"), Some((0.5, Bar::AtMost)));
+    table.ratio("added at p99.99: sordino / LTTng-UST", added("p99.99"), Some((0.25, LimitSide::AtMost)));
+    table.ratio(
+        "added gaps over 1 us: sordino / LTTng-UST",
+        added("over 1 us"),
+        Some((0.5, LimitSide::AtMost)),
+    );
     if lost_here + lost_there > 0 {
         table.missing(
             "gaps of rings that are never full",

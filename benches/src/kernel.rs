@@ -2,7 +2,7 @@
 
 use crate::Bench;
 use crate::programs::output_of;
-use crate::table::{Samples, Table};
+use crate::table::{FigureSamples, FigureTable};
 use std::path::Path;
 use std::process::Command;
 
@@ -15,14 +15,14 @@ const WORK: [(&str, &str); 2] = [
     ("160 threads that do nothing but send each other messages", "hackbench -g 4 -l 2000 >/dev/null"),
 ];
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     table.heading("Other work while the kernel is recorded, without the recorder's start and end");
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let source = place.path().join("work.c");
     std::fs::write(&source, source_text()).map_err(|error| error.to_string())?;
     for (name, work) in WORK {
         let script = format!("date +%s%N; {work}; date +%s%N");
-        let mut times: [Samples; KERNEL.len()] = Default::default();
+        let mut times: [FigureSamples; KERNEL.len()] = Default::default();
         for _ in 0..bench.rounds {
             for (kernel, times) in KERNEL.iter().zip(&mut times) {
                 // Each recording is removed before the next one begins.

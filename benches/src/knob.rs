@@ -7,12 +7,12 @@ use std::process::Command;
 
 /// A file whose text is replaced for a while.
 #[derive(Debug)]
-pub(crate) struct Knob {
+pub(crate) struct FileOverride {
     file: &'static str,
     guardian: Guardian,
 }
 
-impl Knob {
+impl FileOverride {
     /// Writes `text` to `file`.
     pub(crate) fn hold(bench: &Bench, file: &'static str, text: &str) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{file}: {error} (needs root)");

@@ -37,20 +37,20 @@ mod table;
 mod take_up;
 mod watch;
 
-use programs::Programs;
+use programs::MeasuringPrograms;
 use std::process::ExitCode;
-use table::Table;
+use table::FigureTable;
 
 /// Programs and settings of every measurement.
 struct Bench {
-    programs: Programs,
+    programs: MeasuringPrograms,
     rounds: usize,
     seconds: f64,
 }
 
-type Measurement = fn(&Bench, &mut Table) -> Result<(), String>;
+type MeasurementFunction = fn(&Bench, &mut FigureTable) -> Result<(), String>;
 
-const MEASUREMENTS: &[(&str, Measurement)] = &[
+const MEASUREMENTS: &[(&str, MeasurementFunction)] = &[
     ("cost", cost::measure),
     ("conditions", conditions::measure),
     ("gaps", gaps::measure),
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     let number = |name: &str, default: f64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let programs = match Programs::build() {
+    let programs = match MeasuringPrograms::build() {
         Ok(programs) => programs,
         Err(reason) => {
             eprintln!("the measuring programs can't be built: {reason}");
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         rounds: number("BENCH_ROUNDS", 5.0) as usize,
         seconds: number("BENCH_SECONDS", 10.0),
     };
-    let mut table = Table::default();
+    let mut table = FigureTable::default();
     println!("{}", table::machine());
     for (name, measurement) in MEASUREMENTS {
         if names.is_empty() || names.iter().any(|names| names == name) {

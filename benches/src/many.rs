@@ -1,8 +1,8 @@
 //! Many short programs: the events that are recorded or counted as lost, and the time that takes.
 
 use crate::Bench;
-use crate::programs::{Tracer, output_of};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, output_of};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -48,14 +48,15 @@ struct Fate {
     uncounted: u64,
 }
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     table.heading("Many short programs, default sizes, the recorder's start and end in the time");
     CROWDS.iter().try_for_each(|crowd| measure_one(bench, table, crowd))
 }
 
-fn measure_one(bench: &Bench, table: &mut Table, crowd: &Crowd) -> Result<(), String> {
-    let program = bench.programs.path("start", Tracer::Sordino);
-    let [mut alone, mut recorded, mut missing, mut silent] = std::array::from_fn(|_| Samples::default());
+fn measure_one(bench: &Bench, table: &mut FigureTable, crowd: &Crowd) -> Result<(), String> {
+    let program = bench.programs.path("start", TargetTracer::Sordino);
+    let [mut alone, mut recorded, mut missing, mut silent] =
+        std::array::from_fn(|_| FigureSamples::default());
     for _ in 0..bench.rounds {
         let begin = Instant::now();
         output_of(Command::new("sh").args(["-c", crowd.script]).arg(&program))?;
@@ -71,13 +72,17 @@ fn measure_one(bench: &Bench, table: &mut Table, crowd: &Crowd) -> Result<(), St
     }
     table.figure(&format!("{}: not recorded", crowd.name), &alone, "s");
     table.figure("the same, recorded", &recorded, "s");
-    table.ratio("recorded / not recorded", recorded.median() / alone.median(), Some((3.0, Bar::AtMost)));
+    table.ratio(
+        "recorded / not recorded",
+        recorded.median() / alone.median(),
+        Some((3.0, LimitSide::AtMost)),
+    );
     table.figure("events that are missing", &missing, "");
     table.difference(
         "events that are missing and not told of",
         silent.greatest(),
         "",
-        Some((0.0, Bar::AtMost)),
+        Some((0.0, LimitSide::AtMost)),
     );
     Ok(())
 }

@@ -5,8 +5,8 @@
 
 use crate::Bench;
 use crate::peers::{COLLECTOR_CPU, PROGRAM_CPU};
-use crate::programs::{Tracer, output_of};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, output_of};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ pub(crate) const SECONDS: f64 = 12.0;
 
 /// Results of one round; counts are scaled to a minute.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Round {
+pub(crate) struct RoundResult {
     /// Gaps longer than `GAP_NS`, and those of them that the recorder filled by at least half.
     pub(crate) gaps: f64,
     pub(crate) recorders: f64,
@@ -33,16 +33,16 @@ pub(crate) struct Round {
 }
 
 #[derive(Debug, Default)]
-struct RoundFigures([Samples; 4]);
+struct RoundFigures([FigureSamples; 4]);
 
 impl RoundFigures {
-    fn push(&mut self, round: &Round) {
+    fn push(&mut self, round: &RoundResult) {
         let figures = [round.gaps, round.recorders, round.stretches, round.longest_us];
         self.0.iter_mut().zip(figures).for_each(|(samples, figure)| samples.push(figure));
     }
 }
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
     let seconds = bench.seconds.max(SECONDS);
     let both = format!("{COLLECTOR_CPU},{PROGRAM_CPU}");
@@ -78,7 +78,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         "gaps over 500 us that are the recorder's, at worst",
         worst,
         "/min",
-        Some((0.0, Bar::AtMost)),
+        Some((0.0, LimitSide::AtMost)),
     );
     Ok(())
 }
@@ -90,7 +90,7 @@ fn measured(
     recording: &Path,
     seconds: f64,
     cpus: Option<&str>,
-) -> Result<Round, String> {
+) -> Result<RoundResult, String> {
     let sordino = &bench.programs.sordino;
     let Some(cpus) = cpus else {
         let program = observed::<&str>(bench, switches, seconds, &[])?;
@@ -116,7 +116,7 @@ pub(crate) fn observed<S: AsRef<OsStr>>(
     observer.args(["-c", &other]).arg(&bench.programs.sordino);
     observer.args(["record", "--no-user", "--kernel", "sched_switch", "--fail-on-loss"]);
     observer.args(["--kernel-buffer", "32M", "--cpus", &cpu, "-o"]).arg(switches).arg("--").args(behind);
-    observer.arg(bench.programs.path("ordinary", Tracer::Sordino)).args([&cpu, &seconds.to_string()]);
+    observer.arg(bench.programs.path("ordinary", TargetTracer::Sordino)).args([&cpu, &seconds.to_string()]);
     let output = output_of(&mut observer)?;
     let pid = output.lines().find_map(|line| line.trim().parse().ok());
     pid.ok_or_else(|| format!("no pid in: {output}"))
@@ -128,7 +128,7 @@ pub(crate) fn round_of(
     switches: &Path,
     program: i64,
     threads: HashSet<i64>,
-) -> Result<Round, String> {
+) -> Result<RoundResult, String> {
     let mut account = GapAccount::of(program, threads);
     events(&bench.programs.sordino, switches, &["--event", "sched_switch"], |event| account.take(event))?;
     account.round()
@@ -179,7 +179,7 @@ struct GapAccount {
     away: Option<(i64, i64)>,
     /// Time at which the recorder got the CPU.
     since: Option<i64>,
-    round: Round,
+    round: RoundResult,
 }
 
 impl GapAccount {
@@ -225,13 +225,13 @@ impl GapAccount {
         self.round.longest_us = self.round.longest_us.max(time as f64 / 1e3);
     }
 
-    fn round(self) -> Result<Round, String> {
+    fn round(self) -> Result<RoundResult, String> {
         let lived = self.lived.filter(|(first, last)| first < last);
         let (first, last) = lived.ok_or_else(|| format!("thread {} never ran", self.program))?;
         let per_minute = 60e9 / (last - first) as f64;
-        let Round { gaps, recorders, stretches, longest_us } = self.round;
+        let RoundResult { gaps, recorders, stretches, longest_us } = self.round;
         let [gaps, recorders, stretches] = [gaps, recorders, stretches].map(|count| count * per_minute);
-        Ok(Round { gaps, recorders, stretches, longest_us })
+        Ok(RoundResult { gaps, recorders, stretches, longest_us })
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
             account.take(&json!({"time_ns": us * 1000_i64, "fields": fields}));
             prev = next;
         }
-        let round = Round { gaps: 200.0, recorders: 100.0, stretches: 300.0, longest_us: 300.0 };
+        let round = RoundResult { gaps: 200.0, recorders: 100.0, stretches: 300.0, longest_us: 300.0 };
         assert_eq!(account.round().unwrap(), round);
     }
 

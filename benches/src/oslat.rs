@@ -1,10 +1,10 @@
 //! npt beside rt-tests' oslat: two loops that measure the same gaps have to agree.
 
 use crate::Bench;
-use crate::knob::Knob;
+use crate::knob::FileOverride;
 use crate::peers::PROGRAM_CPU;
 use crate::programs::output_of;
-use crate::table::{Samples, Table};
+use crate::table::{FigureSamples, FigureTable};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,12 @@ const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const BOUND_US: u64 = 10;
 
 /// Gaps of at least [`BOUND_US`] in a second, and the longest in microseconds.
-type Figures = [f64; 2];
+type GapSummary = [f64; 2];
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
+    let unthrottled = FileOverride::hold(bench, THROTTLE, "-1")?;
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
-    let [mut npts, mut oslats]: [[Samples; 2]; 2] = Default::default();
+    let [mut npts, mut oslats]: [[FigureSamples; 2]; 2] = Default::default();
     for _ in 0..bench.rounds {
         push(&mut npts, npt(bench)?);
         push(&mut oslats, oslat(bench, &place.path().join("oslat.json"))?);
@@ -35,11 +35,11 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-fn push(samples: &mut [Samples; 2], figures: Figures) {
+fn push(samples: &mut [FigureSamples; 2], figures: GapSummary) {
     samples.iter_mut().zip(figures).for_each(|(samples, figure)| samples.push(figure));
 }
 
-fn npt(bench: &Bench) -> Result<Figures, String> {
+fn npt(bench: &Bench) -> Result<GapSummary, String> {
     let cpu = PROGRAM_CPU.to_string();
     let duration = format!("{}s", bench.seconds);
     let mut command = Command::new(&bench.programs.sordino);
@@ -58,7 +58,7 @@ fn npt(bench: &Bench) -> Result<Figures, String> {
     npt_figures(&text).ok_or_else(|| format!("npt said: {text}"))
 }
 
-fn npt_figures(text: &str) -> Option<Figures> {
+fn npt_figures(text: &str) -> Option<GapSummary> {
     let all: Value = serde_json::from_str(text).ok()?;
     let cpu = all["cpus"].get(0)?;
     let longer = cpu["statistics"]["longer"].as_array()?;
@@ -67,7 +67,7 @@ fn npt_figures(text: &str) -> Option<Figures> {
     Some([gaps / cpu["seconds"].as_f64()?, cpu["statistics"]["maximum_ns"].as_f64()? / 1e3])
 }
 
-fn oslat(bench: &Bench, file: &Path) -> Result<Figures, String> {
+fn oslat(bench: &Bench, file: &Path) -> Result<GapSummary, String> {
     let cpu = PROGRAM_CPU.to_string();
     let duration = (bench.seconds.ceil() as u64).to_string();
     let mut command = Command::new("oslat");
@@ -90,7 +90,7 @@ fn oslat(bench: &Bench, file: &Path) -> Result<Figures, String> {
 
 /// Parses oslat's output, whose bucket "1" counts gaps of less than a microsecond, and "2" those from one to less than
 /// two.
-fn oslat_figures(text: &str) -> Option<Figures> {
+fn oslat_figures(text: &str) -> Option<GapSummary> {
     let all: Value = serde_json::from_str(text).ok()?;
     let thread = &all["thread"]["0"];
     let histogram = thread["histogram"].as_object()?.iter();

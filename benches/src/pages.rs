@@ -4,7 +4,7 @@
 use crate::Bench;
 use crate::programs::output_of;
 use crate::queries::count;
-use crate::table::{Bar, Samples, Table};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,7 +21,7 @@ const PAINT: &str = "<script>new PerformanceObserver((list) => { for (const entr
 /// Time after which a page is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
     let (recording, page) = (place.path().join("recording"), place.path().join("report.html"));
     let sordino = &bench.programs.sordino;
@@ -30,7 +30,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     record.arg(sordino).args(["npt", "-l", LOOPS, "--pace", "1us", "-a", "1"]);
     output_of(&mut record).map_err(|error| error.to_string())?;
     let events = count(bench, &recording)? / 1e6;
-    let [mut seconds, mut memory] = [Samples::default(), Samples::default()];
+    let [mut seconds, mut memory] = [FigureSamples::default(), FigureSamples::default()];
     for _ in 0..bench.rounds {
         let mut report = Command::new(sordino);
         let (time, mebibytes) = finish(report.arg("report").arg(&recording).arg("-o").arg(&page))?;
@@ -39,15 +39,15 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     }
     table.heading(&format!("A page of a recording of npt and of the kernel, {events:.1} million events"));
     table.figure("sordino report", &seconds, "s");
-    table.difference("", seconds.median(), "s", Some((10.0, Bar::AtMost)));
+    table.difference("", seconds.median(), "s", Some((10.0, LimitSide::AtMost)));
     table.figure("its greatest resident memory", &memory, "MB");
-    table.difference("", memory.greatest(), "MB", Some((500.0, Bar::AtMost)));
+    table.difference("", memory.greatest(), "MB", Some((500.0, LimitSide::AtMost)));
     let bytes = fs::metadata(&page).map_err(|error| error.to_string())?.len() as f64;
-    table.difference("the page", bytes / 1e6, "MB", Some((2.0, Bar::AtMost)));
+    table.difference("the page", bytes / 1e6, "MB", Some((2.0, LimitSide::AtMost)));
     match paint(bench, place.path(), &page) {
         Ok(paint) => {
             table.figure("its first paint in Chromium", &paint, "ms");
-            table.difference("", paint.median(), "ms", Some((1000.0, Bar::AtMost)));
+            table.difference("", paint.median(), "ms", Some((1000.0, LimitSide::AtMost)));
         }
         Err(reason) => table.missing("first paint", &reason),
     }
@@ -77,12 +77,12 @@ fn finish(command: &mut Command) -> Result<(f64, f64), String> {
 }
 
 /// Measures the time from the begin of loading the page until it shows anything.
-fn paint(bench: &Bench, place: &Path, page: &Path) -> Result<Samples, String> {
+fn paint(bench: &Bench, place: &Path, page: &Path) -> Result<FigureSamples, String> {
     let html = fs::read_to_string(page).map_err(|error| error.to_string())?.replace("</body>", PAINT);
     let measured = place.join("measured.html");
     fs::write(&measured, html).map_err(|error| error.to_string())?;
     let address = fs::canonicalize(&measured).map_err(|error| error.to_string())?;
-    let mut samples = Samples::default();
+    let mut samples = FigureSamples::default();
     for round in 0..bench.rounds {
         let profile = place.join(format!("paint{round}"));
         let painted = reported(&format!("file://{}", address.display()), &profile, "painted ")?;
@@ -103,7 +103,7 @@ const COUNT: &str = "<script>(async () => {
 const PERFETTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/perfetto/ui");
 
 /// Measures the time from the browser's start until Perfetto's page has counted the events of the demo's recording.
-fn perfetto(bench: &Bench, table: &mut Table, place: &Path) -> Result<(), String> {
+fn perfetto(bench: &Bench, table: &mut FigureTable, place: &Path) -> Result<(), String> {
     table.heading("Perfetto's page from local files, with the recording of `sordino demo`");
     if !Path::new(PERFETTO).join("index.html").exists() {
         table.missing("the page", "its files are fetched by scripts/lib/trace-processor");
@@ -119,7 +119,7 @@ fn perfetto(bench: &Bench, table: &mut Table, place: &Path) -> Result<(), String
     // A planted disturbance that is not found as the cause of its gap is a result of the demo's, and none here.
     let demo = Command::new(sordino).args(["demo", "-o"]).arg(&recording).output();
     demo.map_err(|error| error.to_string())?;
-    let (mut seconds, mut events) = (Samples::default(), 0);
+    let (mut seconds, mut events) = (FigureSamples::default(), 0);
     for round in 0..bench.rounds {
         let mut view = Command::new(sordino);
         view.args(["view", "--no-browser", "--peak", "1", "--ui"]).arg(&page).arg(&recording);
@@ -138,7 +138,7 @@ fn perfetto(bench: &Bench, table: &mut Table, place: &Path) -> Result<(), String
         seconds.push(time);
     }
     table.figure(&format!("until its SQL has counted {events} events around the longest gap"), &seconds, "s");
-    table.difference("", seconds.greatest(), "s", Some((5.0, Bar::AtMost)));
+    table.difference("", seconds.greatest(), "s", Some((5.0, LimitSide::AtMost)));
     Ok(())
 }
 

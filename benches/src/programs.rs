@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Tracer for which a measuring program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tracer {
+pub(crate) enum TargetTracer {
     None,
     Sordino,
     Lttng,
@@ -14,13 +14,13 @@ pub(crate) enum Tracer {
 
 /// Directory of the measuring programs.
 #[derive(Debug)]
-pub(crate) struct Programs {
+pub(crate) struct MeasuringPrograms {
     directory: tempfile::TempDir,
     /// Path of the program `sordino`.
     pub(crate) sordino: PathBuf,
 }
 
-impl Programs {
+impl MeasuringPrograms {
     pub(crate) fn build() -> Result<Self, String> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.parent().unwrap_or(here);
@@ -35,26 +35,26 @@ impl Programs {
         std::fs::copy(release.join("libsordino_c.so"), &library).map_err(|error| error.to_string())?;
         let programs = Self { directory, sordino };
         for name in ["cost", "gaps", "scaling", "rate", "start", "nonstop", "ordinary"] {
-            for tracer in [Tracer::None, Tracer::Sordino, Tracer::Lttng] {
+            for tracer in [TargetTracer::None, TargetTracer::Sordino, TargetTracer::Lttng] {
                 programs.compile(root, name, tracer)?;
             }
         }
         Ok(programs)
     }
 
-    fn compile(&self, root: &Path, name: &str, tracer: Tracer) -> Result<(), String> {
+    fn compile(&self, root: &Path, name: &str, tracer: TargetTracer) -> Result<(), String> {
         let sources = root.join("benches/programs");
         let mut command = Command::new("gcc");
         command.args(["-O2", "-std=gnu11", "-pthread", "-o"]).arg(self.path(name, tracer));
         command.arg("-I").arg(&sources).arg(sources.join(format!("{name}.c")));
         let directory = self.directory.path().display().to_string();
         match tracer {
-            Tracer::None => {}
-            Tracer::Sordino => {
+            TargetTracer::None => {}
+            TargetTracer::Sordino => {
                 command.arg("-DTRACER_SORDINO").arg("-I").arg(root.join("crates/recording/probe-c/include"));
                 command.arg(format!("{directory}/{}", library())).arg(format!("-Wl,-rpath,{directory}"));
             }
-            Tracer::Lttng => {
+            TargetTracer::Lttng => {
                 command.args(["-DTRACER_LTTNG", "-llttng-ust", "-ldl"]);
             }
         }
@@ -62,7 +62,7 @@ impl Programs {
     }
 
     /// Returns the path of a measuring program.
-    pub(crate) fn path(&self, name: &str, tracer: Tracer) -> PathBuf {
+    pub(crate) fn path(&self, name: &str, tracer: TargetTracer) -> PathBuf {
         self.directory.path().join(format!("{name}-{tracer:?}"))
     }
 }

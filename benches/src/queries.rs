@@ -1,8 +1,8 @@
 //! Speed of queries of a large recording of the kernel and of programs: measures, filters, CPUs, a second of an hour.
 
 use crate::Bench;
-use crate::programs::{Tracer, output_of};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, output_of};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
 use sordino_event::{Cpu, Field, Level, Schema, Ticks};
@@ -35,7 +35,7 @@ const EVENTS: f64 = 20e6;
 const BAR_SECONDS: f64 = 5.0;
 const BAR_KIBIBYTES: &str = "488281";
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
     let directory = place.path().join("recording");
     record(bench, &directory)?;
@@ -46,13 +46,13 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         events / 1e6
     ));
     for measure in MEASURES {
-        let mut times = Samples::default();
+        let mut times = FigureSamples::default();
         for _ in 0..bench.rounds {
             times
                 .push(time(on("0,1", &bench.sordino(&["query"], &directory, &[measure])))? * EVENTS / events);
         }
         table.figure(measure, &times, "s");
-        table.difference(measure, times.median(), "s", Some((BAR_SECONDS, Bar::AtMost)));
+        table.difference(measure, times.median(), "s", Some((BAR_SECONDS, LimitSide::AtMost)));
     }
     let program = fs::read_dir(directory.join("user")).ok().and_then(|mut all| all.next()?.ok());
     let program = program.ok_or("the recording has no program's trace")?.path();
@@ -68,14 +68,14 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
 fn record(bench: &Bench, directory: &Path) -> Result<(), String> {
     let mut record = Command::new(&bench.programs.sordino);
     record.args(["record", "--kernel", "sched,irq,syscalls", "--kernel-buffer", "256M", "-o"]).arg(directory);
-    record.args(["--", "sh", "-c", LOAD]).arg(bench.programs.path("rate", Tracer::Sordino));
+    record.args(["--", "sh", "-c", LOAD]).arg(bench.programs.path("rate", TargetTracer::Sordino));
     output_of(record.arg(bench.seconds.to_string())).map(drop).map_err(|error| error.to_string())
 }
 
 /// Compares the reading of one stream on one CPU, with a condition that almost no event meets, with babeltrace2.
 fn one_stream(
     bench: &Bench,
-    table: &mut Table,
+    table: &mut FigureTable,
     [place, trace]: &[&Path; 2],
     stream: &str,
     condition: &str,
@@ -87,7 +87,7 @@ fn one_stream(
     }
     let events = count(bench, &one)?;
     let passed = listed(bench, &one, condition)?;
-    let [mut ours, mut theirs] = [Samples::default(), Samples::default()];
+    let [mut ours, mut theirs] = [FigureSamples::default(), FigureSamples::default()];
     for _ in 0..bench.rounds {
         ours.push(events / 1e6 / time(on("1", &bench.sordino(&["events"], &one, &["--where", condition])))?);
         let dummy = [Path::new("babeltrace2"), &one, Path::new("-c"), Path::new("sink.utils.dummy")];
@@ -100,11 +100,11 @@ fn one_stream(
     ));
     table.figure("sordino events --where", &ours, "10^6/s");
     table.figure("babeltrace2 -c sink.utils.dummy", &theirs, "10^6/s");
-    table.ratio("sordino / babeltrace2", ours.median() / theirs.median(), Some((10.0, Bar::AtLeast)));
+    table.ratio("sordino / babeltrace2", ours.median() / theirs.median(), Some((10.0, LimitSide::AtLeast)));
     fs::remove_dir_all(&one).map_err(|error| error.to_string())
 }
 
-fn two_cpus(bench: &Bench, table: &mut Table, kernel: &Path) -> Result<(), String> {
+fn two_cpus(bench: &Bench, table: &mut FigureTable, kernel: &Path) -> Result<(), String> {
     table.heading("Two CPUs instead of one, for the kernel's two streams");
     let condition = ["--where", "next_tid > 0"];
     let questions: [(&str, &str, &[&str]); 3] = [
@@ -113,30 +113,30 @@ fn two_cpus(bench: &Bench, table: &mut Table, kernel: &Path) -> Result<(), Strin
         ("query syscalls", "query", &["syscalls"]),
     ];
     for (name, command, rest) in questions {
-        let [mut one, mut two] = [Samples::default(), Samples::default()];
+        let [mut one, mut two] = [FigureSamples::default(), FigureSamples::default()];
         for _ in 0..bench.rounds {
             one.push(time(on("1", &bench.sordino(&[command], kernel, rest)))?);
             two.push(time(on("0,1", &bench.sordino(&[command], kernel, rest)))?);
         }
         table.figure(&format!("{name}, one CPU"), &one, "s");
         table.figure(&format!("{name}, two CPUs"), &two, "s");
-        table.ratio("one / two", one.median() / two.median(), Some((1.7, Bar::AtLeast)));
+        table.ratio("one / two", one.median() / two.median(), Some((1.7, LimitSide::AtLeast)));
     }
     Ok(())
 }
 
 /// Measures the listing of a second of a trace of an hour, of 10 million events on two CPUs.
-fn second_of_an_hour(bench: &Bench, table: &mut Table, place: &Path) -> Result<(), String> {
+fn second_of_an_hour(bench: &Bench, table: &mut FigureTable, place: &Path) -> Result<(), String> {
     let hour = place.join("hour");
     write_hour(&hour).map_err(|error| error.to_string())?;
-    let mut times = Samples::default();
+    let mut times = FigureSamples::default();
     for _ in 0..bench.rounds {
         let part = ["--from", "1800s", "--until", "1801s"];
         times.push(time(on("0,1", &bench.sordino(&["events"], &hour, &part)))?);
     }
     table.heading("A second of a trace of an hour with 10 million events");
     table.figure("sordino events --from 1800s --until 1801s", &times, "s");
-    table.difference("", times.median(), "s", Some((0.3, Bar::AtMost)));
+    table.difference("", times.median(), "s", Some((0.3, LimitSide::AtMost)));
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Highest rate of events at which none is lost.
 
 use crate::Bench;
-use crate::knob::Knob;
+use crate::knob::FileOverride;
 use crate::peers::{self, CollectorPolling, Lttng, PROGRAM_CPU};
-use crate::programs::{Tracer, numbers};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, numbers};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use sordino_peers::rate::{EVENT, RateResult, Search, ceiling};
 use std::fs;
 use std::io::Write;
@@ -13,12 +13,13 @@ use std::path::Path;
 /// Relative precision at which the search for the rate ends.
 const PRECISION: f64 = 0.07;
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let kept = keep_memory(bench)?;
     let mut daemon = peers::lttng()?;
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
-    let [mut sordino, mut lttng] = [Samples::default(), Samples::default()];
-    let [here, there] = [Tracer::Sordino, Tracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
+    let [mut sordino, mut lttng] = [FigureSamples::default(), FigureSamples::default()];
+    let [here, there] =
+        [TargetTracer::Sordino, TargetTracer::Lttng].map(|tracer| bench.programs.path("rate", tracer));
     warm(place.path(), ceiling(bench.seconds) * bench.seconds * EVENT)?;
     // Each round is a search of some six runs for each tracer.
     for _ in 0..bench.rounds {
@@ -27,11 +28,11 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
             highest(bench.seconds, |rate| with_lttng(bench, &mut daemon, &there, rate, place.path()))? / 1e6,
         );
     }
-    kept.map_or(Ok(()), Knob::restore)?;
+    kept.map_or(Ok(()), FileOverride::restore)?;
     table.heading(&format!("Highest rate without a lost event, {} s, to a tmpfs", bench.seconds));
     table.figure("sordino", &sordino, "10^6/s");
     table.figure("LTTng-UST", &lttng, "10^6/s");
-    table.ratio("sordino / LTTng-UST", sordino.median() / lttng.median(), Some((3.0, Bar::AtLeast)));
+    table.ratio("sordino / LTTng-UST", sordino.median() / lttng.median(), Some((3.0, LimitSide::AtLeast)));
     Ok(())
 }
 
@@ -42,8 +43,8 @@ const NONE: &str = "11";
 
 /// Keeps free memory in a virtual machine that would return it to its hypervisor. Otherwise each recording had to fetch
 /// the memory of the removed one again, at a tenth of the speed of writing to it.
-fn keep_memory(bench: &Bench) -> Result<Option<Knob>, String> {
-    if Path::new(REPORTED).exists() { Knob::hold(bench, REPORTED, NONE).map(Some) } else { Ok(None) }
+fn keep_memory(bench: &Bench) -> Result<Option<FileOverride>, String> {
+    if Path::new(REPORTED).exists() { FileOverride::hold(bench, REPORTED, NONE).map(Some) } else { Ok(None) }
 }
 
 /// Writes and removes a file: a hypervisor provides memory when the machine first touches it, and that time would

@@ -2,18 +2,18 @@
 
 use crate::Bench;
 use crate::peers::{self, CollectorPolling, PROGRAM_CPU};
-use crate::programs::Tracer;
-use crate::table::{Bar, Samples, Table};
+use crate::programs::TargetTracer;
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const RATE: &str = "4000000";
 const SECONDS: &str = "5";
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let place = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
     let directory = place.path().join("recording");
-    let program = bench.programs.path("rate", Tracer::Sordino).to_string_lossy().into_owned();
+    let program = bench.programs.path("rate", TargetTracer::Sordino).to_string_lossy().into_owned();
     let cpu = PROGRAM_CPU.to_string();
     let recorded = peers::sordino(
         &bench.programs.sordino,
@@ -21,7 +21,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
         &directory,
         &[&program, &cpu, RATE, SECONDS],
     )?;
-    let [mut ours, mut theirs] = [Samples::default(), Samples::default()];
+    let [mut ours, mut theirs] = [FigureSamples::default(), FigureSamples::default()];
     let time = |command: &mut Command| {
         let begin = Instant::now();
         let status = command
@@ -42,6 +42,10 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     ));
     table.figure("sordino events", &ours, "10^6/s");
     table.figure("babeltrace2", &theirs, "10^6/s");
-    table.ratio("sordino events / babeltrace2", ours.median() / theirs.median(), Some((5.0, Bar::AtLeast)));
+    table.ratio(
+        "sordino events / babeltrace2",
+        ours.median() / theirs.median(),
+        Some((5.0, LimitSide::AtLeast)),
+    );
     Ok(())
 }

@@ -2,20 +2,20 @@
 
 use crate::Bench;
 use crate::peers::{self, CollectorPolling};
-use crate::programs::{Tracer, numbers};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, numbers};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 
 /// Bursts of two million hits in a round.
 const BURSTS: &str = "7";
 /// Numbers of writers that are measured.
 const THREADS: [u32; 3] = [1, 2, 64];
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
-    let program = bench.programs.path("scaling", Tracer::Sordino).to_string_lossy().into_owned();
+    let program = bench.programs.path("scaling", TargetTracer::Sordino).to_string_lossy().into_owned();
     // Figures are rates of hits, relative to the clock readings of as many threads in the same run.
-    let mut relative: [Samples; THREADS.len()] = Default::default();
-    let mut hits: [Samples; THREADS.len()] = Default::default();
+    let mut relative: [FigureSamples; THREADS.len()] = Default::default();
+    let mut hits: [FigureSamples; THREADS.len()] = Default::default();
     let mut lost = 0;
     for round in 0..bench.rounds {
         for (number, threads) in THREADS.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     }
     for (number, name) in [(1, "two writers on two CPUs"), (2, "64 threads on two CPUs")] {
         let ratio = relative[number].median() / relative[0].median();
-        table.ratio(&format!("{name}, to one writer"), ratio, Some((0.95, Bar::AtLeast)));
+        table.ratio(&format!("{name}, to one writer"), ratio, Some((0.95, LimitSide::AtLeast)));
     }
     if lost > 0 {
         table.missing("writers whose rings are never full", &format!("lost {lost}"));

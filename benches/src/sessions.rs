@@ -1,10 +1,10 @@
 //! Cost of snapshots to the program that is recorded.
 
 use crate::Bench;
-use crate::knob::Knob;
+use crate::knob::FileOverride;
 use crate::peers::PROGRAM_CPU;
-use crate::programs::{Tracer, numbers, output_of};
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, numbers, output_of};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ const P99_99: usize = 3;
 pub(crate) const NAME: &str = "box";
 
 /// A session in a directory of its own, which ends with this value.
-pub(crate) struct Session<'a> {
+pub(crate) struct MeasuredSession<'a> {
     sordino: &'a Path,
     place: tempfile::TempDir,
 }
 
-impl<'a> Session<'a> {
+impl<'a> MeasuredSession<'a> {
     pub(crate) fn start(sordino: &'a Path, options: &[&str]) -> Result<Self, String> {
         let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
         let session = Self { sordino, place };
@@ -68,19 +68,19 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for MeasuredSession<'_> {
     fn drop(&mut self) {
         let _ = self.run(&["destroy", NAME, "--no-snapshot"]);
     }
 }
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let unthrottled = Knob::hold(bench, THROTTLE, "-1")?;
-    let program = bench.programs.path("nonstop", Tracer::Sordino);
-    let [mut without, mut with, mut more] = std::array::from_fn(|_| Samples::default());
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
+    let unthrottled = FileOverride::hold(bench, THROTTLE, "-1")?;
+    let program = bench.programs.path("nonstop", TargetTracer::Sordino);
+    let [mut without, mut with, mut more] = std::array::from_fn(|_| FigureSamples::default());
     let (mut taken, mut refused) = (0, Vec::new());
     for _ in 0..bench.rounds {
-        let session = Session::start(&bench.programs.sordino, &RINGS)?;
+        let session = MeasuredSession::start(&bench.programs.sordino, &RINGS)?;
         let (tails, snapshots) = beside_snapshots(&session, &program)?;
         without.push(tails[0]);
         with.push(tails[1]);
@@ -95,10 +95,10 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     table.figure("p99.99 of a loop without snapshots", &without, "ns");
     table.figure("p99.99 of a loop with them", &with, "ns");
     table.figure("what they add, round by round", &more, "ns");
-    table.difference("their median", more.median(), "ns", Some((100.0, Bar::AtMost)));
+    table.difference("their median", more.median(), "ns", Some((100.0, LimitSide::AtMost)));
     let share = (taken - refused.len()) as f64 / f64::from(taken.max(1) as u32);
     let name = format!("of {taken} snapshots babeltrace2 reads, without a complaint");
-    table.ratio(&name, share, Some((1.0, Bar::AtLeast)));
+    table.ratio(&name, share, Some((1.0, LimitSide::AtLeast)));
     match refused.first() {
         Some(first) => Err(first.clone()),
         None => Ok(()),
@@ -106,7 +106,10 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
 }
 
 /// p99.99 of the program's loops without snapshots and with them, and the snapshots.
-fn beside_snapshots(session: &Session<'_>, program: &Path) -> Result<([f64; 2], Vec<PathBuf>), String> {
+fn beside_snapshots(
+    session: &MeasuredSession<'_>,
+    program: &Path,
+) -> Result<([f64; 2], Vec<PathBuf>), String> {
     let mut command = session.command(program);
     command.args([&PROGRAM_CPU.to_string(), &SECONDS.to_string(), "1"]).stdout(Stdio::piped());
     let failed = |error: std::io::Error| format!("{}: {error}", program.display());
@@ -127,7 +130,7 @@ fn tail(line: &str) -> Result<f64, String> {
 }
 
 /// Takes a snapshot in every second of the program's second kind.
-fn each_other_second(session: &Session<'_>, begin: Instant) -> Result<Vec<PathBuf>, String> {
+fn each_other_second(session: &MeasuredSession<'_>, begin: Instant) -> Result<Vec<PathBuf>, String> {
     let seconds = (1..SECONDS).step_by(2).map(Duration::from_secs);
     seconds
         .map(|second| {

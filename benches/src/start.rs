@@ -1,17 +1,17 @@
 //! Start time of a linked program.
 
 use crate::Bench;
-use crate::programs::Tracer;
-use crate::table::{Samples, Table};
+use crate::programs::TargetTracer;
+use crate::table::{FigureSamples, FigureTable};
 use std::process::Command;
 use std::time::Instant;
 
 /// Starts in a round.
 const STARTS: u32 = 50;
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
-    let tracers = [Tracer::None, Tracer::Sordino, Tracer::Lttng];
-    let mut samples: [Samples; 3] = Default::default();
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
+    let tracers = [TargetTracer::None, TargetTracer::Sordino, TargetTracer::Lttng];
+    let mut samples: [FigureSamples; 3] = Default::default();
     let time = |tracer| {
         let begin = Instant::now();
         for _ in 0..STARTS {
@@ -32,7 +32,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     for (samples, name) in samples.iter().zip(["unlinked", "linked with sordino", "linked with LTTng-UST"]) {
         table.figure(name, samples, "ms");
     }
-    let mut added = Samples::default();
+    let mut added = FigureSamples::default();
     added.push(samples[1].median() - samples[0].median());
     table.figure("added by sordino (at most 1 ms)", &added, "ms");
     Ok(())

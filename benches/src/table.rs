@@ -6,9 +6,9 @@ use std::process::Command;
 
 /// Values of one figure, one a round.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Samples(Vec<f64>);
+pub(crate) struct FigureSamples(Vec<f64>);
 
-impl Samples {
+impl FigureSamples {
     pub(crate) fn push(&mut self, value: f64) {
         self.0.push(value);
     }
@@ -35,14 +35,14 @@ impl Samples {
 
 /// Figures of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Vec<Row>);
+pub(crate) struct FigureTable(Vec<FigureTableRow>);
 
 #[derive(Debug)]
-enum Row {
+enum FigureTableRow {
     Heading(String),
     Figure {
         name: String,
-        samples: Samples,
+        samples: FigureSamples,
         unit: &'static str,
     },
     /// A ratio or a difference, with its limit if there is one.
@@ -50,7 +50,7 @@ enum Row {
         name: String,
         value: f64,
         unit: &'static str,
-        bar: Option<(f64, Bar)>,
+        bar: Option<(f64, LimitSide)>,
     },
     Missing {
         name: String,
@@ -60,58 +60,66 @@ enum Row {
 
 /// Side of a limit on which a value is good.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Bar {
+pub(crate) enum LimitSide {
     AtMost,
     AtLeast,
 }
 
-impl Table {
+impl FigureTable {
     pub(crate) fn heading(&mut self, text: &str) {
-        self.0.push(Row::Heading(text.to_owned()));
+        self.0.push(FigureTableRow::Heading(text.to_owned()));
     }
 
-    pub(crate) fn figure(&mut self, name: &str, samples: &Samples, unit: &'static str) {
-        self.0.push(Row::Figure { name: name.to_owned(), samples: samples.clone(), unit });
+    pub(crate) fn figure(&mut self, name: &str, samples: &FigureSamples, unit: &'static str) {
+        self.0.push(FigureTableRow::Figure { name: name.to_owned(), samples: samples.clone(), unit });
     }
 
-    pub(crate) fn ratio(&mut self, name: &str, value: f64, bar: Option<(f64, Bar)>) {
+    pub(crate) fn ratio(&mut self, name: &str, value: f64, bar: Option<(f64, LimitSide)>) {
         self.difference(name, value, "x", bar);
     }
 
-    pub(crate) fn difference(&mut self, name: &str, value: f64, unit: &'static str, bar: Option<(f64, Bar)>) {
-        self.0.push(Row::Ratio { name: name.to_owned(), value, unit, bar });
+    pub(crate) fn difference(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: &'static str,
+        bar: Option<(f64, LimitSide)>,
+    ) {
+        self.0.push(FigureTableRow::Ratio { name: name.to_owned(), value, unit, bar });
     }
 
     pub(crate) fn missing(&mut self, name: &str, reason: &str) {
-        self.0.push(Row::Missing { name: name.to_owned(), reason: reason.to_owned() });
+        self.0.push(FigureTableRow::Missing { name: name.to_owned(), reason: reason.to_owned() });
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for FigureTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.0 {
             match row {
-                Row::Heading(text) => writeln!(f, "\n{text}")?,
-                Row::Figure { name, samples, unit } => {
+                FigureTableRow::Heading(text) => writeln!(f, "\n{text}")?,
+                FigureTableRow::Figure { name, samples, unit } => {
                     let (least, greatest) = samples.spread();
                     let [median, least, greatest] = [samples.median(), least, greatest].map(number);
                     writeln!(f, "  {name:<52} {median:>10} {unit:<10} ({least} to {greatest})")?;
                 }
-                Row::Ratio { name, value, unit, bar } => {
+                FigureTableRow::Ratio { name, value, unit, bar } => {
                     let verdict = bar.map_or(String::new(), |(limit, side)| verdict(*value, limit, side));
                     writeln!(f, "  {name:<52} {:>10} {unit:<10} {verdict}", number(*value))?;
                 }
-                Row::Missing { name, reason } => writeln!(f, "  {name}: not measured here: {reason}")?,
+                FigureTableRow::Missing { name, reason } => {
+                    writeln!(f, "  {name}: not measured here: {reason}")?
+                }
             }
         }
         Ok(())
     }
 }
 
-fn verdict(value: f64, limit: f64, side: Bar) -> String {
+fn verdict(value: f64, limit: f64, side: LimitSide) -> String {
     let (word, met) = match side {
-        Bar::AtMost => ("at most", value <= limit),
-        Bar::AtLeast => ("at least", value >= limit),
+        LimitSide::AtMost => ("at most", value <= limit),
+        LimitSide::AtLeast => ("at least", value >= limit),
     };
     format!("{word} {limit}: {}", if met { "met" } else { "MISSED" })
 }

@@ -5,9 +5,9 @@
 //! which is part of the run.
 
 use crate::Bench;
-use crate::programs::{Tracer, numbers, output_of};
-use crate::sessions::Session;
-use crate::table::{Bar, Samples, Table};
+use crate::programs::{TargetTracer, numbers, output_of};
+use crate::sessions::MeasuredSession;
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use sordino_clock::{Clock, nanoseconds};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,11 +22,11 @@ const OTHERS: usize = 99;
 const TAKEN_UP: Duration = Duration::from_secs(30);
 const BAR_MS: f64 = 3.0;
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     table.heading("Taking up a program that hits one event and ends, one after another");
     let [mut alone, mut first, mut last] = std::array::from_fn(|_| TakeUpTimes::default());
     for _ in 0..bench.rounds {
-        let session = Session::start(&bench.programs.sordino, &["--user", "bench:two"])?;
+        let session = MeasuredSession::start(&bench.programs.sordino, &["--user", "bench:two"])?;
         let few = runs(bench, &session)?;
         let others = Others::start(bench, &session)?;
         let many = runs(bench, &session)?;
@@ -39,7 +39,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
     first.show(table, "added by a session of one program");
     last.show(table, &format!("added by a session of {OTHERS} others"));
     for (name, added) in [("the first, until main", first), ("the hundredth, until main", last)] {
-        table.difference(name, added.until_main.median(), "ms", Some((BAR_MS, Bar::AtMost)));
+        table.difference(name, added.until_main.median(), "ms", Some((BAR_MS, LimitSide::AtMost)));
     }
     Ok(())
 }
@@ -47,8 +47,8 @@ pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
 /// Times from a program's start, in milliseconds.
 #[derive(Debug, Default)]
 struct TakeUpTimes {
-    until_main: Samples,
-    run: Samples,
+    until_main: FigureSamples,
+    run: FigureSamples,
 }
 
 impl TakeUpTimes {
@@ -61,7 +61,7 @@ impl TakeUpTimes {
         (self.until_main.median(), self.run.median())
     }
 
-    fn show(&self, table: &mut Table, name: &str) {
+    fn show(&self, table: &mut FigureTable, name: &str) {
         table.figure(&format!("{name}, until main"), &self.until_main, "ms");
         table.figure(&format!("{name}, until its end"), &self.run, "ms");
     }
@@ -81,8 +81,8 @@ impl Runs {
 }
 
 /// Runs the program with and without the session, alternating.
-fn runs(bench: &Bench, session: &Session<'_>) -> Result<Runs, String> {
-    let program = bench.programs.path("start", Tracer::Sordino);
+fn runs(bench: &Bench, session: &MeasuredSession<'_>) -> Result<Runs, String> {
+    let program = bench.programs.path("start", TargetTracer::Sordino);
     let mut runs = Runs::default();
     for _ in 0..STARTS {
         runs.unrecorded.push(run(&mut Command::new(&program))?);
@@ -105,8 +105,8 @@ fn run(command: &mut Command) -> Result<(f64, f64), String> {
 struct Others(Vec<Child>);
 
 impl Others {
-    fn start(bench: &Bench, session: &Session<'_>) -> Result<Self, String> {
-        let program = bench.programs.path("start", Tracer::Sordino);
+    fn start(bench: &Bench, session: &MeasuredSession<'_>) -> Result<Self, String> {
+        let program = bench.programs.path("start", TargetTracer::Sordino);
         let mut others = Self(Vec::new());
         for _ in 0..OTHERS {
             let child = session.command(&program).args(["1", "stay"]).stdin(Stdio::piped()).spawn();

@@ -2,10 +2,10 @@
 //! loop.
 
 use crate::Bench;
-use crate::ordinary::{Round, SECONDS, observed, round_of};
-use crate::programs::{Tracer, output_of};
-use crate::sessions::{NAME, Session};
-use crate::table::{Bar, Samples, Table};
+use crate::ordinary::{RoundResult, SECONDS, observed, round_of};
+use crate::programs::{TargetTracer, output_of};
+use crate::sessions::{MeasuredSession, NAME};
+use crate::table::{FigureSamples, FigureTable, LimitSide};
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -20,14 +20,14 @@ const BEGIN: Duration = Duration::from_secs(3);
 
 /// A view of a session, in a terminal of 80 columns and 24 rows. Both end with this value.
 struct TerminalView<'a> {
-    session: &'a Session<'a>,
+    session: &'a MeasuredSession<'a>,
     socket: String,
     pid: String,
 }
 
 impl<'a> TerminalView<'a> {
     /// Opens a view, and returns it once it shows the session.
-    fn open(bench: &Bench, session: &'a Session<'a>) -> Result<Self, String> {
+    fn open(bench: &Bench, session: &'a MeasuredSession<'a>) -> Result<Self, String> {
         let place = session.variable().1.with_file_name("tmux");
         let mut view = Self { session, socket: place.display().to_string(), pid: String::new() };
         let command = format!("exec {} watch {NAME}", bench.programs.sordino.display());
@@ -62,17 +62,17 @@ impl Drop for TerminalView<'_> {
     }
 }
 
-pub(crate) fn measure(bench: &Bench, table: &mut Table) -> Result<(), String> {
+pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     table.heading("A view of a session with 10 000 events a second");
-    table.difference("CPU of sordino watch", cpu_time(bench)?, "%", Some((2.0, Bar::AtMost)));
+    table.difference("CPU of sordino watch", cpu_time(bench)?, "%", Some((2.0, LimitSide::AtMost)));
     gaps(bench, table)
 }
 
 /// Returns the share of a CPU that a view takes, in per cent.
 fn cpu_time(bench: &Bench) -> Result<f64, String> {
-    let session = Session::start(&bench.programs.sordino, &[])?;
+    let session = MeasuredSession::start(&bench.programs.sordino, &[])?;
     let seconds = (bench.seconds + BEGIN.as_secs_f64() + 2.0).to_string();
-    let mut program = session.command(&bench.programs.path("rate", Tracer::Sordino));
+    let mut program = session.command(&bench.programs.path("rate", TargetTracer::Sordino));
     program.args(["0", RATE, &seconds]).stdout(Stdio::null());
     let mut program = program.spawn().map_err(|error| error.to_string())?;
     let measured = TerminalView::open(bench, &session).and_then(|view| {
@@ -85,9 +85,9 @@ fn cpu_time(bench: &Bench) -> Result<f64, String> {
 }
 
 /// Measures the gaps of an ordinary loop whose session is watched or not, round by round.
-fn gaps(bench: &Bench, table: &mut Table) -> Result<(), String> {
+fn gaps(bench: &Bench, table: &mut FigureTable) -> Result<(), String> {
     let place = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
-    let [mut without, mut with, mut views, mut longest] = std::array::from_fn(|_| Samples::default());
+    let [mut without, mut with, mut views, mut longest] = std::array::from_fn(|_| FigureSamples::default());
     for round in 0..bench.rounds {
         let path = |name: &str| place.path().join(format!("{name}{round}"));
         without.push(beside(bench, &path("without"), false)?.gaps);
@@ -106,14 +106,14 @@ fn gaps(bench: &Bench, table: &mut Table) -> Result<(), String> {
         "gaps over 500 us that are the view's, at worst",
         worst,
         "/min",
-        Some((0.0, Bar::AtMost)),
+        Some((0.0, LimitSide::AtMost)),
     );
     Ok(())
 }
 
 /// Runs the loop in a session, beside a view of it or not.
-fn beside(bench: &Bench, switches: &Path, is_watched: bool) -> Result<Round, String> {
-    let session = Session::start(&bench.programs.sordino, &["--user", "bench:two"])?;
+fn beside(bench: &Bench, switches: &Path, is_watched: bool) -> Result<RoundResult, String> {
+    let session = MeasuredSession::start(&bench.programs.sordino, &["--user", "bench:two"])?;
     let view = is_watched.then(|| TerminalView::open(bench, &session)).transpose()?;
     let (variable, value) = session.variable();
     let environment = format!("{variable}={}", value.display());

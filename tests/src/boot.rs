@@ -2,7 +2,7 @@
 
 use crate::Scene;
 use crate::install::installed;
-use crate::running::{Ended, Running};
+use crate::running::{EndedProcess, RunningProcess};
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub struct Disk<'a> {
 #[derive(Debug)]
 pub struct Boot<'a> {
     scene: &'a Scene,
-    running: Running,
+    running: RunningProcess,
     /// Process id of the machine's first process in the host's namespace.
     init: String,
     cgroups: Cgroups,
@@ -131,7 +131,7 @@ impl<'a> Disk<'a> {
 
 impl Boot<'_> {
     /// Runs a command on the machine.
-    pub fn run(&self, command: &[&str]) -> Ended {
+    pub fn run(&self, command: &[&str]) -> EndedProcess {
         self.scene.run(&mut self.command(command))
     }
 

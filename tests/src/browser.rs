@@ -48,7 +48,7 @@ pub fn kept(name: &str) -> PathBuf {
 
 /// A page that a browser has open, by the session of the DevTools protocol.
 #[derive(Debug)]
-pub struct Page(String);
+pub struct BrowserPage(String);
 
 impl Browser {
     /// Starts a browser with a profile of its own in the scene; `None`, reported as not measured, if there is none.
@@ -81,11 +81,11 @@ impl Browser {
     /// # Panics
     /// If the browser ends, or does not answer in a minute.
     #[track_caller]
-    pub fn open(&mut self, address: &str) -> Page {
+    pub fn open(&mut self, address: &str) -> BrowserPage {
         let target = self.call("Target.createTarget", &json!({ "url": address }), None);
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call("Target.attachToTarget", &attach, None);
-        let page = Page(session["sessionId"].as_str().expect("a session").to_owned());
+        let page = BrowserPage(session["sessionId"].as_str().expect("a session").to_owned());
         // Earlier log entries are sent, too.
         for domain in ["Log.enable", "Runtime.enable"] {
             self.call(domain, &json!({}), Some(&page.0));
@@ -98,7 +98,7 @@ impl Browser {
     /// # Panics
     /// If the browser ends, or does not answer in a minute.
     #[track_caller]
-    pub fn evaluate(&mut self, page: &Page, expression: &str) -> Value {
+    pub fn evaluate(&mut self, page: &BrowserPage, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         self.call("Runtime.evaluate", &parameters, Some(&page.0))["result"]["value"].clone()
     }
@@ -108,7 +108,7 @@ impl Browser {
     /// # Panics
     /// After a minute.
     #[track_caller]
-    pub fn wait_for(&mut self, page: &Page, expression: &str) -> Value {
+    pub fn wait_for(&mut self, page: &BrowserPage, expression: &str) -> Value {
         let end = Instant::now() + PATIENCE;
         loop {
             match self.evaluate(page, expression) {
@@ -124,7 +124,7 @@ impl Browser {
     /// # Panics
     /// If the browser ends, or does not answer in a minute.
     #[track_caller]
-    pub fn show(&mut self, page: &Page, medium: Medium) {
+    pub fn show(&mut self, page: &BrowserPage, medium: Medium) {
         let Medium { width, is_dark, is_paper } = medium;
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", &size, Some(&page.0));
@@ -138,7 +138,7 @@ impl Browser {
     ///
     /// # Panics
     /// If the file can't be written.
-    pub fn photograph(&mut self, page: &Page, file: &Path) {
+    pub fn photograph(&mut self, page: &BrowserPage, file: &Path) {
         let whole = json!({ "format": "png", "captureBeyondViewport": true });
         let picture = self.call("Page.captureScreenshot", &whole, Some(&page.0));
         let mut decode = Command::new("base64");

@@ -25,8 +25,8 @@ mod output;
 mod page;
 mod walk;
 
-pub use page::{Block, Page, Role};
-pub use walk::{Outcome, walk};
+pub use page::{BlockRole, CodeBlock, DocumentPage};
+pub use walk::{PageOutcome, walk};
 
 use crate::install::root;
 use std::fs;
@@ -36,13 +36,13 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The first invalid setting or block, with its location.
-pub fn pages() -> Result<Vec<Page>, String> {
+pub fn pages() -> Result<Vec<DocumentPage>, String> {
     let mut files = vec![root().join("README.md")];
     files.extend(markdown_below(&root().join("docs")));
     let page = |path: &PathBuf| {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.strip_prefix(root()).unwrap_or(path).to_string_lossy().into_owned();
-        Page::parse(&name, &text)
+        DocumentPage::parse(&name, &text)
     };
     files.iter().map(page).collect()
 }

@@ -1,6 +1,6 @@
 //! A collector that exchanges sub-buffers as fast as it can, and verifies their records.
 
-use crate::verified::Lanes;
+use crate::verified::StormLanes;
 use sordino_event::catalogue;
 use sordino_event::{Cpu, Ticks};
 use sordino_ring::area::control::{AttachOptions, Attached, EnableMode, Program};
@@ -30,7 +30,7 @@ pub fn find_area(pid: i32) -> Option<OwnedFd> {
 
 /// State of one ring between two sub-buffers.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct RingState {
     /// Timestamps of the last two records.
     before: [i64; 2],
     /// Counters of lost records, from the last record and from the last packet.
@@ -41,17 +41,17 @@ struct Known {
 
 /// A collector that is attached to a program.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ExchangingCollector {
     program: Program,
     attached: Attached,
     /// True for each tracepoint whose records have a fill.
     fills: Vec<bool>,
-    known: Vec<Known>,
+    known: Vec<RingState>,
     /// Number of sub-buffers that were read.
     pub taken: u64,
 }
 
-impl Exchange {
+impl ExchangingCollector {
     /// Attaches to a program with rings that begin with this sub-buffer sequence number, and enables its storm
     /// tracepoints.
     ///
@@ -67,7 +67,7 @@ impl Exchange {
         for (id, _) in points.iter().filter(|(_, schema)| schema.full_name().starts_with("storms:")) {
             program.enable(attached.slot, PointId(*id), EnableMode::Always);
         }
-        let known = Known { before: [i64::MIN; 2], lost: 0, total: 0, overwritten: 0 };
+        let known = RingState { before: [i64::MIN; 2], lost: 0, total: 0, overwritten: 0 };
         let known = vec![known; attached.readers.len()];
         Self { program, attached, fills, known, taken: 0 }
     }
@@ -81,7 +81,7 @@ impl Exchange {
     ///
     /// # Panics
     /// If a sub-buffer is damaged.
-    pub fn drain(&mut self, lanes: &mut Lanes) -> bool {
+    pub fn drain(&mut self, lanes: &mut StormLanes) -> bool {
         let before = self.taken;
         for (reader, known) in self.attached.readers.iter_mut().zip(&mut self.known) {
             let cpu = reader.cpu();
@@ -102,7 +102,7 @@ impl Exchange {
     ///
     /// # Panics
     /// If a sub-buffer is damaged.
-    pub fn finish(mut self, lanes: &mut Lanes) -> [u64; 3] {
+    pub fn finish(mut self, lanes: &mut StormLanes) -> [u64; 3] {
         while self.drain(lanes) {}
         let mut sums = [0; 3];
         for (reader, known) in self.attached.readers.iter_mut().zip(&mut self.known) {
@@ -120,9 +120,9 @@ impl Exchange {
     }
 }
 
-impl Known {
+impl RingState {
     /// Adds an interval for missing records, from the record before the last one to `to`.
-    fn hole(&self, lanes: &mut Lanes, to: i64) {
+    fn hole(&self, lanes: &mut StormLanes, to: i64) {
         lanes.hole(self.before[0], to);
     }
 
@@ -133,7 +133,7 @@ impl Known {
         bytes: &[u8],
         overwritten: u64,
         fills: &[bool],
-        lanes: &mut Lanes,
+        lanes: &mut StormLanes,
     ) {
         let mut open = overwritten != self.overwritten;
         self.overwritten = overwritten;

@@ -8,7 +8,7 @@ const NAME: &str = "sordino-test-";
 
 /// A control group; it is gone when this is, with the processes that it has by then.
 #[derive(Debug)]
-pub struct Group(PathBuf);
+pub struct ControlGroup(PathBuf);
 
 /// Removes groups that tests left which were killed; those of others that run have processes, or can be made again.
 fn clear(place: &Path) {
@@ -17,7 +17,7 @@ fn clear(place: &Path) {
     left.for_each(|group| _ = fs::remove_dir(group.path()));
 }
 
-impl Group {
+impl ControlGroup {
     /// Creates a group with these files of a controller and their contents, under version 1 or 2 of control groups.
     /// Returns `None` where the controller is not mounted.
     pub fn new(controller: &str, one: &[(&str, &str)], two: &[(&str, &str)]) -> Option<Self> {
@@ -57,7 +57,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         for pid in processes.lines().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {

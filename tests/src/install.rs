@@ -1,6 +1,6 @@
 //! sordino as a user has it: installed by `make install`, found by `pkg-config`.
 
-use crate::running::Running;
+use crate::running::RunningProcess;
 use sordino_ring::layout::VERSION;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 /// A C or C++ compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compiler {
+pub enum NativeCompiler {
     /// gcc with `-std=c11`, for C.
     Gcc,
     /// clang with `-std=c11`, for C.
@@ -20,9 +20,10 @@ pub enum Compiler {
 }
 
 /// Compilers that the tests use.
-pub const COMPILERS: [Compiler; 4] = [Compiler::Gcc, Compiler::Clang, Compiler::Gxx, Compiler::Clangxx];
+pub const COMPILERS: [NativeCompiler; 4] =
+    [NativeCompiler::Gcc, NativeCompiler::Clang, NativeCompiler::Gxx, NativeCompiler::Clangxx];
 
-impl Compiler {
+impl NativeCompiler {
     /// Returns the compiler's path. If the bare name is not installed, its name has a version.
     fn program(self) -> PathBuf {
         let name = match self {
@@ -147,14 +148,14 @@ fn programs() -> PathBuf {
 }
 
 /// Compiles `source` to `output` as [`compiling`] describes, without a warning.
-pub fn compile(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) {
+pub fn compile(compiler: NativeCompiler, source: &str, output: &Path, flags: &[&str]) {
     succeed(&mut compiling(compiler, source, output, flags));
 }
 
 /// Returns the command that compiles `source` (below the package's `programs/`, or an absolute path) to `output`, with
 /// warnings as errors. A program finds the library beside itself, too, for users without access to the directory where
 /// sordino is installed.
-pub fn compiling(compiler: Compiler, source: &str, output: &Path, flags: &[&str]) -> Command {
+pub fn compiling(compiler: NativeCompiler, source: &str, output: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(compiler.program());
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
     command.args(pkg_config(&["--cflags"])).arg("-o").arg(output).args(compiler.standard());
@@ -172,8 +173,8 @@ pub fn compiling(compiler: Compiler, source: &str, output: &Path, flags: &[&str]
 
 /// Compiles a program that is linked with LTTng instead.
 pub fn compile_for_lttng(source: &str, output: &Path) {
-    let mut command = Command::new(Compiler::Gcc.program());
-    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror"]).args(Compiler::Gcc.standard());
+    let mut command = Command::new(NativeCompiler::Gcc.program());
+    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror"]).args(NativeCompiler::Gcc.standard());
     command.arg("-I").arg(programs()).arg("-o").arg(output).arg(programs().join(source));
     succeed(command.args(["-llttng-ust", "-llttng-ust-common", "-ldl"]));
 }
@@ -181,7 +182,7 @@ pub fn compile_for_lttng(source: &str, output: &Path) {
 /// Runs a command that has to succeed, and returns its standard output.
 pub fn succeed(command: &mut Command) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let ended = Running::start(command, &directory.path().join("tool")).end();
+    let ended = RunningProcess::start(command, &directory.path().join("tool")).end();
     assert_eq!(ended.status, 0, "{command:?}: {}\n{}", ended.output, ended.errors);
     ended.output
 }

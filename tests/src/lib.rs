@@ -51,9 +51,9 @@ pub mod storm;
 pub mod terminal;
 pub mod verified;
 
-pub use install::{COMPILERS, Compiler, installed};
-pub use recording::{RecordedEvent, Recording};
-pub use running::{Ended, Running};
+pub use install::{COMPILERS, NativeCompiler, installed};
+pub use recording::{CompletedRecording, RecordedEvent};
+pub use running::{EndedProcess, RunningProcess};
 pub use sandbox::Sandbox;
 pub use scene::{DAEMON, NOBODY, Scene};
 

@@ -1,6 +1,6 @@
 //! Lists of a trace's events by `sordino events` and babeltrace2.
 
-use crate::running::Running;
+use crate::running::RunningProcess;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,8 @@ pub fn named<'a>(items: &'a [Value], name: &str) -> Vec<&'a Value> {
 #[track_caller]
 pub fn babeltrace(path: &Path) -> (Vec<String>, String) {
     let directory = tempfile::tempdir().expect("a directory");
-    let ended = Running::start(Command::new("babeltrace2").arg(path), &directory.path().join("bt2")).end();
+    let ended =
+        RunningProcess::start(Command::new("babeltrace2").arg(path), &directory.path().join("bt2")).end();
     assert_eq!(ended.status, 0, "babeltrace2 {}: {}", path.display(), ended.errors);
     (ended.output.lines().map(str::to_owned).collect(), ended.errors)
 }

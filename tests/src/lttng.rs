@@ -1,7 +1,7 @@
 //! LTTng's session daemon for the user `nobody`, whom no other daemon serves.
 
 use crate::recording::all_below;
-use crate::{NOBODY, Running, Scene, wait_until};
+use crate::{NOBODY, RunningProcess, Scene, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -27,15 +27,15 @@ fn command_at(home: &Path, program: &Path, words: &[&str]) -> Command {
 
 /// LTTng's daemon and its home directory.
 #[derive(Debug)]
-pub struct Lttng<'a> {
+pub struct LttngDaemon<'a> {
     scene: &'a Scene,
     /// Home directory, in which sessions without an output path record.
     pub home: PathBuf,
-    daemon: Running,
+    daemon: RunningProcess,
     before: Vec<PathBuf>,
 }
 
-impl<'a> Lttng<'a> {
+impl<'a> LttngDaemon<'a> {
     /// Starts the daemon, and waits until it answers.
     pub fn start(scene: &'a Scene) -> Self {
         let (home, before) = (scene.directory_of(NOBODY, "home"), shared_memory());

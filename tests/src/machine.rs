@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// Settings, files, mounts and processes that a test has to leave unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineState {
     /// Kernel's limit on the run time of real-time threads, `sched_rt_runtime_us`.
     throttle: String,
-    /// Files in `/dev/shm` except LTTng's: other users' daemons start and stop, and [`stop`](crate::lttng::Lttng::stop)
-    /// removes the files of the test's own.
+    /// Files in `/dev/shm` except LTTng's: other users' daemons start and stop, and
+    /// [`stop`](crate::lttng::LttngDaemon::stop) removes the files of the test's own.
     shared_memory: BTreeSet<PathBuf>,
     /// Mounts below the test's directory.
     mounts: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Machine {
     processes: Vec<(i32, PathBuf)>,
 }
 
-impl Machine {
+impl MachineState {
     /// Reads the present state. Recorders that other people run are left out.
     pub fn now(directory: &Path, installed: &Path) -> Self {
         let entries =

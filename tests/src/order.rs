@@ -15,11 +15,11 @@ enum SwappedType {
     /// Bytes up to and including a zero byte.
     Text,
     /// Fields, each with its name and its repetitions, aligned to this many bytes.
-    Struct(Vec<(String, SwappedType, Times)>, usize),
+    Struct(Vec<(String, SwappedType, Repetition)>, usize),
 }
 
 #[derive(Clone, Debug)]
-enum Times {
+enum Repetition {
     Once,
     Fixed(usize),
     /// The number of repetitions is the value of the earlier field of this name.
@@ -27,9 +27,9 @@ enum Times {
 }
 
 /// Words of the metadata: names, numbers, quoted strings and single characters.
-struct Words<'a>(std::iter::Peekable<std::vec::IntoIter<&'a str>>);
+struct MetadataWords<'a>(std::iter::Peekable<std::vec::IntoIter<&'a str>>);
 
-impl<'a> Words<'a> {
+impl<'a> MetadataWords<'a> {
     fn of(text: &'a str) -> Self {
         let (mut words, mut rest) = (Vec::new(), text);
         while let Some(first) = rest.chars().next() {
@@ -106,7 +106,7 @@ impl<'a> Words<'a> {
                 let mut fields = Vec::new();
                 while !self.is_next("}") {
                     let (ty, name) = (self.ty(known), self.next());
-                    let times = if self.is_next("[") { self.times() } else { Times::Once };
+                    let times = if self.is_next("[") { self.times() } else { Repetition::Once };
                     assert_eq!(self.next(), ";", "behind {name}");
                     fields.push((name.to_owned(), ty, times));
                 }
@@ -121,16 +121,16 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn times(&mut self) -> Times {
+    fn times(&mut self) -> Repetition {
         let (length, end) = (self.next(), self.next());
         assert_eq!(end, "]");
-        length.parse().map_or_else(|_| Times::Counted(length.to_owned()), Times::Fixed)
+        length.parse().map_or_else(|_| Repetition::Counted(length.to_owned()), Repetition::Fixed)
     }
 }
 
 /// Layouts that the metadata declares.
 #[derive(Debug, Default)]
-struct Layout {
+struct DeclaredLayouts {
     /// Layout of `packet.header`, if it is declared.
     header: Option<SwappedType>,
     /// Layouts of `packet.context`, `event.header` and `event.context` by stream class.
@@ -139,9 +139,10 @@ struct Layout {
     events: HashMap<(u64, u64), SwappedType>,
 }
 
-impl Layout {
+impl DeclaredLayouts {
     fn of(metadata: &str) -> Self {
-        let (mut words, mut known, mut layout) = (Words::of(metadata), HashMap::new(), Self::default());
+        let (mut words, mut known, mut layout) =
+            (MetadataWords::of(metadata), HashMap::new(), Self::default());
         while words.0.peek().is_some() {
             let block = words.next();
             if block == "typealias" {
@@ -156,7 +157,12 @@ impl Layout {
         layout
     }
 
-    fn block<'a>(&mut self, block: &str, words: &mut Words<'a>, known: &HashMap<&'a str, SwappedType>) {
+    fn block<'a>(
+        &mut self,
+        block: &str,
+        words: &mut MetadataWords<'a>,
+        known: &HashMap<&'a str, SwappedType>,
+    ) {
         let (mut numbers, mut types) = (HashMap::new(), HashMap::new());
         assert_eq!(words.next(), "{");
         while !words.is_next("}") {
@@ -186,7 +192,7 @@ impl Layout {
     fn swap(&self, bytes: &mut [u8]) {
         let mut packet = bytes;
         while !packet.is_empty() {
-            let mut walk = Walk { bytes: packet, at: 0, seen: BTreeMap::new() };
+            let mut walk = SwappedPacket { bytes: packet, at: 0, seen: BTreeMap::new() };
             walk.swap(self.header.as_ref().expect("a packet header"));
             let stream = walk.seen["stream_id"];
             let types = &self.streams[&stream];
@@ -205,14 +211,14 @@ impl Layout {
 }
 
 /// A packet that is being swapped.
-struct Walk<'a> {
+struct SwappedPacket<'a> {
     bytes: &'a mut [u8],
     at: usize,
     /// Values of the numbers so far, the last one of each name.
     seen: BTreeMap<String, u64>,
 }
 
-impl Walk<'_> {
+impl SwappedPacket<'_> {
     fn swap(&mut self, ty: &SwappedType) -> u64 {
         match ty {
             &SwappedType::Number(width, swapped) => {
@@ -234,9 +240,9 @@ impl Walk<'_> {
                 self.at = self.at.next_multiple_of(*align);
                 for (name, ty, times) in fields {
                     let times = match times {
-                        Times::Once => 1,
-                        Times::Fixed(times) => *times,
-                        Times::Counted(by) => self.seen[by] as usize,
+                        Repetition::Once => 1,
+                        Repetition::Fixed(times) => *times,
+                        Repetition::Counted(by) => self.seen[by] as usize,
                     };
                     for _ in 0..times {
                         let number = self.swap(ty);
@@ -257,7 +263,7 @@ impl Walk<'_> {
 pub fn to_big_endian(directory: &Path) -> usize {
     let path = directory.join("metadata");
     let metadata = fs::read_to_string(&path).expect("metadata");
-    let layout = Layout::of(&metadata);
+    let layout = DeclaredLayouts::of(&metadata);
     assert_eq!(metadata.matches("\tbyte_order = le;").count(), 1, "{metadata}");
     fs::write(path, metadata.replace("\tbyte_order = le;", "\tbyte_order = be;")).expect("metadata");
     let mut changed = 0;

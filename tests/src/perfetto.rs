@@ -1,6 +1,6 @@
 //! Perfetto's `trace_processor`, which answers SQL queries on a trace.
 
-use crate::{Running, Scene};
+use crate::{RunningProcess, Scene};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +27,7 @@ pub fn query<const N: usize>(scene: &Scene, trace: &Path, queries: [&str; N]) ->
     }
     let mut node = Command::new("node");
     node.arg(QUERY).arg(ENGINE).arg(trace).args(queries);
-    let ended = Running::start(&mut node, &scene.fresh("query")).end();
+    let ended = RunningProcess::start(&mut node, &scene.fresh("query")).end();
     let rows = ended.succeeded().lines().map(|line| serde_json::from_str(line).expect("an array of rows"));
     Some(rows.collect::<Vec<_>>().try_into().expect("an answer to each query"))
 }

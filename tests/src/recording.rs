@@ -2,7 +2,7 @@
 
 use crate::install::succeed;
 use crate::listing::{babeltrace, counts};
-use crate::running::Ended;
+use crate::running::EndedProcess;
 use serde_json::Value;
 use sordino_ctf::read::{Trace, find};
 use sordino_event::{Classes, Event, Step, View};
@@ -13,13 +13,13 @@ use std::process::Command;
 
 /// A finished recording and its summary.
 #[derive(Debug)]
-pub struct Recording {
+pub struct CompletedRecording {
     /// Directory of the recording.
     pub path: PathBuf,
     /// Summary that the recorder printed as JSON.
     pub summary: Value,
     /// Exit status and output of the recorder.
-    pub ended: Ended,
+    pub ended: EndedProcess,
 }
 
 /// One event of a program or of the kernel.
@@ -41,12 +41,12 @@ pub struct RecordedEvent {
     pub texts: Vec<String>,
 }
 
-impl Recording {
+impl CompletedRecording {
     /// Reads the summary of a recorder that wrote to `path` and ran with `--json`.
     ///
     /// # Panics
     /// If the recorder printed no summary.
-    pub fn of(ended: Ended, path: PathBuf) -> Self {
+    pub fn of(ended: EndedProcess, path: PathBuf) -> Self {
         // The recorded command's own output comes before the summary.
         let line = ended.output.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
         let summary = serde_json::from_str(line).unwrap_or_else(|_| {

@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(100);
 
 /// A process with its output in files.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProcess {
     child: Child,
     what: String,
     output: PathBuf,
@@ -22,7 +22,7 @@ pub struct Running {
 
 /// Exit status and output of a process.
 #[derive(Debug)]
-pub struct Ended {
+pub struct EndedProcess {
     /// Exit status; 128 plus the signal's number if a signal ended the process, as in a shell.
     pub status: i32,
     /// Text written to standard output.
@@ -54,7 +54,7 @@ impl Drop for Stopped {
     }
 }
 
-impl Running {
+impl RunningProcess {
     /// Starts `command` with its output in the files `files`.out and `files`.err.
     pub fn start(command: &mut Command, files: &Path) -> Self {
         let (output, errors) = (files.with_extension("out"), files.with_extension("err"));
@@ -132,7 +132,7 @@ impl Running {
     ///
     /// # Panics
     /// If the process exceeds its time limit. It is killed then.
-    pub fn end(self) -> Ended {
+    pub fn end(self) -> EndedProcess {
         self.end_or_hang().unwrap_or_else(|hang| panic!("{hang}"))
     }
 
@@ -140,11 +140,11 @@ impl Running {
     ///
     /// # Errors
     /// The output so far, if the process exceeds its time limit. It is killed then.
-    pub fn end_or_hang(mut self) -> Result<Ended, String> {
+    pub fn end_or_hang(mut self) -> Result<EndedProcess, String> {
         loop {
             if let Some(status) = self.child.try_wait().expect("its status") {
                 let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-                return Ok(Ended { status, output: self.output(), errors: self.errors() });
+                return Ok(EndedProcess { status, output: self.output(), errors: self.errors() });
             }
             if Instant::now() >= self.until {
                 return Err(format!("{} hangs\n{}\n{}", self.what, self.output(), self.errors()));
@@ -154,20 +154,20 @@ impl Running {
     }
 
     /// Interrupts the process as Ctrl-C does, and waits until it ends.
-    pub fn interrupt(self) -> Ended {
+    pub fn interrupt(self) -> EndedProcess {
         self.signal(Signal::INT);
         self.end()
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Ended {
+impl EndedProcess {
     /// Asserts that the process succeeded, and returns its standard output.
     ///
     /// # Panics

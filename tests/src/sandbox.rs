@@ -1,6 +1,6 @@
 //! A sandbox for one attack: private mounts, processes, network and `/run`, and an unprivileged user.
 
-use crate::running::{Ended, Running};
+use crate::running::{EndedProcess, RunningProcess};
 use crate::scene::{NOBODY, Scene};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,12 +41,12 @@ impl<'a> Sandbox<'a> {
     }
 
     /// Runs an `sh` script to its end, and kills every process that it started.
-    pub fn run(&self, script: &str) -> Ended {
+    pub fn run(&self, script: &str) -> EndedProcess {
         self.start(script).end()
     }
 
     /// Starts an `sh` script in a sandbox.
-    pub fn start(&self, script: &str) -> Running {
+    pub fn start(&self, script: &str) -> RunningProcess {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", "--"]);
         command.args(["sh", "-c", &format!("{PROLOGUE}{script}")]);

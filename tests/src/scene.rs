@@ -1,10 +1,10 @@
 //! One test: its directory, its programs and recorders, and the machine's state before it.
 
-use crate::install::{Compiler, checked_sordino, compile, installed, library, sordino};
+use crate::install::{NativeCompiler, checked_sordino, compile, installed, library, sordino};
 use crate::listing::items;
-use crate::machine::Machine;
-use crate::recording::Recording;
-use crate::running::{Ended, Running};
+use crate::machine::MachineState;
+use crate::recording::CompletedRecording;
+use crate::running::{EndedProcess, RunningProcess};
 use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -31,7 +31,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 #[derive(Debug)]
 pub struct Scene {
     directory: TempDir,
-    before: Machine,
+    before: MachineState,
     count: Cell<usize>,
     _alone: MutexGuard<'static, ()>,
 }
@@ -57,7 +57,7 @@ impl Scene {
             let linked = fs::hard_link(file, &here).or_else(|_| fs::copy(file, &here).map(drop));
             linked.expect("a file of ours");
         }
-        let before = Machine::now(directory.path(), installed());
+        let before = MachineState::now(directory.path(), installed());
         Self { directory, before, count: Cell::new(0), _alone: alone }
     }
 
@@ -90,7 +90,7 @@ impl Scene {
     }
 
     /// Compiles one of the package's C or C++ programs.
-    pub fn compile(&self, compiler: Compiler, source: &str, flags: &[&str]) -> PathBuf {
+    pub fn compile(&self, compiler: NativeCompiler, source: &str, flags: &[&str]) -> PathBuf {
         let stem = Path::new(source).file_stem().and_then(OsStr::to_str).unwrap_or("program");
         let output = self.fresh(stem);
         compile(compiler, source, &output, flags);
@@ -99,7 +99,7 @@ impl Scene {
 
     /// Compiles one of the package's C programs with gcc.
     pub fn program(&self, source: &str) -> PathBuf {
-        self.compile(Compiler::Gcc, source, &[])
+        self.compile(NativeCompiler::Gcc, source, &[])
     }
 
     /// Returns the command `sordino` with these arguments, not yet started.
@@ -121,17 +121,17 @@ impl Scene {
     }
 
     /// Starts a command with its output in the test's directory.
-    pub fn start(&self, command: &mut Command) -> Running {
-        Running::start(command, &self.fresh("output"))
+    pub fn start(&self, command: &mut Command) -> RunningProcess {
+        RunningProcess::start(command, &self.fresh("output"))
     }
 
     /// Runs a command to its end.
-    pub fn run(&self, command: &mut Command) -> Ended {
+    pub fn run(&self, command: &mut Command) -> EndedProcess {
         self.start(command).end()
     }
 
     /// Runs sordino with these arguments to its end.
-    pub fn sordino(&self, arguments: &[&str]) -> Ended {
+    pub fn sordino(&self, arguments: &[&str]) -> EndedProcess {
         self.run(&mut self.command(arguments))
     }
 
@@ -156,13 +156,13 @@ impl Scene {
     }
 
     /// Records `command` with these options to its end.
-    pub fn record(&self, options: &[&str], command: &[&str]) -> Recording {
+    pub fn record(&self, options: &[&str], command: &[&str]) -> CompletedRecording {
         self.record_with(options, command, |_| {})
     }
 
     /// Records npt's loop on a CPU, for two seconds, with the kernel's events. A thread of a higher priority has the
     /// CPU for 20 ms of them.
-    pub fn record_hog(&self, cpu: &str) -> Recording {
+    pub fn record_hog(&self, cpu: &str) -> CompletedRecording {
         let script = format!(
             "./sordino disturb hog --cpu {cpu} --prio 60 --at 1s --for 20ms & \
              ./sordino npt --cpu {cpu} --prio 50 --pace 10us --duration 2s >npt.out && wait $!"
@@ -176,15 +176,15 @@ impl Scene {
         options: &[&str],
         command: &[&str],
         change: impl FnOnce(&mut Command),
-    ) -> Recording {
+    ) -> CompletedRecording {
         let (mut recorder, output) = self.recorder(options);
         recorder.arg("--").args(command);
         change(&mut recorder);
-        Recording::of(self.run(&mut recorder), output)
+        CompletedRecording::of(self.run(&mut recorder), output)
     }
 
     /// Starts a recorder of process `pid`, and waits until it records that process.
-    pub fn attach(&self, pid: i32, options: &[&str]) -> Attached {
+    pub fn attach(&self, pid: i32, options: &[&str]) -> AttachedRecorder {
         let pid_text = pid.to_string();
         let (mut recorder, output) = self.recorder(&["--pid", &pid_text]);
         let mut running = self.start(recorder.args(options));
@@ -203,7 +203,7 @@ impl Scene {
             assert!(recorder_lives || has_begun(), "process {pid} is not recorded: {}", running.errors());
             std::thread::sleep(Duration::from_millis(1));
         }
-        Attached { running, output }
+        AttachedRecorder { running, output }
     }
 
     /// Reports a measurement that this machine does not allow. The report passes by the test harness, which discards
@@ -228,7 +228,7 @@ impl Drop for Scene {
         if std::thread::panicking() {
             return;
         }
-        let now = || Machine::now(self.directory.path(), installed());
+        let now = || MachineState::now(self.directory.path(), installed());
         let end = Instant::now() + Duration::from_secs(5);
         while now() != self.before && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -239,21 +239,21 @@ impl Drop for Scene {
 
 /// A recorder that records a running program.
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedRecorder {
     /// Process of the recorder.
-    pub running: Running,
+    pub running: RunningProcess,
     /// Directory of the recording.
     pub output: PathBuf,
 }
 
-impl Attached {
+impl AttachedRecorder {
     /// Interrupts the recorder as Ctrl-C does, and waits for its end.
-    pub fn stop(self) -> Recording {
-        Recording::of(self.running.interrupt(), self.output)
+    pub fn stop(self) -> CompletedRecording {
+        CompletedRecording::of(self.running.interrupt(), self.output)
     }
 
     /// Waits for the recorder's end.
-    pub fn end(self) -> Recording {
-        Recording::of(self.running.end(), self.output)
+    pub fn end(self) -> CompletedRecording {
+        CompletedRecording::of(self.running.end(), self.output)
     }
 }

@@ -1,6 +1,6 @@
 //! A session of `sordino start` that ends with the test.
 
-use crate::running::{Ended, Running};
+use crate::running::{EndedProcess, RunningProcess};
 use crate::scene::Scene;
 use serde_json::Value;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A session that ends with the test.
 #[derive(Debug)]
-pub struct Session<'a> {
+pub struct ScopedSession<'a> {
     scene: &'a Scene,
     name: String,
     /// Directory of the session's recordings.
@@ -19,7 +19,7 @@ pub struct Session<'a> {
     destroyed: bool,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ScopedSession<'a> {
     /// Starts a session: `sordino start NAME -o ... ARGUMENTS`.
     #[track_caller]
     pub fn start(scene: &'a Scene, name: &str, arguments: &[&str]) -> Self {
@@ -40,19 +40,19 @@ impl<'a> Session<'a> {
     }
 
     /// Starts a program that finds the test's sessions.
-    pub fn join(scene: &Scene, program: &mut Command) -> Running {
+    pub fn join(scene: &Scene, program: &mut Command) -> RunningProcess {
         let (name, path) = Self::environment(scene);
         scene.start(program.env(name, path))
     }
 
     /// Runs sordino with the test's sessions.
-    pub fn sordino(scene: &Scene, arguments: &[&str]) -> Ended {
+    pub fn sordino(scene: &Scene, arguments: &[&str]) -> EndedProcess {
         let (name, path) = Self::environment(scene);
         scene.run(scene.command(arguments).env(name, path))
     }
 
     /// Runs sordino with the test's sessions.
-    pub fn ask(&self, arguments: &[&str]) -> Ended {
+    pub fn ask(&self, arguments: &[&str]) -> EndedProcess {
         Self::sordino(self.scene, arguments)
     }
 
@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for ScopedSession<'_> {
     fn drop(&mut self) {
         if !self.destroyed {
             let _ = self.ask(&["destroy", &self.name, "--no-snapshot"]);

@@ -2,10 +2,10 @@
 //!
 //! The program marks a hit by an `int3` before, with the address of its thread's rseq area in the register rdi, and one
 //! behind. The kernel aborts a restartable section at every stop in it, so it must not know the area
-//! (`programs/fake_rseq.h`). [`Interruption`] does the kernel's work, once or each time, before the section's last
+//! (`programs/fake_rseq.h`). [`HitInterruption`] does the kernel's work, once or each time, before the section's last
 //! instruction.
 
-use crate::running::Running;
+use crate::running::RunningProcess;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 /// Interruption of each hit that is stepped through, before the last instruction of a section: the store of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interruption {
+pub enum HitInterruption {
     /// No interruption at all.
     None,
     /// The thread is preempted this many times in a hit.
@@ -25,7 +25,7 @@ pub enum Interruption {
 
 /// Cost of a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hit {
+pub struct HitCost {
     /// Number of instructions that retired. One that repeats itself (`rep`) counts once.
     pub instructions: u64,
     /// Number of those instructions that entered the kernel.
@@ -53,7 +53,7 @@ impl Stepper {
     ///
     /// # Errors
     /// The error of the kernel's system call.
-    pub fn new(running: &Running) -> Result<Self, Errno> {
+    pub fn new(running: &RunningProcess) -> Result<Self, Errno> {
         let pid = Pid::from_raw(running.pid());
         ptrace::seize(pid, ptrace::Options::PTRACE_O_EXITKILL)?;
         ptrace::interrupt(pid)?;
@@ -74,7 +74,7 @@ impl Stepper {
     ///
     /// # Errors
     /// The error of the kernel's system call; [`Errno::ECHILD`] if the program has ended.
-    pub fn step(&self, interruption: Interruption) -> Result<Vec<Hit>, Errno> {
+    pub fn step(&self, interruption: HitInterruption) -> Result<Vec<HitCost>, Errno> {
         self.run_to_breakpoint()?;
         let area = ptrace::getregs(self.pid)?.rdi;
         let mut hits = Vec::new();
@@ -91,10 +91,10 @@ impl Stepper {
     fn step_to_breakpoint(
         &self,
         area: u64,
-        interruption: Interruption,
-        hits: &mut Vec<Hit>,
+        interruption: HitInterruption,
+        hits: &mut Vec<HitCost>,
     ) -> Result<(), Errno> {
-        let (mut hit, mut interruptions) = (Hit::default(), 0);
+        let (mut hit, mut interruptions) = (HitCost::default(), 0);
         let mut at = ptrace::getregs(self.pid)?.rip;
         loop {
             let code = self.read(at)?.to_le_bytes();
@@ -103,7 +103,7 @@ impl Stepper {
             if let Some(section) = section.filter(|section| section.is_last(at)) {
                 interruptions += 1;
                 self.abort(&section)?;
-                if let Interruption::Signalled(signal) = interruption {
+                if let HitInterruption::Signalled(signal) = interruption {
                     self.step_through_handler(signal, &section, hits)?;
                 }
                 at = section.abort;
@@ -128,14 +128,14 @@ impl Stepper {
         &self,
         signal: Signal,
         section: &Section,
-        hits: &mut Vec<Hit>,
+        hits: &mut Vec<HitCost>,
     ) -> Result<(), Errno> {
         let mut at = self.step_one(Some(signal))?;
         while at != section.abort {
             let begins = self.read(at)?.to_le_bytes()[0] == INT3;
             at = self.step_one(None)?;
             if begins {
-                self.step_to_breakpoint(section.area, Interruption::None, hits)?;
+                self.step_to_breakpoint(section.area, HitInterruption::None, hits)?;
                 at = ptrace::getregs(self.pid)?.rip;
             }
         }
@@ -184,7 +184,7 @@ impl Stepper {
     }
 }
 
-impl Interruption {
+impl HitInterruption {
     fn is_due(self, before: u32) -> bool {
         match self {
             Self::None => false,

@@ -1,7 +1,7 @@
 //! Control of `programs/storms.c`: its parameters, and its counters in shared memory that outlives it.
 
 use crate::verified::mixed;
-use crate::{Compiler, Scene};
+use crate::{NativeCompiler, Scene};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -22,15 +22,15 @@ pub const LOADS: [&str; 7] = ["signals", "migration", "fifo", "fork", "vfork", "
 
 /// A program and its plug-in, compiled for storms.
 #[derive(Debug)]
-pub struct Program {
+pub struct StormProgram {
     program: PathBuf,
     plugin: PathBuf,
 }
 
-impl Program {
+impl StormProgram {
     /// Compiles the program and its plug-in.
     pub fn new(scene: &Scene) -> Self {
-        let plugin = scene.compile(Compiler::Gcc, "verified_plugin.c", &["-shared", "-fPIC"]);
+        let plugin = scene.compile(NativeCompiler::Gcc, "verified_plugin.c", &["-shared", "-fPIC"]);
         Self { program: scene.program("storms.c"), plugin }
     }
 
@@ -41,7 +41,7 @@ impl Program {
         seed: u64,
         milliseconds: u64,
         loads: &[&str],
-    ) -> (Vec<String>, Shared) {
+    ) -> (Vec<String>, StormMemory) {
         let file = scene.fresh("shared");
         fs::write(&file, [0; SIZE]).expect("a file");
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -53,15 +53,15 @@ impl Program {
             text(&self.plugin),
         ];
         let command = fixed.into_iter().chain(loads.iter().map(|&load| load.to_owned())).collect();
-        (command, Shared(File::options().read(true).write(true).open(file).expect("the file")))
+        (command, StormMemory(File::options().read(true).write(true).open(file).expect("the file")))
     }
 }
 
 /// Memory that a storm shares with its observers.
 #[derive(Debug)]
-pub struct Shared(File);
+pub struct StormMemory(File);
 
-impl Shared {
+impl StormMemory {
     fn word(&self, index: usize) -> u64 {
         let mut bytes = [0; 8];
         self.0.read_exact_at(&mut bytes, 8 * index as u64).expect("a word");
@@ -116,13 +116,13 @@ pub fn number(name: &str) -> Option<u64> {
 /// Rounds of a storm that share a part of `STORM_SECONDS` (default 30 seconds). The seed of a failed round is printed;
 /// with it as `STORM_SEED`, that round comes first.
 #[derive(Debug)]
-pub struct Rounds {
+pub struct StormRounds {
     seed: u64,
     until: Instant,
     begun: bool,
 }
 
-impl Rounds {
+impl StormRounds {
     /// Begins the rounds of one of `tests` storms that share the time.
     pub fn one_of(tests: u32) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
@@ -141,7 +141,7 @@ impl Rounds {
     }
 }
 
-impl Drop for Rounds {
+impl Drop for StormRounds {
     #[allow(clippy::print_stderr, reason = "a test's last word")]
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -1,13 +1,18 @@
 //! A pseudo-terminal, and checks of the text that is written to it.
 
-use crate::running::Ended;
+use crate::running::EndedProcess;
 use crate::scene::Scene;
 use std::process::Command;
 
 /// Runs a shell line on a terminal of `columns` columns. Returns its output, with plain newlines in place of the
 /// terminal's, and how it ended.
 #[track_caller]
-pub fn on_terminal(scene: &Scene, columns: usize, line: &str, change: impl FnOnce(&mut Command)) -> Ended {
+pub fn on_terminal(
+    scene: &Scene,
+    columns: usize,
+    line: &str,
+    change: impl FnOnce(&mut Command),
+) -> EndedProcess {
     let mut command = Command::new("script");
     // The new terminal has no size of its own.
     command.args(["-qec", &format!("stty cols {columns} rows 24; {line}"), "/dev/null"]);

@@ -39,7 +39,7 @@ pub fn too_large(seed: u64, begun: &BTreeMap<u32, u64>, most: usize) -> u64 {
 
 /// Records that were read of a storm.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct StormLanes {
     seed: u64,
     /// Records of each lane: their times and their numbers.
     lanes: BTreeMap<u32, Vec<(i64, u64)>>,
@@ -49,7 +49,7 @@ pub struct Lanes {
     pub lost: u64,
 }
 
-impl Lanes {
+impl StormLanes {
     /// Creates an empty set for the storm with this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, lanes: BTreeMap::new(), holes: Vec::new(), lost: 0 }

@@ -2,19 +2,19 @@
 //! while plug-ins come and go. Every hit is recorded once, or counted as lost.
 
 use rustix::process::Signal;
-use sordino_tests::{Compiler, RecordedEvent, Recording, Scene};
+use sordino_tests::{CompletedRecording, NativeCompiler, RecordedEvent, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// An environment for the recorder and thus for the program.
-type Environment = &'static [(&'static str, &'static str)];
+type RecorderEnvironment = &'static [(&'static str, &'static str)];
 
 /// Restartable sequences; the shared ring by the user's choice; the shared ring because the C library has no rseq.
-const WAYS: [Environment; 3] =
+const WAYS: [RecorderEnvironment; 3] =
     [&[], &[("SORDINO_RING", "shared")], &[("GLIBC_TUNABLES", "glibc.pthread.rseq=0")]];
 
-fn record(scene: &Scene, options: &[&str], way: Environment, command: &[&str]) -> Recording {
+fn record(scene: &Scene, options: &[&str], way: RecorderEnvironment, command: &[&str]) -> CompletedRecording {
     let recording = scene.record_with(options, command, |recorder| {
         recorder.envs(way.iter().copied());
     });
@@ -23,7 +23,7 @@ fn record(scene: &Scene, options: &[&str], way: Environment, command: &[&str]) -
 }
 
 /// Returns the numbers on the first line that the program printed.
-fn hit_counts(recording: &Recording) -> Vec<i64> {
+fn hit_counts(recording: &CompletedRecording) -> Vec<i64> {
     let line = recording.ended.output.lines().next().unwrap();
     line.split(' ').map(|number| number.parse().unwrap()).collect()
 }
@@ -73,7 +73,7 @@ fn forks_while_threads_write_lose_and_double_nothing() {
 
 /// Creates this many copies of the plug-in.
 fn plugins(scene: &Scene, count: usize) -> Vec<PathBuf> {
-    let compile = |_| scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let compile = |_| scene.compile(NativeCompiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
     (0..count).map(compile).collect()
 }
 
@@ -188,7 +188,7 @@ fn a_storm_of_signals_in_tiny_rings_is_recorded_or_counted() {
 #[test]
 fn the_smallest_stacks_are_enough() {
     let scene = Scene::new();
-    for compiler in [Compiler::Gcc, Compiler::Clang] {
+    for compiler in [NativeCompiler::Gcc, NativeCompiler::Clang] {
         for optimised in ["-O2", "-O0"] {
             let program = scene.compile(compiler, "depth.c", &[optimised]);
             for way in WAYS {

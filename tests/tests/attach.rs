@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::machine::area_kib;
-use sordino_tests::{Recording, Running, Scene};
+use sordino_tests::{CompletedRecording, RunningProcess, Scene};
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn listed(scene: &Scene, pid: i32) -> Value {
     programs.iter().find(|program| program["pid"] == pid).cloned().expect("the program")
 }
 
-fn start(scene: &Scene, source: &str, arguments: &[&str]) -> Running {
+fn start(scene: &Scene, source: &str, arguments: &[&str]) -> RunningProcess {
     let program = scene.program(source);
     let mut running = scene.start(Command::new(program).args(arguments));
     running.says("ready");
@@ -117,7 +117,7 @@ fn eight_sessions_record_a_program_at_once() {
 
 /// Asserts that the numbers of each thread rise by one, except where records are counted as lost. `number` is the index
 /// of the number among an event's integer fields.
-fn contiguous(recording: &Recording, number: usize) {
+fn contiguous(recording: &CompletedRecording, number: usize) {
     let mut events = recording.events();
     events.sort_by_key(|event| (event.tid, event.time));
     let mut missing = 0;
@@ -154,7 +154,7 @@ fn a_program_is_attached_to_again_and_again() {
 }
 
 /// Asserts that each record's text has the length and the letter that its number determines.
-fn whole(recording: &Recording, length: usize) {
+fn whole(recording: &CompletedRecording, length: usize) {
     for event in recording.events() {
         let letter = char::from(b'a' + (event.numbers[1] % 26) as u8);
         let text = &event.texts[0];

@@ -6,7 +6,7 @@ use sordino_ring::area::control::{AttachOptions, Attached, EnableMode, Program, 
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
-use sordino_tests::{Running, Scene};
+use sordino_tests::{RunningProcess, Scene};
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const RECORD: [usize; 2] = [32, 40];
 
 /// A program, and a session that enables its events `hits:pair`.
 struct BlockedProgram {
-    running: Running,
+    running: RunningProcess,
     program: Program,
     attached: Attached,
 }

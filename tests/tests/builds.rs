@@ -3,12 +3,12 @@
 use sordino_ctf::read::{Trace, find};
 use sordino_event::Classes;
 use sordino_tests::install::{compile, release_program};
-use sordino_tests::{COMPILERS, Compiler, Scene};
+use sordino_tests::{COMPILERS, NativeCompiler, Scene};
 
-use Compiler::{Clang, Clangxx, Gcc, Gxx};
+use NativeCompiler::{Clang, Clangxx, Gcc, Gxx};
 
 /// Options of the compiler in addition to -O2 -Wall -Wextra -Wpedantic -Werror. The last -std and the last -O count.
-const BUILDS: &[(Compiler, &[&str])] = &[
+const BUILDS: &[(NativeCompiler, &[&str])] = &[
     (Gcc, &["-std=c11"]),
     (Clang, &["-std=c11"]),
     (Gcc, &["-std=c17", "-O0"]),

@@ -1,10 +1,10 @@
 //! `sordino explain` names the disturbances that a test plants, on the real kernel, each repeated until it is recorded.
 
 use serde_json::Value;
-use sordino_tests::{Recording, Scene, last_cpu};
+use sordino_tests::{CompletedRecording, Scene, last_cpu};
 
 /// Returns the intervals of a recording, longest first.
-fn intervals(scene: &Scene, recording: &Recording, arguments: &[&str]) -> Vec<Value> {
+fn intervals(scene: &Scene, recording: &CompletedRecording, arguments: &[&str]) -> Vec<Value> {
     let ended = scene.sordino(&[&["explain", "--json", recording.name()], arguments].concat());
     let findings: Value = serde_json::from_str(ended.succeeded()).unwrap();
     findings["intervals"].as_array().unwrap().clone()

@@ -7,7 +7,7 @@ use sordino_ring::area::control::{AttachOptions, Attached, Code, EnableMode, Pro
 use sordino_ring::layout::{Geometry, PACKET_HEADER};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
-use sordino_tests::{Running, Scene};
+use sordino_tests::{RunningProcess, Scene};
 use std::process::Command;
 
 /// Hits of each tracepoint.
@@ -42,7 +42,7 @@ fn when(condition: &condition::Condition) -> When<&[u8]> {
 }
 
 impl AttachedSession {
-    fn new(running: &Running, first_seqno: u32) -> Self {
+    fn new(running: &RunningProcess, first_seqno: u32) -> Self {
         let program = Program::open(&area(running.pid())).unwrap();
         let cpus: Vec<Cpu> = (0..program.cpus()).map(Cpu).collect();
         let geometry = Geometry::new(64 << 10, 2).unwrap();
@@ -107,7 +107,7 @@ fn hit(
     scene: &Scene,
     how: &[&str],
     environment: &[(&str, &str)],
-    prepare: impl FnOnce(&Running) -> Vec<AttachedSession>,
+    prepare: impl FnOnce(&RunningProcess) -> Vec<AttachedSession>,
 ) -> Vec<AttachedSession> {
     let mut command = Command::new(scene.program("hits.c"));
     let mut running = scene.start(command.arg(HITS.to_string()).args(how).envs(environment.iter().copied()));

@@ -3,12 +3,12 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::listing::named;
-use sordino_tests::session::Session;
-use sordino_tests::{Recording, Running, Scene, wait_until};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{CompletedRecording, RunningProcess, Scene, wait_until};
 use std::process::Command;
 
-fn started(scene: &Scene, arguments: &[&str]) -> Running {
-    let mut running = Session::join(scene, Command::new(scene.program("contexts.c")).args(arguments));
+fn started(scene: &Scene, arguments: &[&str]) -> RunningProcess {
+    let mut running = ScopedSession::join(scene, Command::new(scene.program("contexts.c")).args(arguments));
     running.says("ready");
     running
 }
@@ -24,7 +24,7 @@ fn a_while() {
     std::thread::sleep(std::time::Duration::from_millis(400));
 }
 
-fn next_phase(running: &Running) {
+fn next_phase(running: &RunningProcess) {
     a_while();
     running.signal(Signal::USR1);
     a_while();
@@ -69,7 +69,7 @@ fn nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap()
 }
 
-fn reads_as_text(scene: &Scene, recording: &Recording) {
+fn reads_as_text(scene: &Scene, recording: &CompletedRecording) {
     let path = recording.path.to_str().unwrap();
     let text = scene.sordino(&["events", path]);
     let line = text.succeeded().lines().find(|line| line.contains("step worker = 1")).unwrap().to_owned();
@@ -87,10 +87,10 @@ fn a_snapshot_has_values_whose_events_were_overwritten() {
     let scene = Scene::new();
     let small = ["--subbuf-size", "16K", "--num-subbuf", "2"];
     let options = ["--overwrite", "--user", "contexts:*", "--context", "annotations"];
-    let session = Session::start(&scene, "box", &[&options[..], &small].concat());
+    let session = ScopedSession::start(&scene, "box", &[&options[..], &small].concat());
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", "0"]).arg(scene.program("contexts.c"));
-    let mut running = Session::join(&scene, command.args(["1", "0", "50"]));
+    let mut running = ScopedSession::join(&scene, command.args(["1", "0", "50"]));
     running.says("ready");
     session.records(running.pid());
     next_phase(&running);
@@ -112,7 +112,7 @@ fn a_snapshot_has_values_whose_events_were_overwritten() {
 fn each_chunk_has_what_holds_when_it_begins() {
     let scene = Scene::new();
     let options = ["--user", "contexts:*", "--context", "annotations,priority"];
-    let session = Session::start(&scene, "chunks", &options);
+    let session = ScopedSession::start(&scene, "chunks", &options);
     let running = started(&scene, &["1"]);
     session.records(running.pid());
     next_phase(&running);
@@ -148,7 +148,7 @@ fn values_of_threads_that_have_ended_make_room_and_are_nobody_else_s() {
 #[test]
 fn a_thread_in_a_container_has_both_its_ids() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let session = Session::start(&scene, "host", &["--user", "contexts:*", "--context", "ids,comm"]);
+    let session = ScopedSession::start(&scene, "host", &["--user", "contexts:*", "--context", "ids,comm"]);
     let mut command = Command::new("unshare");
     command.args(["--pid", "--mount", "--fork", "--mount-proc"]).arg(scene.program("contexts.c"));
     let mut running = scene.start(command.arg("1").env_remove("SORDINO_RUNTIME_DIR"));

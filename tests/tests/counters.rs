@@ -1,9 +1,9 @@
 //! Counters that overflow: sub-buffer sequence numbers of a ring (2^32), and the uses of each sub-buffer (2^16).
 
 use sordino_ring::layout::Geometry;
-use sordino_tests::exchange::Exchange;
-use sordino_tests::storm::Program;
-use sordino_tests::verified::Lanes;
+use sordino_tests::exchange::ExchangingCollector;
+use sordino_tests::storm::StormProgram;
+use sordino_tests::verified::StormLanes;
 use sordino_tests::{Scene, wait_until};
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use std::process::Command;
 fn overflow(ring: &str, geometry: Geometry, sub_buffers: u64) {
     const SEED: u64 = 3;
     let scene = Scene::new();
-    let (command, shared) = Program::new(&scene).storm(&scene, SEED, 60_000, &["calm", "large"]);
+    let (command, shared) = StormProgram::new(&scene).storm(&scene, SEED, 60_000, &["calm", "large"]);
     let running = scene.start(Command::new(&command[0]).args(&command[1..]).env("SORDINO_RING", ring));
     wait_until("the storm is ready", || shared.pid() != 0);
-    let mut lanes = Lanes::new(SEED);
-    let mut exchange = Exchange::new(shared.pid(), geometry, u32::MAX - 1000);
+    let mut lanes = StormLanes::new(SEED);
+    let mut exchange = ExchangingCollector::new(shared.pid(), geometry, u32::MAX - 1000);
     shared.go();
     while exchange.taken + exchange.overwritten() < sub_buffers && !shared.is_over() {
         exchange.drain(&mut lanes);

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sordino_tests::recording::events_of;
 use sordino_tests::storm::number;
-use sordino_tests::{NOBODY, PATIENCE, Recording, Scene};
+use sordino_tests::{CompletedRecording, NOBODY, PATIENCE, Scene};
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -16,7 +16,7 @@ const HITS: u64 = 3;
 /// Asserts that each event of brood.c's children was recorded or counted, or that the recording names the programs with
 /// uncounted events.
 #[track_caller]
-fn is_accounted_for(recording: &Recording, brood: &str, programs_before: u64, children: u64) {
+fn is_accounted_for(recording: &CompletedRecording, brood: &str, programs_before: u64, children: u64) {
     let of = |field: &str| recording.summary["unrecorded"][field].clone();
     let [programs, hits, uncounted] =
         ["programs", "hits", "uncounted"].map(|field| of(field).as_u64().unwrap());
@@ -123,7 +123,7 @@ fn of_a_crowd_at_once_each_event_is_recorded_or_counted_and_nothing_is_kept() {
     let after = size_of_process(running.pid());
     assert!(running.is_running(), "{}", running.errors());
     fs::write(format!("{}2", go_on.display()), "").unwrap();
-    let recording = Recording::of(running.end(), output);
+    let recording = CompletedRecording::of(running.end(), output);
     assert!(after.1 < before.1 + KEPT[0] * crowd + KEPT[1], "{} KiB, {} KiB", before.1, after.1);
     // The 20 that came first hit nothing; they and their parent are programs of that name.
     is_accounted_for(&recording, name(&brood), 21, crowd);
@@ -171,7 +171,7 @@ fn a_program_that_ends_while_it_is_pending_leaves_its_counts_or_an_unknown_numbe
         let mut recorder =
             scene.command_of(NOBODY, &["record", "--json", "--fail-on-loss", "--user", rule, "-o"]);
         let ended = scene.run(recorder.arg(&output).args(["--", "sh", "-c", &script]).current_dir(&home));
-        let recording = Recording::of(ended, home.join(&output));
+        let recording = CompletedRecording::of(ended, home.join(&output));
         let expected = json!({"programs": 1, "hits": hits, "uncounted": uncounted, "unseen": false});
         assert_eq!(recording.summary["unrecorded"], expected, "{rule}: {}", recording.notes());
         assert_eq!((recording.ended.status, recording.lost()), (1, hits), "{rule}: {}", recording.notes());

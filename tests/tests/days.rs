@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sordino_tests::Scene;
 use sordino_tests::recording::events_of;
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{ScopedSession, summary};
 use sordino_tests::storm::number;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -29,7 +29,7 @@ struct HeldResources {
 }
 
 impl HeldResources {
-    fn by(session: &Session<'_>, runtime: &Path) -> Self {
+    fn by(session: &ScopedSession<'_>, runtime: &Path) -> Self {
         let status = &session.status()["status"];
         let pid = &status["recorder"];
         let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -113,12 +113,12 @@ fn thread_seconds() -> f64 {
 fn nothing_grows_and_every_program_s_events_are_there() {
     let scene = Scene::new();
     let program = scene.program("ends.c");
-    let (variable, runtime) = Session::environment(&scene);
+    let (variable, runtime) = ScopedSession::environment(&scene);
     let time = Duration::from_secs(number("DAYS_SECONDS").unwrap_or(12));
     let rotate = time / CHUNKS;
     let chunks = ["--rotate-every", &format!("{rotate:?}"), "--keep", &KEPT.to_string()];
     let options = [&["--user", "ends", "--context", "comm"], &chunks[..]].concat();
-    let session = Session::start(&scene, "days", &options);
+    let session = ScopedSession::start(&scene, "days", &options);
     let (begin, mut sums) = (Instant::now(), ChunkSums::default());
     let (mut programs, mut started): (Vec<Child>, u32) = (Vec::new(), 0);
     let hold = || (Instant::now(), HeldResources::by(&session, &runtime.join("days")));

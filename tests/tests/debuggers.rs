@@ -1,9 +1,9 @@
 //! Programs under a debugger that stops them, steps through them or emulates their processor: each record is there
 //! once, or counted as lost.
 
-use sordino_tests::storm::{Program, Shared};
-use sordino_tests::verified::Lanes;
-use sordino_tests::{Recording, Running, Scene, wait_until};
+use sordino_tests::storm::{StormMemory, StormProgram};
+use sordino_tests::verified::StormLanes;
+use sordino_tests::{CompletedRecording, RunningProcess, Scene, wait_until};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -13,10 +13,10 @@ fn debugged(
     scene: &Scene,
     before: &[&str],
     loads: &[&str],
-    debug: impl FnOnce(&Shared, &mut Running),
-) -> Recording {
+    debug: impl FnOnce(&StormMemory, &mut RunningProcess),
+) -> CompletedRecording {
     let seed = 1;
-    let (command, shared) = Program::new(scene).storm(scene, seed, 60_000, loads);
+    let (command, shared) = StormProgram::new(scene).storm(scene, seed, 60_000, loads);
     let (mut recorder, output) =
         scene.recorder(&["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "1ms"]);
     let mut running = scene.start(recorder.arg("--").args(before).args(command));
@@ -24,9 +24,9 @@ fn debugged(
     shared.go();
     debug(&shared, &mut running);
     shared.stop();
-    let recording = Recording::of(running.end(), output);
+    let recording = CompletedRecording::of(running.end(), output);
     assert_eq!((recording.ended.status, recording.notes()), (0, String::new()), "{}", recording.ended.errors);
-    let (begun, mut lanes) = (shared.begun(), Lanes::new(seed));
+    let (begun, mut lanes) = (shared.begun(), StormLanes::new(seed));
     assert_eq!(begun, shared.done(), "a hit that has not returned");
     lanes.read(&recording.path.join("user"), false);
     assert_eq!(recording.user_events(), lanes.count());
@@ -35,7 +35,7 @@ fn debugged(
 }
 
 /// Returns the number of events in the main program's shared ring.
-fn shared_events(recording: &Recording) -> u64 {
+fn shared_events(recording: &CompletedRecording) -> u64 {
     recording
         .streams()
         .filter(|stream| stream["cpu"].is_null())

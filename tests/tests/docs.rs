@@ -1,6 +1,6 @@
 //! README.md and docs/: each block of commands is run as it stands there, or has a reason why not.
 
-use sordino_tests::documents::{Page, Role, pages, walk};
+use sordino_tests::documents::{BlockRole, DocumentPage, pages, walk};
 use sordino_tests::{Scene, wait_until};
 
 /// `DOCS=npt.md` runs the pages whose names contain `npt.md`.
@@ -25,13 +25,13 @@ fn every_block_of_the_documents_is_run_or_says_why_not() {
     );
 }
 
-fn page(text: &str) -> Page {
-    Page::parse("page.md", text).unwrap_or_else(|error| panic!("{error}"))
+fn page(text: &str) -> DocumentPage {
+    DocumentPage::parse("page.md", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the error for a page that cannot be read.
 fn fault(text: &str) -> String {
-    Page::parse("page.md", text).expect_err("a fault")
+    DocumentPage::parse("page.md", text).expect_err("a fault")
 }
 
 /// Returns the failures of a page that is run.
@@ -64,8 +64,8 @@ fn a_block_that_is_neither_run_nor_explained_is_a_fault() {
 fn commands_are_the_lines_that_backslashes_do_not_join() {
     let page = page("```sh\n# how\necho a \\\n    b    # c\n\nls\n```\n- list\n  ```text\n  out\n  ```\n");
     let commands = ["echo a      b    # c", "ls"].map(str::to_owned).to_vec();
-    assert_eq!(page.blocks[0].role, Role::Commands(commands));
-    assert_eq!(page.blocks[1].role, Role::Text);
+    assert_eq!(page.blocks[0].role, BlockRole::Commands(commands));
+    assert_eq!(page.blocks[1].role, BlockRole::Text);
     assert_eq!(page.blocks[1].place, "page.md:9");
 }
 

@@ -2,21 +2,26 @@
 //! in all three ways by which a record gets into a ring.
 
 use sordino_tests::install::installed;
-use sordino_tests::{Compiler, RecordedEvent, Recording, Scene};
+use sordino_tests::{CompletedRecording, NativeCompiler, RecordedEvent, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An environment for the recorder and thus for the program.
-type Environment = &'static [(&'static str, &'static str)];
+type RecorderEnvironment = &'static [(&'static str, &'static str)];
 
 /// Restartable sequences; the shared ring by the user's choice; the shared ring because the C library has no rseq.
-const WAYS: [Environment; 3] =
+const WAYS: [RecorderEnvironment; 3] =
     [&[], &[("SORDINO_RING", "shared")], &[("GLIBC_TUNABLES", "glibc.pthread.rseq=0")]];
 
-fn record(scene: &Scene, way: Environment, command: &[&str]) -> Recording {
+fn record(scene: &Scene, way: RecorderEnvironment, command: &[&str]) -> CompletedRecording {
     record_in(scene, &[], way, command)
 }
 
-fn record_in(scene: &Scene, rings: &[&str], way: Environment, command: &[&str]) -> Recording {
+fn record_in(
+    scene: &Scene,
+    rings: &[&str],
+    way: RecorderEnvironment,
+    command: &[&str],
+) -> CompletedRecording {
     let recording = scene.record_with(rings, command, |recorder| {
         recorder.envs(way.iter().copied());
     });
@@ -38,11 +43,11 @@ fn numbers(events: &[RecordedEvent], name: &str) -> Vec<i64> {
 fn events_before_and_after_main_are_recorded() {
     let scene = Scene::new();
     for (compiler, flags) in [
-        (Compiler::Gcc, &[][..]),
-        (Compiler::Clangxx, &[]),
-        (Compiler::Gcc, &["-static"]),
-        (Compiler::Gxx, &["-static"]),
-        (Compiler::Gcc, &["-static-pie", "-fPIE"]),
+        (NativeCompiler::Gcc, &[][..]),
+        (NativeCompiler::Clangxx, &[]),
+        (NativeCompiler::Gcc, &["-static"]),
+        (NativeCompiler::Gxx, &["-static"]),
+        (NativeCompiler::Gcc, &["-static-pie", "-fPIE"]),
     ] {
         let program = scene.compile(compiler, "early.c", flags);
         for way in WAYS {
@@ -61,7 +66,7 @@ fn plug_ins_come_and_go() {
     const TIMES: usize = 200;
     let scene = Scene::new();
     let host = scene.program("host.c");
-    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let plugin = scene.compile(NativeCompiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
     let command = [host.to_str().unwrap(), plugin.to_str().unwrap(), "200"];
     for way in WAYS {
         let recording = record(&scene, way, &command);
@@ -87,7 +92,7 @@ fn plug_ins_come_and_go() {
 fn a_plug_in_waits_for_the_recorder_though_signals_interrupt_it() {
     let scene = Scene::new();
     let host = scene.program("host.c");
-    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let plugin = scene.compile(NativeCompiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
     let recording =
         scene.record(&[], &[host.to_str().unwrap(), plugin.to_str().unwrap(), "1", "interrupted"]);
     let counts = recording.counts();
@@ -144,7 +149,12 @@ fn short_lived_threads_are_recorded() {
 }
 
 /// Returns the numbers of the parent's and of the child's events, and the recording.
-fn family(scene: &Scene, way: Environment, program: &str, kind: &str) -> (Vec<i64>, Vec<i64>, Recording) {
+fn family(
+    scene: &Scene,
+    way: RecorderEnvironment,
+    program: &str,
+    kind: &str,
+) -> (Vec<i64>, Vec<i64>, CompletedRecording) {
     let recording = record(scene, way, &[program, kind]);
     assert_eq!(recording.ended.status, 0, "{way:?} {kind}");
     let events = recording.events();
@@ -158,7 +168,7 @@ fn family(scene: &Scene, way: Environment, program: &str, kind: &str) -> (Vec<i6
 fn children_of_all_kinds_are_recorded() {
     let scene = Scene::new();
     let dynamic = scene.program("family.c");
-    let inside = scene.compile(Compiler::Clang, "family.c", &["-static"]);
+    let inside = scene.compile(NativeCompiler::Clang, "family.c", &["-static"]);
     let (all, first): (Vec<i64>, Vec<i64>) = ((0..20).collect(), (0..10).collect());
     for program in [&dynamic, &inside] {
         for way in WAYS {
@@ -196,7 +206,7 @@ fn a_plug_in_with_the_library_inside_is_recorded_too() {
     let host = scene.program("host.c");
     let library = installed().join("lib/libsordino.a");
     let inside = ["-shared", "-fPIC", "-Wl,-z,nodelete", "-Wl,--exclude-libs,ALL", library.to_str().unwrap()];
-    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &inside);
+    let plugin = scene.compile(NativeCompiler::Gcc, "plugin.c", &inside);
     let recording = record(&scene, &[], &[host.to_str().unwrap(), plugin.to_str().unwrap(), "20"]);
     let counts = recording.counts();
     let seen = (counts["host:loads"], counts["plugin:loaded"], counts["plugin:hit"]);

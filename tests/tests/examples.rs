@@ -1,7 +1,7 @@
 //! The examples, built as their first lines say, recorded, and counted three ways.
 
 use sordino_tests::install::{installed, root, succeed};
-use sordino_tests::{COMPILERS, Compiler, Scene};
+use sordino_tests::{COMPILERS, NativeCompiler, Scene};
 use std::process::Command;
 
 /// "A C program with tracepoints, pkg-config, record": the periods, a command every hundredth period, and the mark.
@@ -9,7 +9,7 @@ use std::process::Command;
 fn the_c_example_is_recorded_whole() {
     let scene = Scene::new();
     let source = root().join("examples/c/motor.c");
-    for compiler in [Compiler::Gcc, Compiler::Clang] {
+    for compiler in [NativeCompiler::Gcc, NativeCompiler::Clang] {
         let motor = scene.compile(compiler, source.to_str().unwrap(), &[]);
         let recording = scene.record(&[], &[motor.to_str().unwrap(), "250"]);
         recording.assert_count(250 + 3 + 1);
@@ -36,7 +36,7 @@ fn the_c_program_of_the_readme_is_recorded_with_how_late_it_wakes() {
     let scene = Scene::new();
     let source = scene.path("motor.c");
     std::fs::write(&source, readme("c")).unwrap();
-    let motor = scene.compile(Compiler::Gcc, source.to_str().unwrap(), &[]);
+    let motor = scene.compile(NativeCompiler::Gcc, source.to_str().unwrap(), &[]);
     let recording = scene.record(&[], &[motor.to_str().unwrap()]);
     recording.assert_count(5000);
     let all = recording.events();
@@ -63,8 +63,9 @@ fn the_rust_program_of_the_readme_is_the_example() {
 fn the_cpp_example_is_recorded_whole() {
     let scene = Scene::new();
     let source = root().join("examples/cpp/queue.cpp");
-    for compiler in
-        COMPILERS.into_iter().filter(|compiler| matches!(compiler, Compiler::Gxx | Compiler::Clangxx))
+    for compiler in COMPILERS
+        .into_iter()
+        .filter(|compiler| matches!(compiler, NativeCompiler::Gxx | NativeCompiler::Clangxx))
     {
         let queue = scene.compile(compiler, source.to_str().unwrap(), &[]);
         let recording = scene.record(&[], &[queue.to_str().unwrap(), "500"]);

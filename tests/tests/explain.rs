@@ -1,13 +1,13 @@
 //! `sordino explain`: known causes, which the test planted.
 
 use serde_json::Value;
-use sordino_tests::{Ended, Scene, last_cpu};
+use sordino_tests::{EndedProcess, Scene, last_cpu};
 use std::collections::BTreeSet;
 use std::process::Command;
 
 /// Parses the output of `sordino explain --json`: one object in one line, of the schema and version that it names.
 #[track_caller]
-fn findings(ended: &Ended) -> Value {
+fn findings(ended: &EndedProcess) -> Value {
     assert_eq!(ended.output.lines().count(), 1, "{}", ended.errors);
     let findings: Value = serde_json::from_str(&ended.output).unwrap();
     assert_eq!((&findings["schema"], &findings["version"]), (&"sordino-findings".into(), &2.into()));

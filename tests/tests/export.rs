@@ -3,13 +3,13 @@
 use serde_json::Value;
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::listing::{babeltrace, counts};
-use sordino_tests::{Recording, Scene, perfetto};
+use sordino_tests::{CompletedRecording, Scene, perfetto};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A recording of a program and the kernel, as root.
-fn recorded(scene: &Scene) -> Recording {
+fn recorded(scene: &Scene) -> CompletedRecording {
     let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "20000"];
     let recording = scene.record(&["--kernel", "sched,irq,raw_syscalls"], &command);
     assert_eq!((recording.lost(), recording.notes().as_str()), (0, ""));
@@ -17,12 +17,12 @@ fn recorded(scene: &Scene) -> Recording {
 }
 
 /// A recording of a program with hostile names.
-fn hostile(scene: &Scene) -> Recording {
+fn hostile(scene: &Scene) -> CompletedRecording {
     let program = scene.program("hostile.c");
     scene.record(&[], &[program.to_str().unwrap()])
 }
 
-fn export(scene: &Scene, recording: &Recording, format: &str) -> PathBuf {
+fn export(scene: &Scene, recording: &CompletedRecording, format: &str) -> PathBuf {
     let file = scene.fresh(format);
     let ended = scene.run(scene.command(&["export", recording.name(), "--to", format, "-o"]).arg(&file));
     let summary = ended.succeeded();
@@ -31,7 +31,7 @@ fn export(scene: &Scene, recording: &Recording, format: &str) -> PathBuf {
 }
 
 /// The items of a listing without the state dump, which an export does not have either.
-fn listed(scene: &Scene, recording: &Recording) -> Vec<Value> {
+fn listed(scene: &Scene, recording: &CompletedRecording) -> Vec<Value> {
     let ended = scene.sordino(&["events", "--json", recording.name()]);
     sordino_tests::listing::items(ended.succeeded())
 }

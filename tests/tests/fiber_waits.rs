@@ -3,18 +3,18 @@
 use serde_json::Value;
 use sordino_tests::active::number;
 use sordino_tests::install::{example, root};
-use sordino_tests::{Compiler, Scene, listing};
+use sordino_tests::{NativeCompiler, Scene, listing};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// Fiber, or 0 for none, behind which one waits, and the time.
-type Behind = BTreeMap<i64, i64>;
+type TimesBehindFibers = BTreeMap<i64, i64>;
 
 /// A wait that has not ended: its begin, the thread that the fiber was on last, and the time until now.
 struct UnendedWait {
     since: i64,
     thread: i64,
-    behind: Behind,
+    behind: TimesBehindFibers,
 }
 
 /// The waits of fibers, by the fields of their events alone.
@@ -26,7 +26,7 @@ struct Replayed {
     running: HashMap<i64, (i64, i64)>,
     open: HashMap<i64, UnendedWait>,
     /// The waits of each fiber by their begins: the length, and the fiber that was ahead.
-    waits: BTreeMap<i64, BTreeMap<i64, (i64, Behind)>>,
+    waits: BTreeMap<i64, BTreeMap<i64, (i64, TimesBehindFibers)>>,
 }
 
 impl Replayed {
@@ -67,7 +67,11 @@ impl Replayed {
 
     fn wait(&mut self, fiber: i64, now: i64) {
         let thread = self.last_thread[&fiber];
-        self.open.entry(fiber).or_insert(UnendedWait { since: now, thread, behind: Behind::new() });
+        self.open.entry(fiber).or_insert(UnendedWait {
+            since: now,
+            thread,
+            behind: TimesBehindFibers::new(),
+        });
     }
 
     /// Adds the time that a thread has run its fiber, from its last switch, to the waits for the thread.
@@ -108,13 +112,17 @@ fn queried(scene: &Scene, recording: &str) -> BTreeMap<String, [i64; 4]> {
 
 /// Returns the waits of a fiber by `explain --fiber`, by their begins: the length of each, and the fibers behind which
 /// it waited.
-fn explained(scene: &Scene, recording: &str, (name, fiber): (&str, i64)) -> BTreeMap<i64, (i64, Behind)> {
+fn explained(
+    scene: &Scene,
+    recording: &str,
+    (name, fiber): (&str, i64),
+) -> BTreeMap<i64, (i64, TimesBehindFibers)> {
     let printed = scene.sordino(&["explain", recording, "--fiber", name, "--top", "10000", "--json"]);
     let findings: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
     let intervals = findings["intervals"].as_array().expect("intervals").iter();
     let wait = |interval: &Value| {
         assert_eq!(interval["fiber"]["number"], fiber, "{interval}");
-        let mut behind = Behind::new();
+        let mut behind = TimesBehindFibers::new();
         let mut unrecorded = 0;
         for part in interval["parts"].as_array().expect("parts") {
             let (time, ahead) = (number(&part["time_ns"]), part["cause"]["behind"]["number"].as_i64());
@@ -143,7 +151,7 @@ fn check(scene: &Scene, program: &Path) {
     events.iter().for_each(|event| replayed.take(event));
     assert_eq!(replayed.names.len(), 6);
 
-    let sums = |(fiber, waits): (&i64, &BTreeMap<i64, (i64, Behind)>)| {
+    let sums = |(fiber, waits): (&i64, &BTreeMap<i64, (i64, TimesBehindFibers)>)| {
         let lengths = || waits.values().map(|(length, _)| *length);
         let sums = [waits.len() as i64, lengths().sum(), lengths().min().unwrap(), lengths().max().unwrap()];
         (format!("{}/{fiber}", replayed.names[fiber]), sums)
@@ -173,7 +181,7 @@ fn waits_of_boosts_fibers_are_those_of_the_listing() {
     let scene = Scene::checked();
     let source = root().join("adapters/boost-fiber/fibers.cpp");
     let libraries = ["-lboost_fiber", "-lboost_context"];
-    check(&scene, &scene.compile(Compiler::Gxx, source.to_str().unwrap(), &libraries));
+    check(&scene, &scene.compile(NativeCompiler::Gxx, source.to_str().unwrap(), &libraries));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Fibers of programs: their events, and the fiber that each thread runs by them, compared with the programs' own logs.
 
 use sordino_tests::install::{example, installed, root};
-use sordino_tests::{Compiler, RecordedEvent, Recording, Scene};
+use sordino_tests::{CompletedRecording, NativeCompiler, RecordedEvent, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -33,7 +33,7 @@ struct Replayed {
 impl Replayed {
     /// Replays a recording. Each event has to fit those before it: a switch leaves the fiber that its thread runs, and
     /// a step is one of that fiber.
-    fn of(recording: &Recording) -> Self {
+    fn of(recording: &CompletedRecording) -> Self {
         assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.notes());
         let mut events = recording.events();
         events.sort_by_key(|event| event.time);
@@ -85,7 +85,7 @@ impl Replayed {
 }
 
 /// Asserts the events of the generic calls' examples: three fibers that take five steps each, on one thread.
-fn check_generic(recording: &Recording) {
+fn check_generic(recording: &CompletedRecording) {
     let replayed = Replayed::of(recording);
     assert_eq!(replayed.entered.values().collect::<Vec<_>>(), ["round robin"]);
     assert_eq!(replayed.left.len(), 1);
@@ -109,7 +109,7 @@ fn check_generic(recording: &Recording) {
 fn a_scheduler_in_c_records_which_fiber_its_thread_runs() {
     let scene = Scene::new();
     let source = root().join("examples/c/fibers.c");
-    for compiler in [Compiler::Gcc, Compiler::Clang] {
+    for compiler in [NativeCompiler::Gcc, NativeCompiler::Clang] {
         let program = scene.compile(compiler, source.to_str().unwrap(), &[]);
         check_generic(&scene.record(&[], &[program.to_str().unwrap(), "5"]));
     }
@@ -164,7 +164,7 @@ fn check_logged(scene: &Scene, program: &Path, scheduler: &str) -> Replayed {
 fn fibers_of_boost_are_followed_from_thread_to_thread() {
     let scene = Scene::new();
     let source = root().join("adapters/boost-fiber/fibers.cpp");
-    for compiler in [Compiler::Gxx, Compiler::Clangxx] {
+    for compiler in [NativeCompiler::Gxx, NativeCompiler::Clangxx] {
         let program =
             scene.compile(compiler, source.to_str().unwrap(), &["-lboost_fiber", "-lboost_context"]);
         let replayed = check_logged(&scene, &program, "Boost.Fiber");

@@ -1,7 +1,7 @@
 //! Every kind of field, from C, C++ and Rust, as babeltrace2 prints it.
 
 use sordino_tests::listing::named;
-use sordino_tests::{COMPILERS, RecordedEvent, Recording, Scene};
+use sordino_tests::{COMPILERS, CompletedRecording, RecordedEvent, Scene};
 
 /// Returns babeltrace2's text between the braces of the last event of that name.
 fn payload(lines: &[String], name: &str) -> String {
@@ -89,7 +89,7 @@ fn rust_records_every_kind_of_field() {
 /// Largest payload of a record, the same as `sordino::MAX_PAYLOAD`.
 const LARGEST: usize = sordino::MAX_PAYLOAD;
 
-fn record_large(scene: &Scene, options: &[&str], lengths: &[usize]) -> Recording {
+fn record_large(scene: &Scene, options: &[&str], lengths: &[usize]) -> CompletedRecording {
     let program = scene.program("large.c");
     let lengths: Vec<String> = lengths.iter().map(usize::to_string).collect();
     let command: Vec<&str> =

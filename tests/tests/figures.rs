@@ -4,14 +4,14 @@
 use serde_json::Value;
 use sordino_tests::active::{Active, number};
 use sordino_tests::storm;
-use sordino_tests::{Compiler, Recording, Scene, listing};
+use sordino_tests::{CompletedRecording, NativeCompiler, Scene, listing};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LIBRARIES: [&str; 2] = ["-lboost_fiber", "-lboost_context"];
 
 /// Records a program with the kernel's switches and interrupts, until the kernel has recorded every switch: now and
 /// then its tracer misses one. `None` if it misses one each time.
-fn record(scene: &Scene, command: &[&str]) -> Option<(Recording, Vec<Value>)> {
+fn record(scene: &Scene, command: &[&str]) -> Option<(CompletedRecording, Vec<Value>)> {
     for _ in 0..20 {
         let recording = scene
             .record(&["--kernel", "sched_switch,sched_waking,sched_wakeup,sched_migrate_task,irq"], command);
@@ -39,7 +39,7 @@ fn misses_a_switch(events: &[Value]) -> bool {
 }
 
 /// Returns the active time of each fiber by `sordino query`, and the number of stretches that are not wholly known.
-fn active(scene: &Scene, recording: &Recording) -> (BTreeMap<String, i64>, i64) {
+fn active(scene: &Scene, recording: &CompletedRecording) -> (BTreeMap<String, i64>, i64) {
     let printed = scene.sordino(&["query", recording.name(), "active", "--per", "fiber", "--json"]);
     let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
     let table = &document["tables"][0];
@@ -50,9 +50,9 @@ fn active(scene: &Scene, recording: &Recording) -> (BTreeMap<String, i64>, i64) 
 }
 
 /// An event of the second figure: its name, CPU and thread, a field and the field's value.
-type Line<'a> = (&'a str, i64, i64, &'a str, i64);
+type FigureEvent<'a> = (&'a str, i64, i64, &'a str, i64);
 
-fn is(event: &Value, (name, cpu, tid, field, value): Line<'_>) -> bool {
+fn is(event: &Value, (name, cpu, tid, field, value): FigureEvent<'_>) -> bool {
     let (of_cpu, of_thread) = (event["cpu"] == cpu, event["tid"] == tid);
     event["name"] == name && of_cpu && of_thread && event["fields"][field] == value
 }
@@ -61,7 +61,7 @@ fn is(event: &Value, (name, cpu, tid, field, value): Line<'_>) -> bool {
 #[test]
 fn a_fiber_is_followed_to_another_thread_and_with_its_thread_to_another_cpu() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let program = scene.compile(Compiler::Gxx, "moving_fiber.cpp", &LIBRARIES);
+    let program = scene.compile(NativeCompiler::Gxx, "moving_fiber.cpp", &LIBRARIES);
     for _ in 0..storm::number("FIGURES").unwrap_or(3) {
         let Some((recording, events)) = record(&scene, &[program.to_str().unwrap()]) else { return };
         let numbers: Vec<i64> =
@@ -138,7 +138,7 @@ fn fibers_between([sent, received]: [i64; 2], switches: &[&Value]) -> BTreeSet<i
 #[test]
 fn a_daemons_late_message_is_explained_by_the_fibers_for_which_it_waits() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let program = scene.compile(Compiler::Gxx, "polling_fiber.cpp", &LIBRARIES);
+    let program = scene.compile(NativeCompiler::Gxx, "polling_fiber.cpp", &LIBRARIES);
     for _ in 0..storm::number("FIGURES").unwrap_or(3) {
         let Some((recording, events)) = record(&scene, &[program.to_str().unwrap(), "20"]) else { return };
         let switches = listing::named(&events, "sordino_fiber:switch");

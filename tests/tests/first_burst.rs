@@ -2,7 +2,7 @@
 //! machine, and prepares an area only while there is none.
 
 use rustix::process::Signal;
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{ScopedSession, summary};
 use sordino_tests::{Scene, wait_until};
 use std::fs;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ fn sum(recordings: &[PathBuf], field: &str) -> u64 {
 const PREPARED: u64 = 64 << 20;
 
 /// Returns a session whose area for its first program is ready.
-fn session_with_area<'a>(scene: &'a Scene, name: &'a str) -> Session<'a> {
-    let session = Session::start(scene, name, &[]);
+fn session_with_area<'a>(scene: &'a Scene, name: &'a str) -> ScopedSession<'a> {
+    let session = ScopedSession::start(scene, name, &[]);
     let threads = format!("/proc/{}/task", session.recorder());
     let is_preparing = || {
         let mut threads = fs::read_dir(&threads).unwrap().flatten();
@@ -68,7 +68,7 @@ fn a_first_burst_that_a_ring_has_room_for_loses_nothing() {
     // Other users' sessions prepare none.
     let Some(scene) = scene.as_root() else { return };
     let session = session_with_area(&scene, "first");
-    assert_eq!(Session::join(&scene, Command::new(&program).args(["1", &events])).end().status, 0);
+    assert_eq!(ScopedSession::join(&scene, Command::new(&program).args(["1", &events])).end().status, 0);
     let recordings = session.stop();
     assert_eq!((sum(&recordings, "events").to_string(), sum(&recordings, "ring_full")), (events, 0));
     all_becomes_present(&scene);
@@ -77,7 +77,7 @@ fn a_first_burst_that_a_ring_has_room_for_loses_nothing() {
 /// Checks that a program which writes later finds all that was prepared present, so that it takes no fault.
 fn all_becomes_present(scene: &Scene) {
     let session = session_with_area(scene, "present");
-    let mut program = Session::join(scene, Command::new(scene.program("hits.c")).arg("1"));
+    let mut program = ScopedSession::join(scene, Command::new(scene.program("hits.c")).arg("1"));
     program.says("ready");
     session.records(program.pid());
     wait_until("all that was prepared is present", || present(program.pid()) >= PREPARED / 8 * 7);

@@ -4,8 +4,8 @@ use rustix::process::Signal;
 use rustix::thread::gettid;
 use serde_json::Value;
 use sordino_tests::listing::items;
-use sordino_tests::session::Session;
-use sordino_tests::{Running, Scene, wait_until};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{RunningProcess, Scene, wait_until};
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
@@ -14,13 +14,13 @@ use std::time::Duration;
 
 const SEEKS: u64 = 20_000;
 
-fn follow(scene: &Scene, name: &str) -> Running {
-    let (variable, path) = Session::environment(scene);
+fn follow(scene: &Scene, name: &str) -> RunningProcess {
+    let (variable, path) = ScopedSession::environment(scene);
     scene.start(scene.command(&["events", "--follow", name, "--json"]).env(variable, path))
 }
 
 /// Returns the result of `number` for each line that was shown so far.
-fn shown<T>(running: &Running, number: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+fn shown<T>(running: &RunningProcess, number: impl Fn(&Value) -> Option<T>) -> Vec<T> {
     let output = running.output();
     // The last line may be incomplete.
     match output.rfind('\n') {
@@ -35,13 +35,13 @@ fn step(event: &Value) -> Option<i64> {
 
 fn follow_a_session(mode: &[&str], rotate: bool) {
     let scene = Scene::new();
-    let session = Session::start(&scene, "shown", &[&["--user", "steady"][..], mode].concat());
+    let session = ScopedSession::start(&scene, "shown", &[&["--user", "steady"][..], mode].concat());
     let program = scene.program("steady.c");
-    let mut running = Session::join(&scene, Command::new(&program).arg("50000"));
+    let mut running = ScopedSession::join(&scene, Command::new(&program).arg("50000"));
     running.says("recorded");
     let reader = follow(&scene, "shown");
     wait_until("something is shown", || shown(&reader, step).len() > 1000);
-    let refused = Session::sordino(&scene, &["events", "--follow", "shown"]);
+    let refused = ScopedSession::sordino(&scene, &["events", "--follow", "shown"]);
     refused.failed(2, &["another process follows session 'shown'"]);
     if rotate {
         session.rotate();
@@ -53,7 +53,7 @@ fn follow_a_session(mode: &[&str], rotate: bool) {
     running.signal(Signal::TERM);
     running.end().succeeded();
     // A program that begins and ends between two polls is shown, too.
-    let mut brief = Session::join(&scene, Command::new(&program).arg("50000"));
+    let mut brief = ScopedSession::join(&scene, Command::new(&program).arg("50000"));
     brief.says("recorded");
     brief.signal(Signal::TERM);
     brief.end().succeeded();
@@ -69,7 +69,7 @@ fn follow_a_session(mode: &[&str], rotate: bool) {
     }
     session.stop();
     reader.end().succeeded();
-    assert!(!Session::environment(&scene).1.join("shown/live").exists());
+    assert!(!ScopedSession::environment(&scene).1.join("shown/live").exists());
     session.destroy();
 }
 
@@ -88,7 +88,7 @@ fn the_kernels_events_are_shown_once_and_in_order() {
     let Some(scene) = Scene::new().as_root() else { return };
     let kernel = ["--user", "x:x", "--kernel", "syscalls:sys_enter_lseek"];
     for (mode, name) in [(&[][..], "disk"), (&["--overwrite"], "memory")] {
-        let session = Session::start(&scene, name, &[&kernel[..], mode].concat());
+        let session = ScopedSession::start(&scene, name, &[&kernel[..], mode].concat());
         let reader = follow(&scene, name);
         // No other program of the machine need seek, so this one does.
         let mut other = File::open("/dev/zero").unwrap();
@@ -122,14 +122,14 @@ fn the_kernels_events_are_shown_once_and_in_order() {
 #[test]
 fn a_follower_that_was_killed_leaves_nothing_that_piles_up() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "left", &[]);
+    let session = ScopedSession::start(&scene, "left", &[]);
     for _ in 0..2 {
         let reader = follow(&scene, "left");
         std::thread::sleep(Duration::from_millis(600));
         reader.signal(Signal::KILL);
         reader.end();
     }
-    let place = Session::environment(&scene).1.join("left");
+    let place = ScopedSession::environment(&scene).1.join("left");
     let names =
         |place| fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let ours = ["control", "follower", "live", "lock", "log", "programs", "session.json"];
@@ -142,10 +142,10 @@ fn a_follower_that_was_killed_leaves_nothing_that_piles_up() {
 #[test]
 fn what_is_not_selected_is_not_shown() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "some", &["--user", "steady"]);
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
+    let session = ScopedSession::start(&scene, "some", &["--user", "steady"]);
+    let mut running = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
     running.says("recorded");
-    let (variable, path) = Session::environment(&scene);
+    let (variable, path) = ScopedSession::environment(&scene);
     let events = [
         "events",
         "--follow",
@@ -170,14 +170,14 @@ fn what_is_not_selected_is_not_shown() {
 #[test]
 fn a_name_that_no_event_has_yet_is_said_and_waited_for() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "some", &[]);
-    let (variable, path) = Session::environment(&scene);
+    let session = ScopedSession::start(&scene, "some", &[]);
+    let (variable, path) = ScopedSession::environment(&scene);
     let events = ["events", "--follow", "some", "--json", "--event", "steady:step"];
     let reader = scene.start(scene.command(&events).env(variable, path));
     wait_until("what is not there is said", || {
         reader.errors().contains("nothing to list so far: --event 'steady:step'")
     });
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
+    let mut running = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
     running.says("recorded");
     wait_until("something is shown", || shown(&reader, step).len() > 100);
     running.signal(Signal::TERM);

@@ -4,36 +4,36 @@ use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::listing::babeltrace;
-use sordino_tests::session::{Session, summary};
-use sordino_tests::{Recording, Running, Scene, last_cpu, wait_until};
+use sordino_tests::session::{ScopedSession, summary};
+use sordino_tests::{CompletedRecording, RunningProcess, Scene, last_cpu, wait_until};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 const SMALL: [&str; 6] = ["--user", "steady", "--subbuf-size", "16K", "--num-subbuf", "4"];
 
-fn steady(scene: &Scene) -> Running {
+fn steady(scene: &Scene) -> RunningProcess {
     ready(scene, Command::new(scene.program("steady.c")).arg("20000"))
 }
 
 /// Records on one CPU, so that events after a gap are in the stream that has the gap.
-fn steady_on_one_cpu(scene: &Scene) -> Running {
+fn steady_on_one_cpu(scene: &Scene) -> RunningProcess {
     let mut command = Command::new("taskset");
     ready(scene, command.args(["-c", &last_cpu()]).arg(scene.program("steady.c")).arg("20000"))
 }
 
-fn ready(scene: &Scene, command: &mut Command) -> Running {
-    let mut running = Session::join(scene, command);
+fn ready(scene: &Scene, command: &mut Command) -> RunningProcess {
+    let mut running = ScopedSession::join(scene, command);
     running.says("recorded");
     running
 }
 
-fn end(program: Running) {
+fn end(program: RunningProcess) {
     program.signal(Signal::TERM);
     program.end().succeeded();
 }
 
-fn missing(session: &Session<'_>, what: &str) -> u64 {
+fn missing(session: &ScopedSession<'_>, what: &str) -> u64 {
     session.status()["status"]["missing"][what].as_u64().unwrap()
 }
 
@@ -76,7 +76,7 @@ fn a_session_says_first_what_it_could_not_write_and_goes_on_when_there_is_room()
     let disk = SmallDisk::mount(&scene.path("of-tight"), "size=24m");
     let looks = "syscalls:sys_enter_access,syscalls:sys_enter_statx,syscalls:sys_enter_newfstatat";
     let kernel = ["--kernel", looks, "--kernel-buffer", "64K"];
-    let session = Session::start(&scene, "tight", &[&SMALL[..], &kernel].concat());
+    let session = ScopedSession::start(&scene, "tight", &[&SMALL[..], &kernel].concat());
     let running = steady(&scene);
     let there = scene.path("there");
     let fill_the_kernels_buffer = || (0..50_000).for_each(|_| assert!(!there.exists()));
@@ -135,7 +135,7 @@ fn a_session_says_first_what_it_could_not_write_and_goes_on_when_there_is_room()
 fn a_stream_of_which_nothing_could_be_written_is_a_gap() {
     let Some(scene) = Scene::new().as_root() else { return };
     let disk = SmallDisk::mount(&scene.path("of-none"), "size=24m");
-    let session = Session::start(&scene, "none", &SMALL);
+    let session = ScopedSession::start(&scene, "none", &SMALL);
     // Room for metadata, and for no sub-buffer.
     disk.fill_but(4 << 10);
     let running = steady(&scene);
@@ -159,7 +159,7 @@ fn a_stream_of_which_nothing_could_be_written_is_a_gap() {
 fn a_snapshot_that_does_not_fit_says_what_it_lacks() {
     let Some(scene) = Scene::new().as_root() else { return };
     let disk = SmallDisk::mount(&scene.path("of-box"), "size=48m");
-    let session = Session::start(
+    let session = ScopedSession::start(
         &scene,
         "box",
         &["--overwrite", "--user", "steady", "--subbuf-size", "256K", "--num-subbuf", "32"],
@@ -209,7 +209,7 @@ fn pages_without_room_to_be_converted_are_kept_for_later() {
     );
     let ended = scene.run(recorder.arg(&output).args(["--", "sh", "-c", &script]));
     ended.failed(1, &["INCOMPLETE: could not be written: ", "of the kernel's pages, which are kept"]);
-    let recording = Recording::of(ended, output.clone());
+    let recording = CompletedRecording::of(ended, output.clone());
     assert_eq!(recording.summary["state"], "incomplete");
     let unconverted =
         || list(&recording.summary["kernel"]).iter().filter(|cpu| number(cpu, "unconverted") > 0);
@@ -223,7 +223,7 @@ fn pages_without_room_to_be_converted_are_kept_for_later() {
     disk.empty();
     let recovered = scene.run(scene.command(&["recover", "--json"]).arg(&output));
     recovered.succeeded();
-    let recovered = Recording::of(recovered, output);
+    let recovered = CompletedRecording::of(recovered, output);
     assert_eq!(recovered.summary["state"], "recovered");
     assert!(recovered.kernel_events() > 200_000, "{}", recovered.summary);
     recovered.babeltrace_reads_all();
@@ -249,7 +249,7 @@ fn a_limit_of_the_files_size_is_as_a_full_disk() {
     limited.args(["-c", &script]).current_dir(scene.path("")).env("SORDINO_ALLOW_BLOCKING", "1");
     let ended = scene.run(&mut limited);
     ended.failed(1, &["INCOMPLETE: could not be written: ", "File too large"]);
-    let recording = Recording::of(ended, output);
+    let recording = CompletedRecording::of(ended, output);
     assert!(recording.user_events() > 0 && recording.sum("unwritten") > 0, "{}", recording.summary);
     recording.babeltrace_reads_all();
 }
@@ -273,7 +273,7 @@ fn a_program_that_there_is_no_room_for_is_said_to_have_none() {
     let output = scene.path("disk/recording");
     let ended =
         scene.run(scene.command(&["record", "--json", "-o"]).arg(&output).args(["--", "sh", "-c", &script]));
-    let recording = Recording::of(ended, output);
+    let recording = CompletedRecording::of(ended, output);
     let no_events = &recording.summary["shortfall"]["no_events"];
     assert_eq!(no_events["reason"], "not_reached", "{}", recording.summary);
     let name = ends.file_name().unwrap().to_str().unwrap();
@@ -289,7 +289,7 @@ fn a_disk_that_was_full_for_a_moment_and_cost_nothing_leaves_a_recording_that_is
     let Some(scene) = Scene::new().as_root() else { return };
     let disk = SmallDisk::mount(&scene.path("of-moment"), "size=24m");
     let kernel = ["--no-user", "--kernel", "syscalls:sys_enter_access", "--kernel-buffer", "8M"];
-    let session = Session::start(&scene, "moment", &kernel);
+    let session = ScopedSession::start(&scene, "moment", &kernel);
     let there = scene.path("there");
     disk.fill_but(0);
     wait_until("the kernel's pages can't be written", || {
@@ -321,7 +321,7 @@ fn what_is_recovered_step_by_step_is_all_counted() {
     );
     let mut recorder = scene.command(&["record", "--json", "--kernel", "raw_syscalls", "-o"]);
     let ended = scene.run(recorder.arg(&output).args(["--", "sh", "-c", &script]));
-    let recording = Recording::of(ended, output.clone());
+    let recording = CompletedRecording::of(ended, output.clone());
     assert_eq!(recording.summary["state"], "incomplete", "{}", recording.summary);
     let (mut tries, mut free) = (0, 0);
     let recovered = loop {
@@ -335,7 +335,7 @@ fn what_is_recovered_step_by_step_is_all_counted() {
         assert_eq!(summary(&output)["state"], "incomplete");
         (tries, free) = (tries + 1, free + (1 << 20));
     };
-    let recovered = Recording::of(recovered, output.clone());
+    let recovered = CompletedRecording::of(recovered, output.clone());
     assert!(tries > 1 && recovered.kernel_events() > 200_000, "{tries}: {}", recovered.summary);
     assert_eq!(recovered.kernel_events(), listed(&output));
     recovered.babeltrace_reads_all();
@@ -349,7 +349,7 @@ fn what_is_recovered_step_by_step_is_all_counted() {
     fs::write(output.join("recording.json"), killed.to_string()).unwrap();
     let again = scene.run(scene.command(&["recover", "--json"]).arg(&output));
     again.succeeded();
-    let again = Recording::of(again, output);
+    let again = CompletedRecording::of(again, output);
     assert_eq!(again.kernel_events(), recovered.kernel_events(), "{}", again.summary);
     drop(disk);
     fs::remove_dir(scene.path("disk")).unwrap();
@@ -382,7 +382,7 @@ fn listed(output: &Path) -> u64 {
 fn what_a_killed_recorder_could_not_write_is_not_called_complete() {
     let Some(scene) = Scene::new().as_root() else { return };
     let disk = SmallDisk::mount(&scene.path("of-killed"), "size=24m");
-    let session = Session::start(&scene, "killed", &SMALL);
+    let session = ScopedSession::start(&scene, "killed", &SMALL);
     let running = steady_on_one_cpu(&scene);
     disk.fill_but(0);
     wait_until("sub-buffers are missing", || missing(&session, "sub_buffers") > 2);
@@ -421,7 +421,7 @@ fn gaps_are_numbered(chunk: &Path) {
 #[test]
 fn a_session_is_not_called_incomplete_for_what_was_there_before() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "later", &SMALL);
+    let session = ScopedSession::start(&scene, "later", &SMALL);
     let kill = || {
         let recorder = rustix::process::Pid::from_raw(session.recorder()).unwrap();
         rustix::process::kill_process(recorder, Signal::KILL).unwrap();

@@ -4,8 +4,8 @@ use serde_json::Value;
 use sordino_tests::active::number;
 use sordino_tests::install::{compile, installed, release_program, root};
 use sordino_tests::listing::{items, named};
-use sordino_tests::session::Session;
-use sordino_tests::{Compiler, Recording, Running, Scene, wait_until};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{CompletedRecording, NativeCompiler, RunningProcess, Scene, wait_until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,19 +19,19 @@ const RECURSE: &str = "(anonymous namespace)::recurse(int)";
 const JUMP: &str = "(anonymous namespace)::jump(int)";
 
 /// Number, total and parts of the calls of each function.
-type Rows = BTreeMap<String, (i64, i64, BTreeMap<String, i64>)>;
+type TotalsByFunction = BTreeMap<String, (i64, i64, BTreeMap<String, i64>)>;
 
 /// Builds the program of many kinds of calls, and its shared library beside it.
 fn build(scene: &Scene, flags: &[&str]) -> PathBuf {
     let library = scene.path("libinstrumented.so");
     compile(
-        Compiler::Gcc,
+        NativeCompiler::Gcc,
         "instrumented_library.c",
         &library,
         &["-finstrument-functions", "-shared", "-fPIC"],
     );
     let all = ["-finstrument-functions", library.to_str().unwrap(), "-Wl,--build-id"];
-    scene.compile(Compiler::Gxx, "instrumented.cpp", &[&all[..], flags].concat())
+    scene.compile(NativeCompiler::Gxx, "instrumented.cpp", &[&all[..], flags].concat())
 }
 
 /// Returns the counts that the program prints.
@@ -41,7 +41,7 @@ fn counted(printed: &str) -> BTreeMap<String, i64> {
 }
 
 /// Returns the rows of `query calls`, and the number of calls that are not wholly known.
-fn queried(scene: &Scene, recording: &Recording) -> (Rows, i64) {
+fn queried(scene: &Scene, recording: &CompletedRecording) -> (TotalsByFunction, i64) {
     let printed = scene.sordino(&["query", recording.name(), "calls", "--per", "function", "--json"]);
     let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
     let table = &document["tables"][0];
@@ -56,7 +56,7 @@ fn queried(scene: &Scene, recording: &Recording) -> (Rows, i64) {
 }
 
 /// Returns the number of entries of each function in the listing.
-fn listed(scene: &Scene, recording: &Recording) -> BTreeMap<String, i64> {
+fn listed(scene: &Scene, recording: &CompletedRecording) -> BTreeMap<String, i64> {
     let mut entries = BTreeMap::new();
     for event in named(&scene.listed(&recording.path), "sordino_function:entry") {
         *entries.entry(event["function_name"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
@@ -64,7 +64,7 @@ fn listed(scene: &Scene, recording: &Recording) -> BTreeMap<String, i64> {
     entries
 }
 
-fn check(scene: &Scene, recording: &Recording) {
+fn check(scene: &Scene, recording: &CompletedRecording) {
     assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.notes());
     let counted = counted(&recording.ended.output);
     assert_eq!(counted.len(), 12, "{}", recording.ended.output);
@@ -155,14 +155,14 @@ fn recorded_events_are_chosen_by_the_names_of_their_functions() {
 }
 
 /// Starts a live reader of the session of this name.
-fn follow(scene: &Scene, name: &str, options: &[&str]) -> Running {
-    let (variable, path) = Session::environment(scene);
+fn follow(scene: &Scene, name: &str, options: &[&str]) -> RunningProcess {
+    let (variable, path) = ScopedSession::environment(scene);
     let mut command = scene.command(&[&["events", "--follow", name, "--json"], options].concat());
     scene.start(command.env(variable, path))
 }
 
 /// Returns the names of the functions that a live reader has shown so far.
-fn named_by(reader: &Running) -> Vec<String> {
+fn named_by(reader: &RunningProcess) -> Vec<String> {
     let output = reader.output();
     // The last line may be incomplete.
     let whole = output.rfind('\n').map(|end| items(&output[..=end])).unwrap_or_default();
@@ -176,9 +176,9 @@ fn named_by(reader: &Running) -> Vec<String> {
 fn a_live_reader_names_functions() {
     let scene = Scene::new();
     let program = build(&scene, &["-lsordino-functions"]);
-    let session = Session::start(&scene, "live", &["--user", "sordino_function"]);
+    let session = ScopedSession::start(&scene, "live", &["--user", "sordino_function"]);
     let reader = follow(&scene, "live", &["--where", "$function == \"*::recurse(*\""]);
-    let call = || Session::join(&scene, Command::new(&program).arg("5")).end();
+    let call = || ScopedSession::join(&scene, Command::new(&program).arg("5")).end();
     let calls = 2 * counted(call().succeeded())[RECURSE] as usize;
     // The reader may have begun after that.
     wait_until("it reads", || {
@@ -200,12 +200,15 @@ fn a_live_reader_names_functions() {
 fn record_late_library(name: &str, rules: &str, enabled: Option<&str>) {
     let scene = Scene::new();
     build(&scene, &[]);
-    let program =
-        scene.compile(Compiler::Gcc, "loads_later.c", &["-finstrument-functions", "-lsordino-functions"]);
+    let program = scene.compile(
+        NativeCompiler::Gcc,
+        "loads_later.c",
+        &["-finstrument-functions", "-lsordino-functions"],
+    );
     let (library, end) = (scene.path("libinstrumented.so"), scene.path("end"));
-    let session = Session::start(&scene, name, &["--user", rules]);
+    let session = ScopedSession::start(&scene, name, &["--user", rules]);
     let reader = follow(&scene, name, &[]);
-    let late = Session::join(&scene, Command::new(&program).args([&library, &end]));
+    let late = ScopedSession::join(&scene, Command::new(&program).args([&library, &end]));
     wait_until("the program is recorded", || session.has(late.pid()));
     enabled.into_iter().for_each(|rules| session.does("enable", &[rules]));
     wait_until("functions of the library are shown", || named_by(&reader).len() > 20);
@@ -235,7 +238,7 @@ fn call_stacks_belong_to_fibers() {
     let scene = Scene::new();
     let source = root().join("examples/c/fibers.c");
     let flags = ["-finstrument-functions", "-lsordino-functions"];
-    let program = scene.compile(Compiler::Gcc, source.to_str().unwrap(), &flags);
+    let program = scene.compile(NativeCompiler::Gcc, source.to_str().unwrap(), &flags);
     let (rows, unknown) = queried(&scene, &scene.record(&[], &[program.to_str().unwrap(), "5"]));
     let counts: Vec<(&str, i64)> = rows.iter().map(|(name, row)| (name.as_str(), row.0)).collect();
     assert_eq!(counts, [("leave", 15), ("main", 1), ("run", 18), ("start", 3)]);

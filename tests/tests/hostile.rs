@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::listing::babeltrace;
 use sordino_tests::recording::events_of;
-use sordino_tests::{Recording, Scene};
+use sordino_tests::{CompletedRecording, Scene};
 use std::path::Path;
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn command(kind: &str) -> String {
 
 /// Records an honest program twice beside the shell's other programs: all of its events have to be there, and no note
 /// may name it.
-fn record_beside(scene: &Scene, options: &[&str], others: &str) -> Recording {
+fn record_beside(scene: &Scene, options: &[&str], others: &str) -> CompletedRecording {
     let honest = scene.program("burst.c");
     let twice = format!("{0} 1 {1} 20000; sleep 0.1; {0} 1 {1} 20000", honest.display(), HONEST / 2);
     let recording = scene.record(options, &["sh", "-c", &format!("{others} {twice}; wait")]);
@@ -46,7 +46,7 @@ fn record_beside(scene: &Scene, options: &[&str], others: &str) -> Recording {
 }
 
 /// Returns the number of the honest program's events that `sordino events` lists, and the number of losses.
-fn listed(scene: &Scene, recording: &Recording) -> (u64, usize) {
+fn listed(scene: &Scene, recording: &CompletedRecording) -> (u64, usize) {
     let ended = scene.sordino(&["events", "--json", recording.name()]);
     assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
     let events = ended.output.lines().filter(|line| line.contains("\"name\":\"burst:step\"")).count() as u64;

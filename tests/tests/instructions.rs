@@ -9,9 +9,9 @@ use sordino_ring::layout::{Geometry, PACKET_HEADER, SLOTS};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
 use sordino_tests::install::{compile_for_lttng, compilers, release_program, root, succeed};
-use sordino_tests::lttng::Lttng;
-use sordino_tests::stepper::{Hit, Interruption, Stepper};
-use sordino_tests::{Compiler, Scene};
+use sordino_tests::lttng::LttngDaemon;
+use sordino_tests::stepper::{HitCost, HitInterruption, Stepper};
+use sordino_tests::{NativeCompiler, Scene};
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
@@ -46,12 +46,12 @@ struct HitPath<'a> {
     /// True if an inline filter evaluates the condition.
     inline: bool,
     before: u64,
-    interruption: Interruption,
+    interruption: HitInterruption,
 }
 
 impl HitPath<'_> {
     /// Steps through the hit. Returns its cost, after that of one in a signal handler, and the events in the rings.
-    fn go(&self, scene: &Scene) -> (Vec<Hit>, RingCounts) {
+    fn go(&self, scene: &Scene) -> (Vec<HitCost>, RingCounts) {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", "0"]).arg(self.program);
         command.args([self.case, &(self.before + 1).to_string()]);
@@ -154,7 +154,7 @@ fn typical(program: &PathBuf) -> HitPath<'_> {
         condition: None,
         inline: true,
         before: 1,
-        interruption: Interruption::None,
+        interruption: HitInterruption::None,
     }
 }
 
@@ -165,7 +165,7 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, HitPath<'a
     let of = || typical(c);
     let in_rust = || typical(rust);
     let shared = || HitPath { environment: &[("SORDINO_RING", "shared")], ..of() };
-    let signal = Interruption::Signalled(nix::sys::signal::SIGUSR1);
+    let signal = HitInterruption::Signalled(nix::sys::signal::SIGUSR1);
     vec![
         ("C, nobody records it", HitPath { wanting: 0..0, ..of() }),
         ("Rust, nobody records it", HitPath { wanting: 0..0, ..in_rust() }),
@@ -207,7 +207,7 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, HitPath<'a
         ),
         ("first record of a thread", HitPath { before: 0, ..of() }),
         ("another CPU than the record before", HitPath { case: "elsewhere", ..of() }),
-        ("interrupted once", HitPath { interruption: Interruption::Preempted(1), ..of() }),
+        ("interrupted once", HitPath { interruption: HitInterruption::Preempted(1), ..of() }),
         ("interrupted by a signal whose handler records", HitPath { interruption: signal, ..of() }),
         ("two sessions", HitPath { sessions: 2, ..of() }),
         ("eight sessions", HitPath { sessions: SLOTS, ..of() }),
@@ -229,7 +229,7 @@ fn paths<'a>(c: &'a PathBuf, rust: &'a PathBuf) -> Vec<(&'static str, HitPath<'a
         ("shared ring, from a CPU without a ring", HitPath { options: elsewhere, ..of() }),
         (
             "shared ring, interrupted in every try",
-            HitPath { interruption: Interruption::Preempted(u32::MAX), ..of() },
+            HitPath { interruption: HitInterruption::Preempted(u32::MAX), ..of() },
         ),
     ]
 }
@@ -247,18 +247,19 @@ fn page() -> (String, bool) {
 }
 
 /// Parses the rows of the page's table: `| path | instructions | system calls |`.
-fn table(page: &str) -> BTreeMap<&str, Hit> {
+fn table(page: &str) -> BTreeMap<&str, HitCost> {
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
         let [name, instructions, system_calls, ..] = cells[..] else { return None };
-        let hit = Hit { instructions: instructions.parse().ok()?, system_calls: system_calls.parse().ok()? };
+        let hit =
+            HitCost { instructions: instructions.parse().ok()?, system_calls: system_calls.parse().ok()? };
         Some((name, hit))
     });
     rows.collect()
 }
 
 /// Returns true if a count agrees with its row.
-fn fits(hit: Hit, documented: Option<&Hit>) -> bool {
+fn fits(hit: HitCost, documented: Option<&HitCost>) -> bool {
     documented.is_some_and(|documented| {
         (hit.instructions..=hit.instructions + SLACK).contains(&documented.instructions)
     })
@@ -294,7 +295,11 @@ fn no_path_takes_more_instructions_than_the_table_says() {
         agrees &= fits(hit, documented.remove(name).as_ref());
         counted.insert(name, hit.instructions);
         typical = typical.or((name == "C, two words").then_some(hit));
-        assert_eq!(hits.len(), usize::from(matches!(way.interruption, Interruption::Signalled(_))), "{name}");
+        assert_eq!(
+            hits.len(),
+            usize::from(matches!(way.interruption, HitInterruption::Signalled(_))),
+            "{name}"
+        );
         assert!(hits.iter().all(|handlers| Some(*handlers) == typical), "{name}: {hits:?}");
     }
     for (crossing, other) in [
@@ -336,7 +341,7 @@ fn function<'a>(program: &'a PathBuf, case: &'a str) -> HitPath<'a> {
 #[test]
 fn a_function_costs_little_more_than_two_records_and_hardly_anything_unless_it_is_selected() {
     let scene = Scene::new();
-    let library = scene.compile(Compiler::Gcc, "stepped.c", &["-lsordino-functions"]);
+    let library = scene.compile(NativeCompiler::Gcc, "stepped.c", &["-lsordino-functions"]);
     let rust = release_program("stepped");
     for (program, case) in [(&library, "function"), (&library, "function_macros"), (&rust, "function")] {
         let count = |way: HitPath<'_>| way.go(&scene).0[0].instructions;
@@ -367,10 +372,10 @@ fn the_first_hit_of_a_lazily_linked_program_makes_no_system_call() {
 }
 
 /// Steps through `times` hits of LTTng-UST's, in a session of its own with the smallest sub-buffers and no timer.
-fn hits_of_lttng(scene: &Scene, times: usize) -> Vec<Hit> {
+fn hits_of_lttng(scene: &Scene, times: usize) -> Vec<HitCost> {
     let program = scene.path("stepped_lttng");
     compile_for_lttng("stepped_lttng.c", &program);
-    let lttng = Lttng::start(scene);
+    let lttng = LttngDaemon::start(scene);
     lttng.tell(&["create", "session", "--output", "trace"]);
     lttng.tell(&["enable-channel", "--userspace", "--subbuf-size=4K", "--num-subbuf=64", "channel"]);
     lttng.tell(&["enable-event", "--userspace", "--channel=channel", "stepped:two_words"]);
@@ -380,7 +385,7 @@ fn hits_of_lttng(scene: &Scene, times: usize) -> Vec<Hit> {
     running.says("ready");
     let stepper = Stepper::new(&running).unwrap();
     running.signal(Signal::USR2);
-    let hits = (0..times).map(|_| stepper.step(Interruption::None).unwrap()[0]).collect();
+    let hits = (0..times).map(|_| stepper.step(HitInterruption::None).unwrap()[0]).collect();
     drop(running);
     lttng.tell(&["destroy"]);
     lttng.stop();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, PriorityNumbering};
 use sordino_tests::listing::{babeltrace, counts, name_in, named};
-use sordino_tests::{NOBODY, RecordedEvent, Recording, Scene, wait_until};
+use sordino_tests::{CompletedRecording, NOBODY, RecordedEvent, Scene, wait_until};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn happened(name: &str) -> bool {
 }
 
 /// Returns the kernel's own events.
-fn kernel(recording: &Recording) -> Vec<RecordedEvent> {
+fn kernel(recording: &CompletedRecording) -> Vec<RecordedEvent> {
     let mut events = recording.events_of_kernel();
     events.retain(|event| happened(&event.name));
     events.sort_by_key(|event| event.time);
@@ -29,7 +29,7 @@ fn kernel(recording: &Recording) -> Vec<RecordedEvent> {
 /// Returns the events that `sordino events` lists, after asserting that the recorder, sordino's reader, the listing and
 /// babeltrace2 agree on their number.
 #[track_caller]
-fn listed(scene: &Scene, recording: &Recording) -> Vec<Value> {
+fn listed(scene: &Scene, recording: &CompletedRecording) -> Vec<Value> {
     let ended = &recording.ended;
     assert_eq!(
         (ended.status, recording.lost(), recording.notes()),

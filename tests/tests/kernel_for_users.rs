@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sordino_tests::{DAEMON, Ended, NOBODY, Running, Scene, wait_until};
+use sordino_tests::{DAEMON, EndedProcess, NOBODY, RunningProcess, Scene, wait_until};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const ROOM: &str = "mount --make-rprivate / && mount -t tmpfs nodev /run || exit
 /// A mount namespace. It contains the machine's tracer, so the test revokes its grant.
 struct MountNamespace<'a> {
     scene: &'a Scene,
-    holder: Running,
+    holder: RunningProcess,
 }
 
 impl<'a> MountNamespace<'a> {
@@ -37,7 +37,7 @@ impl<'a> MountNamespace<'a> {
         command
     }
 
-    fn sordino(&self, arguments: &[&str]) -> Ended {
+    fn sordino(&self, arguments: &[&str]) -> EndedProcess {
         let sordino = self.scene.path("sordino");
         self.scene.run(&mut self.command(&[&[sordino.to_str().unwrap()], arguments].concat()))
     }

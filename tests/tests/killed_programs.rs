@@ -1,7 +1,7 @@
 //! Programs that are killed while they record: all published records are there.
 
 use rustix::process::{Pid, Signal, kill_process};
-use sordino_tests::{Recording, Running, Scene, wait_until};
+use sordino_tests::{CompletedRecording, RunningProcess, Scene, wait_until};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn shmem_kib() -> i64 {
 }
 
 /// Each number is in the victim's recording once, in order, up to the last that was published.
-fn check(recording: &Recording, file: &Path) {
+fn check(recording: &CompletedRecording, file: &Path) {
     assert_eq!(recording.ended.status, 128 + Signal::KILL.as_raw());
     assert_eq!(recording.sum("ring_full"), 0, "the rings were too small for this test");
     let events = recording.events();
@@ -64,7 +64,7 @@ fn kill_many(environment: &[(&str, &str)]) {
     let before = shmem_kib();
     let mut moment = 1u64;
     for _ in 0..BATCHES {
-        let mut victims: Vec<(PathBuf, PathBuf, Running)> = Vec::new();
+        let mut victims: Vec<(PathBuf, PathBuf, RunningProcess)> = Vec::new();
         for _ in 0..BATCH {
             let file = scene.fresh("shared");
             fs::write(&file, [0; 4096]).unwrap();
@@ -81,7 +81,7 @@ fn kill_many(environment: &[(&str, &str)]) {
             kill_process(Pid::from_raw(word(file, 0) as i32).unwrap(), Signal::KILL).unwrap();
         }
         for (file, output, recorder) in victims {
-            check(&Recording::of(recorder.end(), output), &file);
+            check(&CompletedRecording::of(recorder.end(), output), &file);
         }
     }
     wait_until("the memory of all rings is given back", || shmem_kib() < before + (64 << 10));

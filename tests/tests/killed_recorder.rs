@@ -62,7 +62,7 @@ fn a_recording_is_finished_after_its_recorder_was_killed() {
         summary["kernel"].as_array().unwrap().iter().map(|cpu| cpu["events"].as_u64().unwrap()).sum();
     assert!(kernel > 0, "the kernel's events were recovered");
 
-    let recording = sordino_tests::Recording::of(recovered, attached.output);
+    let recording = sordino_tests::CompletedRecording::of(recovered, attached.output);
     assert_eq!(recording.babeltrace_and_warnings().0.len() as u64, recording.user_events());
     let mut numbers: Vec<i64> = recording.events().iter().map(|event| event.numbers[0]).collect();
     numbers.sort_unstable();

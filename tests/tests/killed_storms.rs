@@ -3,9 +3,9 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::exchange::area;
-use sordino_tests::storm::{Program, number};
-use sordino_tests::verified::{Lanes, mixed};
-use sordino_tests::{Recording, Scene, wait_until};
+use sordino_tests::storm::{StormProgram, number};
+use sordino_tests::verified::{StormLanes, mixed};
+use sordino_tests::{CompletedRecording, Scene, wait_until};
 use std::fs;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -44,7 +44,13 @@ fn holders(inode: u64) -> Vec<String> {
 }
 
 /// Records a storm, kills it, and checks the trace and the memory.
-fn kill_one(scene: &Scene, program: &Program, seed: u64, ring: &str, (options, loads): (&[&str], &[&str])) {
+fn kill_one(
+    scene: &Scene,
+    program: &StormProgram,
+    seed: u64,
+    ring: &str,
+    (options, loads): (&[&str], &[&str]),
+) {
     let (command, shared) = program.storm(scene, seed, 60_000, loads);
     let (mut recorder, output) = scene.recorder(options);
     let running = scene.start(recorder.arg("--").args(command).env("SORDINO_RING", ring));
@@ -54,14 +60,14 @@ fn kill_one(scene: &Scene, program: &Program, seed: u64, ring: &str, (options, l
     std::thread::sleep(Duration::from_micros(mixed(seed) % 100_000));
     let before = shared.done();
     kill_process(Pid::from_raw(shared.pid()).unwrap(), Signal::KILL).unwrap();
-    let recording = Recording::of(running.end(), output);
+    let recording = CompletedRecording::of(running.end(), output);
     assert_eq!(recording.ended.status, 128 + Signal::KILL.as_raw(), "{}", recording.ended.errors);
     assert!(recording.notes().lines().all(|note| note.contains("--max-memory")), "{}", recording.notes());
     // Its children, and one of a vfork that shares its memory, end by themselves when the machine lets them.
     wait_until("its memory is given back", || holders(inode).is_empty());
 
     let overwrites = options.contains(&"--overwrite");
-    let (begun, mut done, mut lanes) = (shared.begun(), shared.done(), Lanes::new(seed));
+    let (begun, mut done, mut lanes) = (shared.begun(), shared.done(), StormLanes::new(seed));
     // The child of a vfork outlives its parent, and may hit after its recorder has ended.
     done.extend(VFORKED.map(|lane| (lane, before.get(&lane).copied().unwrap_or(0))));
     lanes.read(&recording.path.join("user"), overwrites);
@@ -91,7 +97,7 @@ fn kill_one(scene: &Scene, program: &Program, seed: u64, ring: &str, (options, l
 #[allow(clippy::print_stderr, reason = "the seed is wanted when a kill fails")]
 fn whatever_a_killed_storm_published_is_in_its_trace() {
     let scene = Scene::new();
-    let program = Program::new(&scene);
+    let program = StormProgram::new(&scene);
     let mut seed = number("STORM_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     for kill in 0..number("STORM_KILLS").unwrap_or(50) {
         eprintln!("kill {kill}: STORM_SEED={seed}");

@@ -1,6 +1,6 @@
 //! Loss: every record that is not in the trace is counted.
 
-use sordino_tests::{Recording, Scene};
+use sordino_tests::{CompletedRecording, Scene};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ const EACH: usize = 300_000;
 /// The smallest rings there are.
 const TINY: &[&str] = &["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "10ms"];
 
-fn overrun(scene: &Scene, options: &[&str], environment: &[(&str, &str)]) -> Recording {
+fn overrun(scene: &Scene, options: &[&str], environment: &[(&str, &str)]) -> CompletedRecording {
     let program = scene.program("burst.c");
     let (threads, each) = (THREADS.to_string(), EACH.to_string());
     let options = [TINY, options].concat();
@@ -19,7 +19,7 @@ fn overrun(scene: &Scene, options: &[&str], environment: &[(&str, &str)]) -> Rec
 }
 
 /// "Written is recorded and lost, exactly", by four counts; the recorded events are complete and in order.
-fn adds_up(recording: &Recording) {
+fn adds_up(recording: &CompletedRecording) {
     let events = recording.events();
     let lost = recording.lost() as usize;
     assert!(lost > 0, "nothing was lost: this test needs smaller rings");

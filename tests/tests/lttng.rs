@@ -4,7 +4,7 @@ use serde_json::Value;
 use sordino_tests::Scene;
 use sordino_tests::install::compile_for_lttng;
 use sordino_tests::listing::babeltrace;
-use sordino_tests::lttng::Lttng;
+use sordino_tests::lttng::LttngDaemon;
 use std::collections::BTreeSet;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_trace_of_lttngs_is_listed_as_babeltrace2_does() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let program = scene.path("ticks");
     compile_for_lttng("ticks_lttng.c", &program);
-    let lttng = Lttng::start(&scene);
+    let lttng = LttngDaemon::start(&scene);
     lttng.record_ticks(&["vpid", "vtid", "procname"]);
     scene.run(&mut lttng.command(&program, &[])).succeeded();
     lttng.tell(&["destroy"]);

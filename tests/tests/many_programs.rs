@@ -5,8 +5,8 @@ use sordino_ring::area::control::Program;
 use sordino_tests::exchange::find_area;
 use sordino_tests::recording::events_of;
 use sordino_tests::running::Stopped;
-use sordino_tests::session::Session;
-use sordino_tests::{NOBODY, Recording, Scene, wait_until};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{CompletedRecording, NOBODY, Scene, wait_until};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -61,7 +61,7 @@ fn the_recorder_does_not_grow_with_programs_that_have_ended() {
     wait_until_let_go(running.pid());
     let after = size_of_process(running.pid());
     fs::write(format!("{}2", go_on.display()), "").unwrap();
-    let recording = Recording::of(running.end(), output);
+    let recording = CompletedRecording::of(running.end(), output);
     assert_eq!((recording.programs().len(), recording.user_events() as usize), (PROGRAMS, PROGRAMS));
     // One more while it walks through /proc.
     assert!(after.0 <= before.0 + 1, "{} descriptors, {}", before.0, after.0);
@@ -116,7 +116,7 @@ fn a_recorder_with_few_descriptors_lives_and_tells_of_those_that_it_can_not_reco
     wait_until_let_go(running.pid());
     assert!(running.is_running(), "{}", running.errors());
     fs::write(home.join("go-on"), "").unwrap();
-    let recording = Recording::of(running.end(), home.join("recording"));
+    let recording = CompletedRecording::of(running.end(), home.join("recording"));
     let summary = &recording.summary;
     let mut programs = recording.programs().to_vec();
     programs.sort_by_key(|program| program["trace"].to_string());
@@ -143,12 +143,12 @@ fn a_recorder_with_few_descriptors_lives_and_tells_of_those_that_it_can_not_reco
 fn programs_are_taken_up_in_the_order_in_which_they_came() {
     const PROGRAMS: usize = 40;
     let scene = Scene::new();
-    let session = Session::start(&scene, "order", &["--user", "unanswered"]);
+    let session = ScopedSession::start(&scene, "order", &["--user", "unanswered"]);
     let program = scene.program("unanswered.c");
     let stopped = Stopped::now(session.recorder());
     let is_pending = |file| Program::open(&file).is_ok_and(|area| area.pending().since() > 0);
     let start = |_| {
-        let program = Session::join(&scene, Command::new(&program).arg("1"));
+        let program = ScopedSession::join(&scene, Command::new(&program).arg("1"));
         wait_until("it has registered", || find_area(program.pid()).is_some_and(is_pending));
         program
     };

@@ -1,8 +1,8 @@
 //! Memory of programs' rings: an active program gets some, an idle one gives some back, and all have a budget.
 
 use rustix::process::Signal;
-use sordino_tests::group::Group;
-use sordino_tests::session::{Session, memory_of, summary};
+use sordino_tests::group::ControlGroup;
+use sordino_tests::session::{ScopedSession, memory_of, summary};
 use sordino_tests::{Scene, wait_until};
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,10 +21,10 @@ fn sum(recordings: &[PathBuf], field: &str) -> u64 {
 fn idle_programs_give_their_memory_back_and_status_says_so() {
     const PROGRAMS: usize = 30;
     let scene = Scene::new();
-    let session = Session::start(&scene, "idle", &[]);
+    let session = ScopedSession::start(&scene, "idle", &[]);
     let program = scene.program("hits.c");
     let mut programs: Vec<_> =
-        (0..PROGRAMS).map(|_| Session::join(&scene, Command::new(&program).arg("100"))).collect();
+        (0..PROGRAMS).map(|_| ScopedSession::join(&scene, Command::new(&program).arg("100"))).collect();
     programs.iter_mut().for_each(|program| program.says("ready"));
     for program in &programs {
         session.records(program.pid());
@@ -55,9 +55,9 @@ fn rings_that_need_all_of_their_memory_have_it() {
         ("overwritten", &["--overwrite"]),
         ("awaited", &["--on-full", "block"]),
     ] {
-        let session = Session::start(&scene, name, options);
+        let session = ScopedSession::start(&scene, name, options);
         let mut program = Command::new(&program);
-        let mut program = Session::join(&scene, program.arg("1").env("SORDINO_ALLOW_BLOCKING", "1"));
+        let mut program = ScopedSession::join(&scene, program.arg("1").env("SORDINO_ALLOW_BLOCKING", "1"));
         program.says("ready");
         let rings = session.records(program.pid())["rings"].as_array().unwrap().clone();
         let size: u64 = rings.iter().map(|ring| ring["size"].as_u64().unwrap()).sum();
@@ -94,14 +94,14 @@ fn a_program_takes_no_fault_on_pages_that_come_while_it_writes() {
     const FIRST: u64 = 8 << 20;
     const EVENT: u64 = 24;
     let scene = Scene::new();
-    let session = Session::start(&scene, "faults", &[]);
-    let mut idle = Session::join(&scene, Command::new(scene.program("hits.c")).arg("1"));
+    let session = ScopedSession::start(&scene, "faults", &[]);
+    let mut idle = ScopedSession::join(&scene, Command::new(scene.program("hits.c")).arg("1"));
     idle.says("ready");
     session.records(idle.pid());
     let program = scene.program("burst.c");
     for threads in ["1", "2"] {
         let arguments = [threads, &EVENTS.to_string(), "0", "faults"];
-        let burst = Session::join(&scene, Command::new(&program).args(arguments)).end();
+        let burst = ScopedSession::join(&scene, Command::new(&program).args(arguments)).end();
         assert_eq!((burst.status, &*burst.output), (0, "faults=0\n"), "{}", burst.errors);
     }
     idle.signal(Signal::USR2);
@@ -136,7 +136,8 @@ fn a_session_uses_no_more_than_its_budget_and_what_it_costs_is_told() {
 fn in_a_full_control_group_nobody_is_killed_and_what_is_lost_is_counted() {
     const EVENTS: u64 = 1_000_000;
     let Some(scene) = Scene::new().as_root() else { return };
-    let Some(group) = Group::new("memory", &[("memory.limit_in_bytes", "160M")], &[("memory.max", "160M")])
+    let Some(group) =
+        ControlGroup::new("memory", &[("memory.limit_in_bytes", "160M")], &[("memory.max", "160M")])
     else {
         return Scene::not_measured("a full control group: no memory controller is mounted");
     };
@@ -166,14 +167,15 @@ fn a_budget_that_is_no_size_is_refused() {
 fn bursts_between_idle_times_are_recorded_whole_or_counted() {
     const EVENTS: u64 = 400_000;
     let scene = Scene::new();
-    let session = Session::start(&scene, "bursts", &[]);
+    let session = ScopedSession::start(&scene, "bursts", &[]);
     let (program, waiter) = (scene.program("burst.c"), scene.program("hits.c"));
     // One that is idle all the time: its rings give memory back while the others come and go.
-    let mut idle = Session::join(&scene, Command::new(waiter).arg("10000"));
+    let mut idle = ScopedSession::join(&scene, Command::new(waiter).arg("10000"));
     idle.says("ready");
     wait_until("it has memory before it needs it, as it is alone", || memory_of(idle.pid()) > 16 << 20);
     for _ in 0..3 {
-        let burst = Session::join(&scene, Command::new(&program).args(["4", &(EVENTS / 4).to_string()]));
+        let burst =
+            ScopedSession::join(&scene, Command::new(&program).args(["4", &(EVENTS / 4).to_string()]));
         assert_eq!(burst.end().status, 0);
     }
     wait_until("the idle one has given memory back", || memory_of(idle.pid()) < 14 << 20);

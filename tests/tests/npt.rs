@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::disk::SmallDisk;
-use sordino_tests::{Ended, NOBODY, Scene, wait_until};
+use sordino_tests::{EndedProcess, NOBODY, Scene, wait_until};
 use std::fs;
 use std::process::Command;
 
@@ -11,7 +11,7 @@ const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
 /// Parses the output of `sordino npt --json`, and asserts that the parts of its one object agree with each other.
 #[track_caller]
-fn measured(ended: &Ended, loops: u64) -> Value {
+fn measured(ended: &EndedProcess, loops: u64) -> Value {
     let value: Value = serde_json::from_str(ended.succeeded()).unwrap();
     assert_eq!((&value["schema"], ended.output.lines().count()), (&2.into(), 1));
     let cpus = value["cpus"].as_array().unwrap();

@@ -3,12 +3,12 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use sordino_sched::ThreadIdentity;
-use sordino_tests::{Ended, Scene, wait_until};
+use sordino_tests::{EndedProcess, Scene, wait_until};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-fn json_of(ended: &Ended) -> Value {
+fn json_of(ended: &EndedProcess) -> Value {
     serde_json::from_str(ended.succeeded()).unwrap_or_else(|error| panic!("{error}: {}", ended.output))
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use sordino_tests::listing::named;
-use sordino_tests::session::Session;
-use sordino_tests::{Ended, Recording, Scene};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{CompletedRecording, EndedProcess, Scene};
 use std::process::Command;
 
 /// Counters of the kernel, which every machine has.
@@ -15,18 +15,18 @@ fn counted_with(
     arguments: &[&str],
     options: &[&str],
     change: impl FnOnce(&mut Command),
-) -> Recording {
+) -> CompletedRecording {
     let program = scene.program("counting.c");
     let command = ["taskset", "--cpu-list", "0", program.to_str().unwrap()];
     scene.record_with(options, &[&command, arguments].concat(), change)
 }
 
-fn counted(scene: &Scene, arguments: &[&str], options: &[&str]) -> Recording {
+fn counted(scene: &Scene, arguments: &[&str], options: &[&str]) -> CompletedRecording {
     counted_with(scene, arguments, options, |_| {})
 }
 
 /// Returns the program's text behind `what: `.
-fn printed_line<'a>(recording: &'a Recording, what: &str) -> &'a str {
+fn printed_line<'a>(recording: &'a CompletedRecording, what: &str) -> &'a str {
     let output = &recording.ended.output;
     let line = output.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
     line.unwrap_or_else(|| panic!("no {what} in {output}"))
@@ -104,11 +104,11 @@ fn every_reader_sees_the_records() {
 #[test]
 fn only_the_session_that_wants_counters_has_them() {
     let scene = Scene::new();
-    let with = Session::start(&scene, "with", &["--context", "counters"]);
-    let without = Session::start(&scene, "without", &["--context", "comm"]);
+    let with = ScopedSession::start(&scene, "with", &["--context", "counters"]);
+    let without = ScopedSession::start(&scene, "without", &["--context", "comm"]);
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", "0"]).arg(scene.program("counting.c")).arg(NAMES);
-    Session::join(&scene, &mut command).end().succeeded();
+    ScopedSession::join(&scene, &mut command).end().succeeded();
     let items = [with.stop(), without.stop()].map(|recordings| scene.listed(&recordings[0]));
     let steps = items.each_ref().map(|items| named(items, "counting:step"));
     assert_eq!((steps[0].len(), steps[1].len()), (10, 10));
@@ -183,7 +183,7 @@ fn refused(scene: &Scene, names: &str) -> (i32, String) {
     parsed(&ended)
 }
 
-fn parsed(ended: &Ended) -> (i32, String) {
+fn parsed(ended: &EndedProcess) -> (i32, String) {
     let line = ended.succeeded().lines().find_map(|line| line.strip_prefix("first: ")).unwrap();
     let (number, why) = line.split_once(' ').unwrap();
     (number.parse().unwrap(), why.to_owned())

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sordino_tests::active::number;
 use sordino_tests::browser::{Browser, Medium, kept};
 use sordino_tests::install::root;
-use sordino_tests::{Compiler, Scene, last_cpu};
+use sordino_tests::{NativeCompiler, Scene, last_cpu};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -331,7 +331,7 @@ fn the_lane_of_a_fiber_has_its_time_on_threads_by_the_programs_switches() {
     let scene = Scene::checked();
     let source = root().join("adapters/boost-fiber/fibers.cpp");
     let libraries = ["-lboost_fiber", "-lboost_context"];
-    let program = scene.compile(Compiler::Gxx, source.to_str().unwrap(), &libraries);
+    let program = scene.compile(NativeCompiler::Gxx, source.to_str().unwrap(), &libraries);
     let is_root = rustix::process::geteuid().is_root();
     let kernel: &[&str] = if is_root { &["--kernel", "sched"] } else { &[] };
     let shell = format!("exec {} 60 >/dev/null", program.display());

@@ -2,7 +2,7 @@
 //! real kernels. The kinds are those of `docs/causes.md`.
 
 use serde_json::Value;
-use sordino_tests::group::Group;
+use sordino_tests::group::ControlGroup;
 use sordino_tests::{Scene, last_cpu};
 use std::fs;
 use std::path::PathBuf;
@@ -173,15 +173,17 @@ fn idle_share(before: (u64, u64), after: (u64, u64)) -> f64 {
 }
 
 /// Creates a control group whose threads have 4 of 40 ms: the ordinary ones, or those of real time.
-fn group(is_real_time: bool) -> Option<Group> {
+fn group(is_real_time: bool) -> Option<ControlGroup> {
     match is_real_time {
         // Version 2 has no such limit.
-        true => {
-            Group::new("cpu", &[("cpu.rt_period_us", "40000"), ("cpu.rt_runtime_us", "4000")], &[("", "")])
-        }
+        true => ControlGroup::new(
+            "cpu",
+            &[("cpu.rt_period_us", "40000"), ("cpu.rt_runtime_us", "4000")],
+            &[("", "")],
+        ),
         false => {
             let one = [("cpu.cfs_period_us", "40000"), ("cpu.cfs_quota_us", "4000")];
-            Group::new("cpu", &one, &[("cpu.max", "4000 40000")])
+            ControlGroup::new("cpu", &one, &[("cpu.max", "4000 40000")])
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Environments that lack something sordino usually finds: each command continues, or reports the missing path, the
 //! effect and the remedy.
 
-use sordino_tests::{Ended, Scene};
+use sordino_tests::{EndedProcess, Scene};
 use std::process::Command;
 
 const NO_PROC: &str = "mount -t tmpfs tmpfs /proc";
@@ -114,7 +114,7 @@ const CASES: &[(&str, &str, i32, &[&str])] = &[
 ];
 
 /// Runs a command of sordino in a place of its own.
-fn run(scene: &Scene, place: &str, command: &str) -> Ended {
+fn run(scene: &Scene, place: &str, command: &str) -> EndedProcess {
     let script = format!(
         "set -e; cd {}; {place}; cd \"$PWD\"; exec {} {command}",
         scene.path("place").display(),

@@ -1,16 +1,16 @@
 //! `sordino query`: its statistics agree with those of an independent script, and list the missing data.
 
 use serde_json::Value;
-use sordino_tests::{Ended, Scene};
+use sordino_tests::{EndedProcess, Scene};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The number of spans of a row, their total and their maximum in nanoseconds.
-type Sums = BTreeMap<String, [i64; 3]>;
+type SpanSums = BTreeMap<String, [i64; 3]>;
 
 /// Returns the sums by the script, which reads babeltrace2's text of a kernel's trace.
-fn by_script(scene: &Scene, kernel: &Path, measure: &str) -> Sums {
+fn by_script(scene: &Scene, kernel: &Path, measure: &str) -> SpanSums {
     let text = scene.run(Command::new("babeltrace2").arg("--clock-seconds").arg(kernel));
     let path = scene.path("babeltrace.txt");
     std::fs::write(&path, text.succeeded()).expect("a file");
@@ -20,7 +20,7 @@ fn by_script(scene: &Scene, kernel: &Path, measure: &str) -> Sums {
     serde_json::from_value(all[measure].clone()).expect("sums")
 }
 
-fn by_query(scene: &Scene, recording: &str, measure: &str) -> Sums {
+fn by_query(scene: &Scene, recording: &str, measure: &str) -> SpanSums {
     let printed = scene.sordino(&["query", recording, measure, "--json"]);
     let document: Value = serde_json::from_str(printed.succeeded()).expect("JSON");
     let rows = document["tables"][0]["rows"].as_array().expect("rows").iter();
@@ -147,7 +147,7 @@ fn a_query_says_what_the_recording_lacks() {
 }
 
 /// Runs perf. It mounts the kernel's tracer where it is not mounted, and leaves it so: in a mount namespace of its own.
-fn perf(scene: &Scene, arguments: &[&str]) -> Ended {
+fn perf(scene: &Scene, arguments: &[&str]) -> EndedProcess {
     scene.run(Command::new("unshare").args(["--mount", "perf"]).args(arguments))
 }
 
@@ -292,7 +292,7 @@ fn times_agree_with_timehist(scene: &Scene, load: &str) {
     let printed = perf(&["sched", "timehist", "--state", "--next", "-i", &data]);
     let threads = read_by_script(scene, "timehist.py", printed.succeeded());
     let [slices, latencies] = ["slices", "latency"].map(|measure| by_query(scene, &converted, measure));
-    let total = |sums: &Sums, thread| sums.get(thread).map_or(0, |[_, total, _]| *total);
+    let total = |sums: &SpanSums, thread| sums.get(thread).map_or(0, |[_, total, _]| *total);
     let whole: Vec<_> = threads.iter().filter(|(_, thread)| thread["touched"] == false).collect();
     assert!(whole.len() > 5, "{threads:?}");
     for (tid, thread) in whole {

@@ -4,8 +4,8 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use sordino_sched::{CpuList, affinity};
-use sordino_tests::session::Session;
-use sordino_tests::{Recording, Scene, last_cpu, wait_until};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{CompletedRecording, Scene, last_cpu, wait_until};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn a_recorder_keeps_off_the_cpu_on_which_its_program_records() {
     recorder.signal(Signal::INT);
     let ended = recorder.end();
     Command::new("kill").arg(programs[0].to_string()).status().unwrap();
-    let recording = Recording::of(ended, output);
+    let recording = CompletedRecording::of(ended, output);
     let cpus = &recording.summary["recorder_cpus"];
     assert_eq!((&cpus["cpus"], &cpus["programs"]), (&others.to_string().into(), &last.to_string().into()));
     assert_eq!((&cpus["apart"], &cpus["collector"]), (&true.into(), &Value::Null), "{cpus}");
@@ -79,9 +79,9 @@ fn a_collector_stays_where_the_user_wants_it() {
     let scene = Scene::new();
     let program = scene.program("steady.c");
     let chosen = last.to_string();
-    let session = Session::start(&scene, "stays", &["--user", "steady:*", "--collector-cpu", &chosen]);
+    let session = ScopedSession::start(&scene, "stays", &["--user", "steady:*", "--collector-cpu", &chosen]);
     let mut command = Command::new("taskset");
-    let program = Session::join(&scene, command.args(["-c", &chosen]).arg(program).arg("20000"));
+    let program = ScopedSession::join(&scene, command.args(["-c", &chosen]).arg(program).arg("20000"));
     let recorder = session.recorder();
     wait_until("all other threads are elsewhere", || {
         let mut threads = threads_of(recorder);
@@ -105,9 +105,10 @@ fn whoever_gives_a_recorder_other_cpus_has_the_last_word() {
     let Some((_, last, others)) = cpus() else { return };
     let scene = Scene::new();
     let program = scene.program("steady.c");
-    let session = Session::start(&scene, "moved", &["--user", "steady:*"]);
+    let session = ScopedSession::start(&scene, "moved", &["--user", "steady:*"]);
     let mut command = Command::new("taskset");
-    let program = Session::join(&scene, command.args(["-c", &last.to_string()]).arg(program).arg("20000"));
+    let program =
+        ScopedSession::join(&scene, command.args(["-c", &last.to_string()]).arg(program).arg("20000"));
     let recorder = session.recorder();
     let all_have = |cpus: &CpuList| threads_of(recorder).iter().all(|(_, has)| has == cpus);
     wait_until("all threads are elsewhere", || all_have(&others));
@@ -152,7 +153,7 @@ fn a_session_looks_at_new_processes_and_at_no_others() {
         return Scene::not_measured("events of processes, which take Linux 6.6 and its first namespaces");
     }
     let scene = Scene::new();
-    let session = Session::start(&scene, "idle", &["--user", "*"]);
+    let session = ScopedSession::start(&scene, "idle", &["--user", "*"]);
     let looked_at = || session.status()["status"]["processes_looked_at"].as_u64().unwrap();
     // Programs that ran when it began are inspected several times.
     wait_until("the first looks are over", || {
@@ -180,7 +181,7 @@ fn a_session_looks_at_new_processes_and_at_no_others() {
 fn a_program_that_did_not_register_is_found_when_it_is_executed() {
     let scene = Scene::new();
     let program = scene.program("steady.c");
-    let session = Session::start(&scene, "finds", &["--user", "steady:*"]);
+    let session = ScopedSession::start(&scene, "finds", &["--user", "steady:*"]);
     // By then, all that were there are known.
     std::thread::sleep(Duration::from_millis(1500));
     // As in a container, it finds no session. Its process is known before it executes the program.

@@ -2,7 +2,7 @@
 //! program that is not recorded.
 
 use rustix::process::Signal;
-use sordino_tests::{Compiler, Scene};
+use sordino_tests::{NativeCompiler, Scene};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -52,7 +52,7 @@ const STATIC: &[&str] = &[
 #[test]
 fn a_static_program_records_as_cheaply() {
     let scene = Scene::new();
-    costs_nothing(&scene, &scene.compile(Compiler::Clang, "path.c", STATIC), EVENTS / 10, &[]);
+    costs_nothing(&scene, &scene.compile(NativeCompiler::Clang, "path.c", STATIC), EVENTS / 10, &[]);
 }
 
 /// "Late attach" to a program that does not lock its memory: the first hit causes no page fault, neither in its ring
@@ -60,7 +60,7 @@ fn a_static_program_records_as_cheaply() {
 #[test]
 fn a_program_that_locks_nothing_does_not_fault_on_its_first_hit_either() {
     let scene = Scene::new();
-    let program = scene.compile(Compiler::Gcc, "path.c", &["-DUNLOCKED"]);
+    let program = scene.compile(NativeCompiler::Gcc, "path.c", &["-DUNLOCKED"]);
     let mut running = scene.start(Command::new(&program).arg("1000"));
     running.says("ready");
     // The kernel makes neighbouring pages present together: those of the eighth session are far from any the program

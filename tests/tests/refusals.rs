@@ -2,7 +2,7 @@
 
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::recording::all_below;
-use sordino_tests::{NOBODY, Recording, Scene};
+use sordino_tests::{CompletedRecording, NOBODY, Scene};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -180,7 +180,7 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
         let ended = scene.run(recorder.args(["--", "sh", "-c", &script]));
         assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
         sordino_tests::wait_until("the command has run on to its end", || finished.exists());
-        let recording = Recording::of(ended, output);
+        let recording = CompletedRecording::of(ended, output);
         assert_eq!(recording.summary["state"], "finished", "{}", recording.summary);
         // A loss is reported also without --fail-on-loss.
         recording.ended.failed(1, &["INCOMPLETE: could not be written: ", "No space left on device"]);

@@ -7,7 +7,7 @@ use sordino_ring::area::control::{AttachOptions, Attached, EnableMode, Program};
 use sordino_ring::layout::{Geometry, PACKET_HEADER, RECORD_HEADER, SHARED_EXTRA};
 use sordino_ring::number::{PointId, Seqno};
 use sordino_ring::read::Packet;
-use sordino_tests::{Compiler, NOBODY, Running, Scene, wait_until};
+use sordino_tests::{NOBODY, NativeCompiler, RunningProcess, Scene, wait_until};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
@@ -41,7 +41,7 @@ impl<'a> SessionsDirectory<'a> {
         command
     }
 
-    fn start(&self, program: &Path, arguments: &[&str]) -> Running {
+    fn start(&self, program: &Path, arguments: &[&str]) -> RunningProcess {
         self.scene.start(self.command(program).args(arguments))
     }
 }
@@ -84,7 +84,7 @@ fn enable(registration: Registration, name: &str) -> Option<Joined> {
 
 impl Joined {
     /// Lets the program continue to its end, and returns the numbers in its records.
-    fn recorded(self, running: Running) -> Vec<u32> {
+    fn recorded(self, running: RunningProcess) -> Vec<u32> {
         drop(self.registration);
         assert_eq!(running.end().status, 0);
         let mut attached = self.attached;
@@ -118,7 +118,7 @@ fn a_program_joins_at_its_first_event() {
     let scene = Scene::new();
     let sessions = SessionsDirectory::new(&scene);
     let [mut one, mut other] = ["one", "another.1"].map(|name| sessions.listener(name));
-    for program in [scene.program("early.c"), scene.compile(Compiler::Clang, "early.c", &["-static"])] {
+    for program in [scene.program("early.c"), scene.compile(NativeCompiler::Clang, "early.c", &["-static"])] {
         let running = sessions.start(&program, &[]);
         let [one, other] = join([&mut one, &mut other], "early:step");
         drop(one.registration);
@@ -139,7 +139,7 @@ fn a_program_that_a_recorder_started_joins_others_too() {
     let running = scene.start(recorder.env("SORDINO_RUNTIME_DIR", &sessions.path));
     let [Joined { registration, program, mut attached }] = join([&mut listener], "ends:soon");
     drop(registration);
-    sordino_tests::Recording::of(running.end(), output).assert_count(1);
+    sordino_tests::CompletedRecording::of(running.end(), output).assert_count(1);
     assert_eq!(numbers(&mut attached), [0]);
     program.detach(&attached).unwrap();
 }
@@ -158,7 +158,7 @@ fn children_and_plug_ins_register() {
     assert!(child.registration.pid != pid && child.registration.inode != inode);
     assert_eq!(child.recorded(running), (0..20).collect::<Vec<_>>());
 
-    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let plugin = scene.compile(NativeCompiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
     let running = sessions.start(&scene.program("host.c"), &[plugin.to_str().unwrap(), "3"]);
     let [host] = join([&mut listener], "host:loads");
     let (pid, inode) = (host.registration.pid, host.registration.inode);
@@ -220,7 +220,7 @@ fn a_set_uid_program_looks_only_where_its_own_user_would() {
     let Some(scene) = Scene::new().as_root() else { return };
     let sessions = SessionsDirectory::new(&scene);
     let mut listener = sessions.listener("one");
-    let program = scene.compile(Compiler::Gcc, "ends.c", &["-static"]);
+    let program = scene.compile(NativeCompiler::Gcc, "ends.c", &["-static"]);
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     let ended = scene.run(sessions.command(&program).uid(NOBODY).gid(NOBODY));
     ended.succeeded();

@@ -9,9 +9,9 @@ use sordino_ring::number::{PointId, Seqno};
 use sordino_tests::exchange::area;
 use sordino_tests::install::library;
 use sordino_tests::install::succeed;
-use sordino_tests::storm::{Program, Shared, number};
-use sordino_tests::verified::Lanes;
-use sordino_tests::{Recording, Scene, wait_until};
+use sordino_tests::storm::{StormMemory, StormProgram, number};
+use sordino_tests::verified::StormLanes;
+use sordino_tests::{CompletedRecording, Scene, wait_until};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
@@ -99,7 +99,7 @@ impl Drop for AlternatingThread {
 }
 
 /// Starts a storm that is recorded, stops it by `stop`, and checks its recording.
-fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)) {
+fn storm(scene: &Scene, program: &StormProgram, seed: u64, stop: impl FnOnce(&StormMemory)) {
     let (command, shared) = program.storm(scene, seed, 60_000, &["signals", "migration"]);
     let options = ["--subbuf-size", "16K", "--num-subbuf", "8", "--read-timer", "200us"];
     let (mut recorder, output) = scene.recorder(&options);
@@ -109,9 +109,9 @@ fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)
     shared.go();
     stop(&shared);
     drop(alternating);
-    let recording = Recording::of(running.end(), output);
+    let recording = CompletedRecording::of(running.end(), output);
     assert_eq!(recording.ended.status, 128 + Signal::KILL.as_raw(), "{}", recording.ended.errors);
-    let (begun, done, mut lanes) = (shared.begun(), shared.done(), Lanes::new(seed));
+    let (begun, done, mut lanes) = (shared.begun(), shared.done(), StormLanes::new(seed));
     lanes.read(&recording.path.join("user"), false);
     let missing = lanes.missing(&begun, &done);
     let at_work = begun.values().sum::<u64>() - done.values().sum::<u64>();
@@ -127,7 +127,7 @@ fn storm(scene: &Scene, program: &Program, seed: u64, stop: impl FnOnce(&Shared)
 fn stop_at(
     scene: &Scene,
     breaker: &std::path::Path,
-    shared: &Shared,
+    shared: &StormMemory,
     address: u64,
     abort: u64,
     times: u32,
@@ -144,7 +144,7 @@ fn stop_at(
 fn a_thread_that_is_stopped_in_a_section_starts_over_and_one_that_is_killed_has_published_all() {
     const TIMES: u32 = 20;
     let scene = Scene::new();
-    let (program, breaker) = (Program::new(&scene), scene.program("breaker.c"));
+    let (program, breaker) = (StormProgram::new(&scene), scene.program("breaker.c"));
     // All of them take two minutes.
     let every = if number("STORM_KILLS").is_some() { 1 } else { 9 };
     let mut known = Vec::new();

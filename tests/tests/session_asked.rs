@@ -2,8 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_tests::listing::{babeltrace, named};
-use sordino_tests::session::{Session, summary};
-use sordino_tests::{Running, Scene, wait_until};
+use sordino_tests::session::{ScopedSession, summary};
+use sordino_tests::{RunningProcess, Scene, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,18 +15,18 @@ fn is_complete(path: &Path) -> bool {
 }
 
 /// A program that a session is to record alone.
-fn running(scene: &Scene, pause: &str) -> Running {
-    let mut running = Session::join(scene, Command::new(scene.program("steady.c")).arg(pause));
+fn running(scene: &Scene, pause: &str) -> RunningProcess {
+    let mut running = ScopedSession::join(scene, Command::new(scene.program("steady.c")).arg(pause));
     running.says("ready");
     running
 }
 
-fn send(session: &Session<'_>, signal: Signal) {
+fn send(session: &ScopedSession<'_>, signal: Signal) {
     kill_process(Pid::from_raw(session.recorder()).unwrap(), signal).unwrap();
 }
 
 /// Ends the program, and with it the session.
-fn end(session: &Session<'_>, running: Running) {
+fn end(session: &ScopedSession<'_>, running: RunningProcess) {
     running.signal(Signal::TERM);
     running.end().succeeded();
     wait_until("the session has ended with its program", || session.status()["state"] == "stopped");
@@ -37,7 +37,7 @@ fn a_signal_to_a_flight_recorder_takes_a_snapshot_and_tells_who_sent_it() {
     let scene = Scene::new();
     let running = running(&scene, "2000");
     let pid = running.pid().to_string();
-    let session = Session::start(&scene, "kicked", &["--overwrite", "--pid", &pid, "--hold-off", "1h"]);
+    let session = ScopedSession::start(&scene, "kicked", &["--overwrite", "--pid", &pid, "--hold-off", "1h"]);
     for (number, signal, name) in [(1, Signal::USR1, "SIGUSR1"), (2, Signal::USR2, "SIGUSR2")] {
         send(&session, signal);
         let snapshot = session.output.join(format!("snapshot-000{number}"));
@@ -61,7 +61,7 @@ fn a_signal_to_a_session_that_writes_to_disk_begins_another_chunk_and_events_are
     let running = running(&scene, "2000");
     let pid = running.pid().to_string();
     let options = ["--pid", &pid, "--user", "steady", "--subbuf-size", "16K"];
-    let session = Session::start(&scene, "turned", &options);
+    let session = ScopedSession::start(&scene, "turned", &options);
     let present = || session.status()["status"]["recordings"].as_array().unwrap().last().unwrap().clone();
     wait_until("events are on disk", || present()["user_events_so_far"].as_u64() > Some(0));
     let before = present();
@@ -91,7 +91,8 @@ fn left(scene: &Scene, name: &str, condition: &str, most: &str) -> (Vec<(PathBuf
     let pid = running.pid().to_string();
     let trigger = format!("steady:step if number % 1000 == 7 && {condition}");
     let ranked_by = ["--trigger", &trigger, "--worst", most, "--hold-off", "50ms", "--last", "1s"];
-    let session = Session::start(scene, name, &[&["--overwrite", "--pid", &pid][..], &ranked_by].concat());
+    let session =
+        ScopedSession::start(scene, name, &[&["--overwrite", "--pid", &pid][..], &ranked_by].concat());
     let asked = session.snapshot(&[]);
     wait_until("many were taken", || session.output.join("snapshot-0008").exists());
     end(&session, running);
@@ -130,7 +131,7 @@ fn what_does_not_tell_the_worst_is_refused() {
     let scene = Scene::new();
     let refuses = |words: &[&str], arguments: &[&str]| {
         let start = ["start", "x", "--overwrite", "--worst", "2"];
-        Session::sordino(&scene, &[&start[..], arguments].concat()).failed(2, words);
+        ScopedSession::sordino(&scene, &[&start[..], arguments].concat()).failed(2, words);
     };
     refuses(&["--trigger"], &[]);
     refuses(&["--by FIELD", "^"], &["--trigger", "a:b"]);

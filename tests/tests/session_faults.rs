@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::listing::{babeltrace, named};
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{ScopedSession, summary};
 use sordino_tests::{Scene, wait_until};
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,8 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
         "--keep",
         "3",
     ];
-    let session = Session::start(&scene, "full", &options);
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
+    let session = ScopedSession::start(&scene, "full", &options);
+    let mut running = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
     running.says("recorded");
     wait_until("a chunk is complete", || session.output.join("chunk-0002").exists());
     disk.fill_but(0);
@@ -59,12 +59,12 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
         notes().contains("the kernel's events were not written for a while")
     });
     // One that starts now has no place for its trace yet.
-    let mut late = Session::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
+    let mut late = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
     late.says("ready");
     disk.empty();
     session.records(late.pid());
     let recordings =
-        |session: &Session<'_>| session.status()["status"]["recordings"].as_array().unwrap().clone();
+        |session: &ScopedSession<'_>| session.status()["status"]["recordings"].as_array().unwrap().clone();
     let last = recordings(&session).last().unwrap()["directory"].clone();
     wait_until("another chunk was begun", || recordings(&session).last().unwrap()["directory"] != last);
     for mut program in [running, late] {
@@ -91,7 +91,7 @@ fn a_full_disk_ends_no_session_and_recording_goes_on_when_there_is_room() {
 #[test]
 fn two_that_start_at_once_leave_one_session_that_works() {
     let scene = Scene::new();
-    let (name, path) = Session::environment(&scene);
+    let (name, path) = ScopedSession::environment(&scene);
     let output = scene.path("of-twins");
     for _ in 0..5 {
         let start = || {
@@ -104,17 +104,17 @@ fn two_that_start_at_once_leave_one_session_that_works() {
         statuses.sort_unstable();
         assert_eq!(statuses, [0, 2], "{ended:?}");
         let status: Value =
-            serde_json::from_str(Session::sordino(&scene, &["status", "twins", "--json"]).succeeded())
+            serde_json::from_str(ScopedSession::sordino(&scene, &["status", "twins", "--json"]).succeeded())
                 .unwrap();
         assert_eq!(status["sessions"][0]["state"], "running");
-        Session::sordino(&scene, &["destroy", "twins"]).succeeded();
+        ScopedSession::sordino(&scene, &["destroy", "twins"]).succeeded();
     }
 }
 
 #[test]
 fn nobody_waits_for_ever_for_a_recorder_that_was_stopped() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "asleep", &[]);
+    let session = ScopedSession::start(&scene, "asleep", &[]);
     let recorder = session.recorder();
     signal(recorder, Signal::STOP);
     let status = session.status();
@@ -131,10 +131,10 @@ fn nobody_waits_for_ever_for_a_recorder_that_was_stopped() {
 #[test]
 fn a_session_whose_directory_was_removed_ends_and_another_one_can_have_its_name() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "lost", &["--user", "steady"]);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let session = ScopedSession::start(&scene, "lost", &["--user", "steady"]);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
-    fs::remove_dir_all(Session::environment(&scene).1.join("lost")).unwrap();
+    fs::remove_dir_all(ScopedSession::environment(&scene).1.join("lost")).unwrap();
     let chunk = session.output.join("chunk-0001");
     wait_until("its recording is complete", || summary(&chunk)["state"] == "finished");
     session.ask(&["start", "lost", "-o", session.output.to_str().unwrap(), "--user", "steady"]).succeeded();
@@ -148,7 +148,7 @@ fn a_session_whose_directory_was_removed_ends_and_another_one_can_have_its_name(
 #[test]
 fn what_fails_to_start_leaves_a_session_as_it_was() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "again", &["--user", "steady"]);
+    let session = ScopedSession::start(&scene, "again", &["--user", "steady"]);
     session.stop();
     session.ask(&["start", "again", "--pid", "999999999"]).failed(2, &["no such process"]);
     session.ask(&["start", "again"]).succeeded();
@@ -158,21 +158,21 @@ fn what_fails_to_start_leaves_a_session_as_it_was() {
     assert!(!scene.path("sordino-again").exists());
     let away = scene.path("away");
     fs::create_dir(&away).unwrap();
-    let (name, path) = Session::environment(&scene);
+    let (name, path) = ScopedSession::environment(&scene);
     let from = |arguments: &[&str]| scene.run(scene.command(arguments).env(name, &path).current_dir(&away));
     from(&["start", "away"]).succeeded();
-    Session::sordino(&scene, &["stop", "away"]).succeeded();
+    ScopedSession::sordino(&scene, &["stop", "away"]).succeeded();
     fs::remove_dir_all(&away).unwrap();
-    Session::sordino(&scene, &["start", "away"]).failed(2, &["away, which does not exist any more"]);
-    Session::sordino(&scene, &["destroy", "away"]).succeeded();
+    ScopedSession::sordino(&scene, &["start", "away"]).failed(2, &["away, which does not exist any more"]);
+    ScopedSession::sordino(&scene, &["destroy", "away"]).succeeded();
 }
 
 #[test]
 fn how_the_command_ended_is_in_the_log() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "done", &["--", "sh", "-c", "echo something; exit 3"]);
+    let session = ScopedSession::start(&scene, "done", &["--", "sh", "-c", "echo something; exit 3"]);
     wait_until("it has ended with its command", || session.status()["state"] == "stopped");
-    let log = fs::read_to_string(Session::environment(&scene).1.join("done/log")).unwrap();
+    let log = fs::read_to_string(ScopedSession::environment(&scene).1.join("done/log")).unwrap();
     assert!(log.contains("something") && log.contains("the command has ended, exit status: 3"), "{log}");
     session.destroy();
 }

@@ -7,7 +7,7 @@ use sordino_ring::area::control::Program;
 use sordino_ring::area::enable::EnableMask;
 use sordino_tests::exchange::area;
 use sordino_tests::listing::{babeltrace, named};
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{ScopedSession, summary};
 use sordino_tests::{Scene, wait_until};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -54,11 +54,11 @@ fn word(pid: i32) -> EnableMask {
 #[test]
 fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "picky", &["--user", "steady:step if number < 1000"]);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let session = ScopedSession::start(&scene, "picky", &["--user", "steady:step if number < 1000"]);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
     wait_until("there is an inline filter", || word(running.pid()).has_inline_filter());
-    let other = Session::start(&scene, "other", &["--user", "steady:*"]);
+    let other = ScopedSession::start(&scene, "other", &["--user", "steady:*"]);
     wait_until("both want it", || !word(running.pid()).has_inline_filter());
     other.destroy();
     wait_until("there is an inline filter again", || word(running.pid()).has_inline_filter());
@@ -72,8 +72,8 @@ fn a_condition_is_a_gate_again_when_the_other_session_is_gone() {
 #[test]
 fn a_program_that_starts_later_is_recorded_from_its_first_event_on() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "first", &["--user", "steady"]);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let session = ScopedSession::start(&scene, "first", &["--user", "steady"]);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
     session.records(running.pid());
     running.signal(Signal::TERM);
@@ -91,8 +91,8 @@ fn a_program_that_starts_later_is_recorded_from_its_first_event_on() {
 #[test]
 fn chunks_are_complete_and_together_hold_each_event_once() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "chunks", &["--user", "steady", "--rotate-every", "300ms"]);
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
+    let session = ScopedSession::start(&scene, "chunks", &["--user", "steady", "--rotate-every", "300ms"]);
+    let mut running = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
     running.says("recorded");
     wait_until("three chunks are there", || {
         session.status()["status"]["recordings"].as_array().unwrap().len() > 3
@@ -112,7 +112,7 @@ fn chunks_are_complete_and_together_hold_each_event_once() {
 #[test]
 fn chunks_hold_each_event_of_the_kernel_once() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let session = Session::start(&scene, "kernel", &["--kernel", "syscalls:sys_enter_access"]);
+    let session = ScopedSession::start(&scene, "kernel", &["--kernel", "syscalls:sys_enter_access"]);
     let there = scene.path("there");
     let calls = || (0..500).for_each(|_| assert!(!there.exists()));
     let mut chunks = Vec::new();
@@ -131,8 +131,8 @@ fn chunks_hold_each_event_of_the_kernel_once() {
 fn the_oldest_chunks_are_removed() {
     let scene = Scene::new();
     let session =
-        Session::start(&scene, "kept", &["--user", "steady", "--rotate-size", "200K", "--keep", "2"]);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+        ScopedSession::start(&scene, "kept", &["--user", "steady", "--rotate-size", "200K", "--keep", "2"]);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
     wait_until("five chunks were made", || session.output.join("chunk-0005").exists());
     running.signal(Signal::TERM);
@@ -147,8 +147,8 @@ fn the_oldest_chunks_are_removed() {
 fn snapshots_have_the_newest_events_while_recording_goes_on() {
     let scene = Scene::new();
     let small = ["--overwrite", "--user", "steady", "--subbuf-size", "64K", "--num-subbuf", "8"];
-    let session = Session::start(&scene, "box", &small);
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("2000"));
+    let session = ScopedSession::start(&scene, "box", &small);
+    let mut running = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("2000"));
     running.says("recorded");
     let mut newest = -1;
     for _ in 0..3 {
@@ -187,8 +187,8 @@ fn an_event_that_meets_a_condition_takes_a_snapshot_with_itself_in_it() {
     let scene = Scene::new();
     let options =
         ["--overwrite", "--user", "steady", "--trigger", "steady:step if number == 30000", "--last", "1s"];
-    let session = Session::start(&scene, "armed", &options);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let session = ScopedSession::start(&scene, "armed", &options);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
     wait_until("a snapshot was taken", || session.output.join("snapshot-0001/recording.json").exists());
     wait_until("it is complete", || summary(&session.output.join("snapshot-0001"))["state"] == "finished");
@@ -205,10 +205,10 @@ fn an_event_that_meets_a_condition_takes_a_snapshot_with_itself_in_it() {
 #[test]
 fn a_crash_takes_a_snapshot_and_an_orderly_end_none() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "crash", &["--overwrite", "--on-exit", "crash"]);
+    let session = ScopedSession::start(&scene, "crash", &["--overwrite", "--on-exit", "crash"]);
     let program = scene.program("steady.c");
     for (signal, snapshots) in [(Signal::TERM, 0), (Signal::ABORT, 1)] {
-        let mut running = Session::join(&scene, &mut Command::new(&program));
+        let mut running = ScopedSession::join(&scene, &mut Command::new(&program));
         running.says("recorded");
         let pid = running.pid();
         running.signal(signal);
@@ -225,8 +225,8 @@ fn a_crash_takes_a_snapshot_and_an_orderly_end_none() {
 #[test]
 fn events_are_switched_while_recording() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "switched", &["--user", "other"]);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let session = ScopedSession::start(&scene, "switched", &["--user", "other"]);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("ready");
     session.records(running.pid());
     session.does("enable", &["steady:step if number % 1000 == 7"]);
@@ -243,8 +243,8 @@ fn events_are_switched_while_recording() {
 #[test]
 fn a_session_whose_recorder_was_killed_goes_on_when_it_is_started_again() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "killed", &["--user", "steady"]);
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let session = ScopedSession::start(&scene, "killed", &["--user", "steady"]);
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("recorded");
     std::thread::sleep(Duration::from_millis(200));
     kill(session.recorder());
@@ -268,14 +268,14 @@ fn a_session_of_named_processes_takes_their_children_and_lets_others_go_on() {
     let scene = Scene::new();
     let (parent, ends) = (scene.program("parent.c"), scene.program("ends.c"));
     let (children, child) = (CHILDREN.to_string(), ends.to_str().unwrap());
-    let mut running = Session::join(&scene, Command::new(parent).args([&children, child, "exit", "0"]));
+    let mut running = ScopedSession::join(&scene, Command::new(parent).args([&children, child, "exit", "0"]));
     running.says("ready");
-    let session = Session::start(
+    let session = ScopedSession::start(
         &scene,
         "family",
         &["--pid", &running.pid().to_string(), "--subbuf-size", "16K", "--num-subbuf", "2"],
     );
-    assert_eq!(Session::join(&scene, Command::new(&ends).args(["exit", "0"])).end().status, 0);
+    assert_eq!(ScopedSession::join(&scene, Command::new(&ends).args(["exit", "0"])).end().status, 0);
     assert_eq!(running.end().status, 0);
     wait_until("it has ended with its processes", || session.status()["state"] == "stopped");
     let summary = summary(&session.output.join("chunk-0001"));
@@ -288,7 +288,7 @@ fn a_session_of_named_processes_takes_their_children_and_lets_others_go_on() {
 fn what_makes_no_sense_is_refused() {
     let scene = Scene::new();
     let refuses = |words: &[&str], arguments: &[&str]| {
-        Session::sordino(&scene, arguments).failed(2, words);
+        ScopedSession::sordino(&scene, arguments).failed(2, words);
     };
     for command in ["snapshot", "rotate", "stop", "destroy", "status"] {
         refuses(&["no session 'nobody'", "sordino start nobody"], &[command, "nobody"]);
@@ -298,8 +298,9 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["cannot be used with"], &["start", "x", "--overwrite", "--rotate-size", "1M"]);
     refuses(&["a:b if c >", "^"], &["start", "x", "--overwrite", "--trigger", "a:b if c >"]);
     refuses(&["no such process"], &["start", "x", "--pid", "999999999"]);
-    Session::sordino(&scene, &["start", "x", "--", "nothing-like-it"]).failed(127, &["nothing-like-it"]);
-    let session = Session::start(&scene, "there", &[]);
+    ScopedSession::sordino(&scene, &["start", "x", "--", "nothing-like-it"])
+        .failed(127, &["nothing-like-it"]);
+    let session = ScopedSession::start(&scene, "there", &[]);
     refuses(&["is recording", "sordino stop there"], &["start", "there"]);
     refuses(&["there are: there"], &["status", "nobody"]);
     refuses(&["sordino rotate there"], &["snapshot", "there"]);
@@ -322,7 +323,7 @@ fn attach_is_answered_when_its_processes_have_been_taken_up() {
     let [first, second, third] = [start(), start(), start()];
     let mut unlinked = scene.start(Command::new("sleep").arg("60"));
     assert!(unlinked.is_running());
-    let session = Session::start(
+    let session = ScopedSession::start(
         &scene,
         "named",
         &["--pid", &first.pid().to_string(), "--subbuf-size", "16K", "--num-subbuf", "4"],

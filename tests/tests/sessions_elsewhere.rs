@@ -1,7 +1,7 @@
 //! Sessions of users without rights, and programs in containers.
 
 use rustix::process::Signal;
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{ScopedSession, summary};
 use sordino_tests::{DAEMON, NOBODY, Scene, wait_until};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -37,7 +37,7 @@ fn a_user_s_session_takes_that_user_s_programs_and_no_others() {
 #[test]
 fn a_program_in_a_container_has_both_its_numbers() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let session = Session::start(&scene, "host", &["--user", "steady"]);
+    let session = ScopedSession::start(&scene, "host", &["--user", "steady"]);
     let program = scene.program("steady.c");
     // Namespaces of its own for processes, mounts and the rest; no session is visible there.
     let mut command = Command::new("unshare");

@@ -4,14 +4,14 @@ use serde_json::Value;
 use sordino_tests::active::number;
 use sordino_tests::install::compile_for_lttng;
 use sordino_tests::listing::{babeltrace, items};
-use sordino_tests::lttng::Lttng;
-use sordino_tests::{Recording, Running, Scene, wait_until};
+use sordino_tests::lttng::LttngDaemon;
+use sordino_tests::{CompletedRecording, RunningProcess, Scene, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A recorder of the kernel that runs beside others.
-struct RunningRecorder(Running, PathBuf);
+struct RunningRecorder(RunningProcess, PathBuf);
 
 impl RunningRecorder {
     fn start(scene: &Scene, events: &str) -> Self {
@@ -27,8 +27,8 @@ impl RunningRecorder {
         Self(running, output)
     }
 
-    fn stop(self) -> Recording {
-        Recording::of(self.0.interrupt(), self.1)
+    fn stop(self) -> CompletedRecording {
+        CompletedRecording::of(self.0.interrupt(), self.1)
     }
 }
 
@@ -125,7 +125,7 @@ fn a_trace_of_lttngs_is_merged_by_the_clocks_of_the_boot() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let program = scene.path("ticks");
     compile_for_lttng("ticks_lttng.c", &program);
-    let lttng = Lttng::start(&scene);
+    let lttng = LttngDaemon::start(&scene);
     lttng.record_ticks(&["vpid", "vtid"]);
     let kernel = RunningRecorder::start(&scene, "sched");
     scene.run(&mut lttng.command(&program, &[])).succeeded();

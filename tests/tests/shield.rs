@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use sordino_sched::{CpuList, ThreadIdentity};
 use sordino_shield::{Machine, Store};
-use sordino_tests::session::{Session, memory_of};
+use sordino_tests::session::{ScopedSession, memory_of};
 use sordino_tests::{NOBODY, Scene, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -400,10 +400,10 @@ fn a_program_on_a_shielded_cpu_keeps_its_pages_and_another_gives_them_back() {
     let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let scene = &stage.scene;
-    let session = Session::start(scene, "kept", &[]);
+    let session = ScopedSession::start(scene, "kept", &[]);
     let program = scene.program("steady.c");
     let start = |command: &mut Command| {
-        let mut program = Session::join(scene, command);
+        let mut program = ScopedSession::join(scene, command);
         program.says("recorded");
         wait_until("it has a whole ring", || memory_of(program.pid()) > 20 << 20);
         program.signal(Signal::STOP);
@@ -434,9 +434,10 @@ fn a_program_on_a_shielded_cpu_goes_on_when_memory_is_used_up() {
     let Some(stage) = ShieldScene::new() else { return };
     stage.up("basic");
     let scene = &stage.scene;
-    let session = Session::start(scene, "little", &["--max-memory", "4M"]);
+    let session = ScopedSession::start(scene, "little", &["--max-memory", "4M"]);
     let program = scene.program("steady.c");
-    let mut program = Session::join(scene, scene.command(&["shield", "run", "--"]).arg(&program).arg("1000"));
+    let mut program =
+        ScopedSession::join(scene, scene.command(&["shield", "run", "--"]).arg(&program).arg("1000"));
     program.says("recorded");
     let recorded = || {
         let rings = session.records(program.pid())["rings"].as_array().unwrap().clone();

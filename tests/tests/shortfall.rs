@@ -2,8 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use sordino_tests::session::{Session, summary};
-use sordino_tests::{Compiler, NOBODY, Recording, Scene, wait_until};
+use sordino_tests::session::{ScopedSession, summary};
+use sordino_tests::{CompletedRecording, NOBODY, NativeCompiler, Scene, wait_until};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ fn text(path: &Path) -> &str {
 }
 
 /// Returns the state of a recording's rules in its summary, and the reason why there is no event.
-fn shortfall(recording: &Recording) -> (&[Value], &Value) {
+fn shortfall(recording: &CompletedRecording) -> (&[Value], &Value) {
     let shortfall = &recording.summary["shortfall"];
     (shortfall["rules"].as_array().expect("a list of rules"), &shortfall["no_events"])
 }
 
 /// Returns the names and states of the processes of a recording that has no event for this reason.
 #[track_caller]
-fn processes(recording: &Recording, reason: &str) -> Vec<(String, String)> {
+fn processes(recording: &CompletedRecording, reason: &str) -> Vec<(String, String)> {
     let (_, no_events) = shortfall(recording);
     assert_eq!(no_events["reason"], reason, "{}", recording.summary);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -41,7 +41,7 @@ fn lines_of(scene: &Scene, options: &[&str], command: &[&str]) -> String {
 
 /// A program that is not linked with sordino.
 fn sleeper(scene: &Scene, flags: &[&str]) -> PathBuf {
-    scene.compile(Compiler::Gcc, "sleeper.c", &[&["-Wl,--as-needed"], flags].concat())
+    scene.compile(NativeCompiler::Gcc, "sleeper.c", &[&["-Wl,--as-needed"], flags].concat())
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn what_ended_too_soon_is_not_called_unlinked() {
 #[test]
 fn programs_that_are_recorded_are_never_called_unlinked() {
     let scene = Scene::new();
-    let (ends, fixed) = (scene.program("ends.c"), scene.compile(Compiler::Gcc, "ends.c", &["-static"]));
-    let plugin = scene.compile(Compiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
-    let host = scene.compile(Compiler::Gcc, "plain_host.c", &["-Wl,--as-needed"]);
+    let (ends, fixed) = (scene.program("ends.c"), scene.compile(NativeCompiler::Gcc, "ends.c", &["-static"]));
+    let plugin = scene.compile(NativeCompiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+    let host = scene.compile(NativeCompiler::Gcc, "plain_host.c", &["-Wl,--as-needed"]);
     let script = format!("sleep 0.5; {} exit 0", ends.display());
     let commands: [(&[&str], usize); 5] = [
         (&["sh", "-c", &script], 1),
@@ -207,7 +207,7 @@ fn a_command_with_more_rights_than_its_user_needs_root() {
     fs::set_permissions(&sleeper, fs::Permissions::from_mode(0o4755)).unwrap();
     let mut recorder =
         scene.command_of(NOBODY, &["record", "--json", "-o", "out", "--", text(&sleeper), "3000"]);
-    let recording = Recording::of(scene.run(recorder.current_dir(&home)), home.join("out"));
+    let recording = CompletedRecording::of(scene.run(recorder.current_dir(&home)), home.join("out"));
     assert_eq!(processes(&recording, "not_reached").len(), 1);
     let reason = recording.summary["shortfall"]["no_events"]["processes"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("run as root"), "{reason}");
@@ -218,7 +218,7 @@ fn a_program_that_was_seen_and_can_not_be_recorded_is_said_with_the_reason() {
     let scene = Scene::new();
     let mut hostile = scene.start(Command::new(HOSTILE).args(["sizes", "60"]));
     hostile.says("ready");
-    let session = Session::start(&scene, "seen", &["--subbuf-size", "16K", "--num-subbuf", "4"]);
+    let session = ScopedSession::start(&scene, "seen", &["--subbuf-size", "16K", "--num-subbuf", "4"]);
     session.stop();
     let again = session.ask(&["start", "seen"]);
     again.succeeded();
@@ -242,19 +242,19 @@ fn a_recording_of_the_kernel_needs_no_reason() {
 }
 
 /// Returns the state of a session's rules from `status`.
-fn rules(session: &Session<'_>) -> Vec<Value> {
+fn rules(session: &ScopedSession<'_>) -> Vec<Value> {
     session.status()["status"]["shortfall"]["rules"].as_array().expect("rules").clone()
 }
 
 #[test]
 fn a_session_says_what_its_rules_do_not_match_and_remembers_it() {
     let scene = Scene::new();
-    let mut running = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let mut running = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     running.says("ready");
     let pid = running.pid().to_string();
     let small = ["--subbuf-size", "16K", "--num-subbuf", "4"];
     let trigger = ["--overwrite", "--trigger", "steady:step if late > 50us", "--user", "steady:stp"];
-    let session = Session::start(&scene, "typo", &[&trigger[..], &small, &["--pid", &pid]].concat());
+    let session = ScopedSession::start(&scene, "typo", &[&trigger[..], &small, &["--pid", &pid]].concat());
     let problems = rules(&session);
     assert_eq!((problems.len(), &problems[0]["rule"]), (2, &json!("steady:stp")), "{problems:?}");
     assert_eq!((&problems[1]["trigger"], &problems[1]["cause"]), (&json!(true), &json!("no_field")));
@@ -304,9 +304,9 @@ fn a_session_says_what_its_rules_do_not_match_and_remembers_it() {
 fn what_was_seen_is_remembered_when_its_program_has_ended() {
     let scene = Scene::new();
     let small = ["--subbuf-size", "16K", "--num-subbuf", "4"];
-    let session = Session::start(&scene, "memory", &[&["--user", "ends:son"], &small[..]].concat());
+    let session = ScopedSession::start(&scene, "memory", &[&["--user", "ends:son"], &small[..]].concat());
     let ends = scene.program("ends.c");
-    Session::join(&scene, Command::new(&ends).args(["exit", "0"])).end().succeeded();
+    ScopedSession::join(&scene, Command::new(&ends).args(["exit", "0"])).end().succeeded();
     let similar = || rules(&session).first().map(|rule| rule["similar"].clone());
     wait_until("its tracepoint is known", || similar() == Some(json!(["ends:soon"])));
     let enabled = session.ask(&["enable", "memory", "ends:soone"]);
@@ -331,7 +331,7 @@ fn what_was_seen_is_remembered_when_its_program_has_ended() {
 #[test]
 fn a_session_without_an_event_says_why() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "plain", &["--", "sleep", "30"]);
+    let session = ScopedSession::start(&scene, "plain", &["--", "sleep", "30"]);
     let no_events = || session.status()["status"]["shortfall"]["no_events"].clone();
     wait_until("its command was looked into", || no_events()["reason"] == "not_linked");
     let command = no_events()["processes"][0].clone();
@@ -345,11 +345,11 @@ fn a_session_without_an_event_says_why() {
     session.destroy();
 
     // One with events needs no reason, while it runs and when it is stopped.
-    let mut running = Session::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
+    let mut running = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("20000"));
     running.says("ready");
     let pid = running.pid().to_string();
     let small = ["--subbuf-size", "16K", "--num-subbuf", "4"];
-    let session = Session::start(&scene, "fine", &[&["--pid", &pid], &small[..]].concat());
+    let session = ScopedSession::start(&scene, "fine", &[&["--pid", &pid], &small[..]].concat());
     running.says("recorded");
     wait_until("there are events", || session.status()["status"]["shortfall"]["no_events"].is_null());
     let stopped = session.ask(&["stop", "fine", "--json"]);

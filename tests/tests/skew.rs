@@ -3,7 +3,7 @@
 
 use sordino_ring::layout::VERSION;
 use sordino_tests::install::{compile, compiling, library, succeed};
-use sordino_tests::{COMPILERS, Compiler, Ended, Scene, installed};
+use sordino_tests::{COMPILERS, EndedProcess, NativeCompiler, Scene, installed};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -58,7 +58,7 @@ impl Older {
     fn compile(&self, scene: &Scene, source: &str, flags: &[&str]) -> PathBuf {
         let library = self.libraries.join(format!("libsordino.so.{OLD}"));
         let own = ["-include", &self.header, "-Wl,--as-needed", library.to_str().unwrap()];
-        scene.compile(Compiler::Gcc, source, &[&own, flags].concat())
+        scene.compile(NativeCompiler::Gcc, source, &[&own, flags].concat())
     }
 }
 
@@ -75,7 +75,7 @@ fn exported() -> BTreeSet<String> {
 }
 
 /// Runs a command that finds its libraries in `directory` first.
-fn run(scene: &Scene, directory: &Path, command: &mut Command) -> Ended {
+fn run(scene: &Scene, directory: &Path, command: &mut Command) -> EndedProcess {
     scene.run(command.env("LD_LIBRARY_PATH", directory))
 }
 
@@ -163,7 +163,7 @@ fn a_plug_in_of_another_layout_is_loaded_with_its_own_library_alone() {
     // With its own library, shared or inside, it is a program of its own to the recorder.
     let inside = scene.fresh("inside");
     let flags = ["-include", &older.header, &older.archive, "-Wl,-z,nodelete", "-Wl,--as-needed"];
-    compile(Compiler::Gcc, "plugin.c", &inside, &[&flags[..], &shared].concat());
+    compile(NativeCompiler::Gcc, "plugin.c", &inside, &[&flags[..], &shared].concat());
     for plugin in [&plugin, &inside] {
         let command = [&host, plugin].map(|path| path.to_str().unwrap());
         let recording = scene.record_with(&[], &[command[0], command[1], "1"], |recorder| {

@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 use sordino_tests::disk::SlowDisk;
-use sordino_tests::session::{Session, summary};
-use sordino_tests::{Running, Scene};
+use sordino_tests::session::{ScopedSession, summary};
+use sordino_tests::{RunningProcess, Scene};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -19,15 +19,15 @@ fn rings_get_memory_while_the_recorder_waits_for_its_disk() {
     let Some(disk) = SlowDisk::mount(&place) else {
         return Scene::not_measured("a disk that stands still: no loop device");
     };
-    let session = Session::start(&scene, "slow", &["--user", "steady"]);
+    let session = ScopedSession::start(&scene, "slow", &["--user", "steady"]);
     let program = scene.program("steady.c");
     // Some 150,000 records a second from each, of 24 bytes.
     let steady = |_| {
-        let mut running = Session::join(&scene, Command::new(&program).arg("13000"));
+        let mut running = ScopedSession::join(&scene, Command::new(&program).arg("13000"));
         running.says("recorded");
         running
     };
-    let programs: Vec<Running> = (0..2).map(steady).collect();
+    let programs: Vec<RunningProcess> = (0..2).map(steady).collect();
     std::thread::sleep(Duration::from_millis(500));
     disk.freeze();
     std::thread::sleep(STANDSTILL);

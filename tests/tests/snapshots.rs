@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_tests::listing::named;
-use sordino_tests::session::{Session, summary};
+use sordino_tests::session::{ScopedSession, summary};
 use sordino_tests::{Scene, wait_until};
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ fn taken(scene: &Scene, name: &str, options: &[&str]) -> usize {
         "--last",
         "1ms",
     ];
-    let session = Session::start(scene, name, &[&trigger[..], options].concat());
-    let mut running = Session::join(scene, Command::new(scene.program("steady.c")).arg("10000"));
+    let session = ScopedSession::start(scene, name, &[&trigger[..], options].concat());
+    let mut running = ScopedSession::join(scene, Command::new(scene.program("steady.c")).arg("10000"));
     running.says("recorded");
     wait_until("one is complete", || session.output.join("snapshot-0001/recording.json").exists());
     std::thread::sleep(std::time::Duration::from_secs(1));
@@ -50,10 +50,10 @@ fn a_long_loop_of_npt_is_in_the_snapshot_that_it_triggers() {
     let scene = Scene::new();
     let rule = "npt:loop if duration > 50us";
     let options = ["--overwrite", "--user", "npt", "--trigger", rule, "--hold-off", "1h", "--last", "10ms"];
-    let session = Session::start(&scene, "gap", &options);
+    let session = ScopedSession::start(&scene, "gap", &options);
     // Page by page, a megabyte takes longer than that on any machine.
     let npt = ["npt", "-p", "0", "--pace", "2us", "--duration", "2s", "--faults-at", "1s"];
-    Session::sordino(&scene, &npt).succeeded();
+    ScopedSession::sordino(&scene, &npt).succeeded();
     let snapshot = session.output.join("snapshot-0001");
     assert_eq!(summary(&snapshot)["state"], "finished");
     let loops = scene.listed(&snapshot);
@@ -66,10 +66,11 @@ fn a_long_loop_of_npt_is_in_the_snapshot_that_it_triggers() {
 #[test]
 fn ends_of_programs_are_held_off_too() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "ends", &["--overwrite", "--on-exit", "any", "--hold-off", "1h"]);
+    let session =
+        ScopedSession::start(&scene, "ends", &["--overwrite", "--on-exit", "any", "--hold-off", "1h"]);
     let program = scene.program("ends.c");
     for _ in 0..3 {
-        Session::join(&scene, Command::new(&program).args(["exit", "1"])).end();
+        ScopedSession::join(&scene, Command::new(&program).args(["exit", "1"])).end();
     }
     wait_until("all are told of", || session.status()["status"]["triggers"] == 3);
     assert_eq!(session.stop().len(), 2);
@@ -79,8 +80,8 @@ fn ends_of_programs_are_held_off_too() {
 #[test]
 fn a_snapshot_says_why_the_program_asked_for_it_though_it_ended_at_once() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "asked", &["--overwrite"]);
-    Session::join(&scene, &mut Command::new(scene.program("marks.c"))).end();
+    let session = ScopedSession::start(&scene, "asked", &["--overwrite"]);
+    ScopedSession::join(&scene, &mut Command::new(scene.program("marks.c"))).end();
     let snapshot = session.output.join("snapshot-0001");
     wait_until("it is complete", || {
         snapshot.join("recording.json").exists() && summary(&snapshot)["state"] == "finished"
@@ -104,8 +105,8 @@ fn bytes(path: &Path) -> u64 {
 /// The bytes of the chunks that are left of many that may take 5 MiB together, each 1 MiB or more.
 fn sizes_of_many(scene: &Scene) -> Vec<u64> {
     let options = ["--user", "steady", "--subbuf-size", "64K", "--rotate-size", "1M", "--max-size", "5M"];
-    let session = Session::start(scene, "small", &options);
-    let mut running = Session::join(scene, Command::new(scene.program("steady.c")).arg("10000"));
+    let session = ScopedSession::start(scene, "small", &options);
+    let mut running = ScopedSession::join(scene, Command::new(scene.program("steady.c")).arg("10000"));
     running.says("recorded");
     wait_until("many chunks were made", || session.output.join("chunk-0009").exists());
     running.signal(Signal::TERM);
@@ -132,9 +133,10 @@ fn programs_that_may_wait_for_a_slow_collector_lose_nothing() {
     const HITS: i64 = 20_000;
     let scene = Scene::new();
     let slow = ["--on-full", "block", "--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
-    let session = Session::start(&scene, "waits", &[&["--user", "hits:pair"][..], &slow].concat());
+    let session = ScopedSession::start(&scene, "waits", &[&["--user", "hits:pair"][..], &slow].concat());
     let mut hits = Command::new(scene.program("hits.c"));
-    let mut running = Session::join(&scene, hits.arg(HITS.to_string()).env("SORDINO_ALLOW_BLOCKING", "1"));
+    let mut running =
+        ScopedSession::join(&scene, hits.arg(HITS.to_string()).env("SORDINO_ALLOW_BLOCKING", "1"));
     running.says("ready");
     session.records(running.pid());
     running.signal(Signal::USR2);

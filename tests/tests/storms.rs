@@ -4,10 +4,10 @@
 use rustix::process::{Pid, Signal, kill_process};
 use sordino_ring::layout::Geometry;
 use sordino_ring::offset::max_payload;
-use sordino_tests::exchange::Exchange;
-use sordino_tests::storm::{LOADS, Program, Rounds, Shared};
-use sordino_tests::verified::{Lanes, PLUGIN, mixed, too_large};
-use sordino_tests::{Recording, Scene, wait_until};
+use sordino_tests::exchange::ExchangingCollector;
+use sordino_tests::storm::{LOADS, StormMemory, StormProgram, StormRounds};
+use sordino_tests::verified::{PLUGIN, StormLanes, mixed, too_large};
+use sordino_tests::{CompletedRecording, Scene, wait_until};
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const SMALL: (&[&str], u64) = (&["--subbuf-size", "16K", "--num-subbuf", "2"], 1
 const SPARSE: (&[&str], u64) = (&["--max-memory", "4M"], 128 << 10);
 
 /// Stops and continues the storm until it ends.
-fn stop_and_continue(shared: &Shared, mut random: u64, mut runs: impl FnMut() -> bool) {
+fn stop_and_continue(shared: &StormMemory, mut random: u64, mut runs: impl FnMut() -> bool) {
     let Some(pid) = Pid::from_raw(shared.pid()) else { return };
     while runs() {
         random = mixed(random);
@@ -34,12 +34,12 @@ fn stop_and_continue(shared: &Shared, mut random: u64, mut runs: impl FnMut() ->
 /// Records a storm with all loads. The recorder notes only that rings got no more memory.
 fn record(
     scene: &Scene,
-    program: &Program,
+    program: &StormProgram,
     seed: u64,
     milliseconds: u64,
     options: &[&str],
     ring: &str,
-) -> (Recording, Shared) {
+) -> (CompletedRecording, StormMemory) {
     let (command, shared) = program.storm(scene, seed, milliseconds, &LOADS);
     let (mut recorder, output) = scene.recorder(options);
     let mut running = scene.start(recorder.arg("--").args(command).env("SORDINO_RING", ring));
@@ -52,7 +52,7 @@ fn record(
     }
     shared.go();
     stop_and_continue(&shared, seed, || running.is_running());
-    let recording = Recording::of(running.end(), output);
+    let recording = CompletedRecording::of(running.end(), output);
     assert_eq!(recording.ended.status, 0, "{}", recording.ended.errors);
     assert!(recording.notes().lines().all(|note| note.contains("--max-memory")), "{}", recording.notes());
     (recording, shared)
@@ -63,10 +63,10 @@ fn storm((rings, size): (&[&str], u64), options: &[&str], ring: &str) {
     let overwrites = options.contains(&"--overwrite");
     let options = &[rings, options].concat();
     let scene = Scene::new();
-    let (program, mut rounds) = (Program::new(&scene), Rounds::one_of(TESTS));
+    let (program, mut rounds) = (StormProgram::new(&scene), StormRounds::one_of(TESTS));
     while let Some((seed, milliseconds)) = rounds.next_round() {
         let (recording, shared) = record(&scene, &program, seed, milliseconds, options, ring);
-        let (begun, mut lanes) = (shared.begun(), Lanes::new(seed));
+        let (begun, mut lanes) = (shared.begun(), StormLanes::new(seed));
         assert_eq!(begun, shared.done(), "a hit that has not returned");
         lanes.read(&recording.path.join("user"), overwrites);
         let (read, lost) = (lanes.count(), recording.lost());
@@ -95,13 +95,13 @@ const CHILDREN: u32 = 512;
 /// their overflow.
 fn exchanged(geometry: Geometry, ring: &str) {
     let scene = Scene::new();
-    let (program, mut rounds) = (Program::new(&scene), Rounds::one_of(TESTS));
+    let (program, mut rounds) = (StormProgram::new(&scene), StormRounds::one_of(TESTS));
     while let Some((seed, milliseconds)) = rounds.next_round() {
         let (command, shared) = program.storm(&scene, seed, milliseconds, &LOADS);
         let running = scene.start(Command::new(&command[0]).args(&command[1..]).env("SORDINO_RING", ring));
         wait_until("the storm is ready", || shared.pid() != 0);
-        let mut lanes = Lanes::new(seed);
-        let mut exchange = Exchange::new(shared.pid(), geometry, u32::MAX - seed as u32 % 64);
+        let mut lanes = StormLanes::new(seed);
+        let mut exchange = ExchangingCollector::new(shared.pid(), geometry, u32::MAX - seed as u32 % 64);
         shared.go();
         std::thread::scope(|scope| {
             let stopping = scope.spawn(|| stop_and_continue(&shared, seed, || !shared.is_over()));

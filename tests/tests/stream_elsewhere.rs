@@ -6,7 +6,7 @@ use sordino_ctf::read::find;
 use sordino_tests::listing::{babeltrace, named};
 use sordino_tests::order::to_big_endian;
 use sordino_tests::session::summary;
-use sordino_tests::{Ended, Scene};
+use sordino_tests::{EndedProcess, Scene};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ fn what_a_killed_recorder_left_elsewhere_is_not_cut_here() {
     left["state"] = "recording".into();
     fs::write(chunk.join("recording.json"), left.to_string()).unwrap();
     let before = contents(&chunk);
-    let ended: Ended = scene.run(scene.command(&["recover"]).arg(&chunk));
+    let ended: EndedProcess = scene.run(scene.command(&["recover"]).arg(&chunk));
     ended.failed(2, &["byte order", "recover it on the machine that recorded it"]);
     assert!(contents(&chunk) == before, "files are others than before");
 }

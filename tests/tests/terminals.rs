@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_tests::listing::{items, named};
-use sordino_tests::session::Session;
+use sordino_tests::session::ScopedSession;
 use sordino_tests::terminal::{
     assert_fits, assert_numbers_agree, commands_in, has_colors, on_terminal, plain_lines,
 };
@@ -46,9 +46,9 @@ fn every_command_s_help_fits_the_terminal() {
 fn reports_fit_the_terminal_and_count_in_words_that_agree() {
     let Some(scene) = Scene::new().as_root() else { return };
     let cpu = last_cpu();
-    let mut steady = Session::join(&scene, &mut Command::new(scene.program("steady.c")));
+    let mut steady = ScopedSession::join(&scene, &mut Command::new(scene.program("steady.c")));
     steady.says("ready");
-    let session = Session::start(&scene, "motor", &[]);
+    let session = ScopedSession::start(&scene, "motor", &[]);
     session.records(steady.pid());
     let once = scene.program("once.c");
     let once = once.to_str().unwrap();
@@ -88,7 +88,7 @@ fn reports_fit_the_terminal_and_count_in_words_that_agree() {
                 continue;
             }
             let shown = on_terminal(&scene, columns, line, |command| {
-                _ = command.envs([Session::environment(&scene)])
+                _ = command.envs([ScopedSession::environment(&scene)])
             });
             assert!(shown.status < 2, "{line}: {}", shown.output);
             assert!(!shown.output.trim().is_empty(), "{line}");
@@ -250,9 +250,10 @@ fn a_directory_with_several_recordings_is_not_read_as_one() {
 fn a_session_s_chunks_are_read_as_one_and_its_snapshots_one_by_one() {
     let scene = Scene::new();
     let once = scene.program("once.c");
-    let hit = || scene.run(Command::new(&once).envs([Session::environment(&scene)])).succeeded().to_owned();
+    let hit =
+        || scene.run(Command::new(&once).envs([ScopedSession::environment(&scene)])).succeeded().to_owned();
     for (name, options) in [("chunks", &[][..]), ("box", &["--overwrite"][..])] {
-        let session = Session::start(&scene, name, options);
+        let session = ScopedSession::start(&scene, name, options);
         for _ in 0..2 {
             hit();
             if options.is_empty() {

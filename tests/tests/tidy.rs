@@ -2,7 +2,7 @@
 
 use sordino_tests::install::{installed, root, succeed};
 use sordino_tests::recording::packet_files;
-use sordino_tests::{Ended, Scene};
+use sordino_tests::{EndedProcess, Scene};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ fn clone(scene: &Scene) -> Option<PathBuf> {
 }
 
 /// This workspace's tidy, in another directory.
-fn tidy(scene: &Scene, directory: &Path) -> Ended {
+fn tidy(scene: &Scene, directory: &Path) -> EndedProcess {
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["run", "--quiet", "--locked", "-p", "xtask", "--manifest-path"])

@@ -2,7 +2,7 @@
 //! from the program's own readings of the clock.
 
 use serde_json::Value;
-use sordino_tests::{Compiler, Scene};
+use sordino_tests::{NativeCompiler, Scene};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ impl Trials {
         let others = ["base", "running", "waiting", "sleeping", "storing"];
         let others = others.map(|file| format!("{}/programs/trials/{file}.c", env!("CARGO_MANIFEST_DIR")));
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        let program = scene.compile(Compiler::Gcc, "trials/main.c", &others);
+        let program = scene.compile(NativeCompiler::Gcc, "trials/main.c", &others);
         Some(Self { scene, program })
     }
 

@@ -8,9 +8,9 @@ use sordino_ring::layout::POINTS;
 use sordino_ring::number::PointId;
 use sordino_tests::exchange::{area, find_area};
 use sordino_tests::listing::babeltrace;
-use sordino_tests::running::{Running, Stopped};
-use sordino_tests::session::{Session, summary};
-use sordino_tests::{NOBODY, Recording, Scene, wait_until};
+use sordino_tests::running::{RunningProcess, Stopped};
+use sordino_tests::session::{ScopedSession, summary};
+use sordino_tests::{CompletedRecording, NOBODY, Scene, wait_until};
 use std::path::Path;
 use std::process::Command;
 
@@ -22,15 +22,15 @@ fn signal(pid: i32, signal: Signal) {
 }
 
 /// A program that has hit its tracepoint while the recorder was stopped, as it still is.
-fn meanwhile(scene: &Scene, recorder: i32) -> (Running, Stopped) {
+fn meanwhile(scene: &Scene, recorder: i32) -> (RunningProcess, Stopped) {
     let stopped = Stopped::now(recorder);
     let mut program =
-        Session::join(scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
+        ScopedSession::join(scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
     program.says("hit");
     (program, stopped)
 }
 
-fn end(program: Running) {
+fn end(program: RunningProcess) {
     program.signal(Signal::TERM);
     program.end().succeeded();
 }
@@ -42,7 +42,7 @@ fn counted(pid: i32) -> u64 {
 }
 
 /// The unanswered hits in the session's status.
-fn unanswered(session: &Session<'_>) -> Value {
+fn unanswered(session: &ScopedSession<'_>) -> Value {
     session.status()["status"]["unanswered"].clone()
 }
 
@@ -56,7 +56,7 @@ fn unrecorded(scene: &Scene, path: &Path) -> (Vec<Value>, String) {
 #[test]
 fn hits_before_a_late_answer_are_counted_and_those_behind_it_recorded() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "late", HITS);
+    let session = ScopedSession::start(&scene, "late", HITS);
     let recorder = session.recorder();
     let (mut program, stopped) = meanwhile(&scene, recorder);
     assert_eq!(counted(program.pid()), TIMES);
@@ -89,7 +89,7 @@ fn hits_before_a_late_answer_are_counted_and_those_behind_it_recorded() {
 #[test]
 fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be_missing() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "choosy", &["--user", "unanswered:hit if number < 5"]);
+    let session = ScopedSession::start(&scene, "choosy", &["--user", "unanswered:hit if number < 5"]);
     let recorder = session.recorder();
     let (program, stopped) = meanwhile(&scene, recorder);
     drop(stopped);
@@ -107,10 +107,10 @@ fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be
 #[test]
 fn a_snapshot_lists_the_programs_of_its_own_time() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "box", &[HITS, &["--overwrite"]].concat());
+    let session = ScopedSession::start(&scene, "box", &[HITS, &["--overwrite"]].concat());
     let stopped = Stopped::now(session.recorder());
     let program = scene.program("unanswered.c");
-    Session::join(&scene, Command::new(program).args(["3", "once"])).end().succeeded();
+    ScopedSession::join(&scene, Command::new(program).args(["3", "once"])).end().succeeded();
     drop(stopped);
     let missed = || session.status()["status"]["unrecorded"]["programs"].clone();
     wait_until("the program is counted", || missed() == 1);
@@ -147,16 +147,16 @@ fn the_trace_of_a_program_that_ran_before_has_the_time_at_which_it_was_taken_up(
 
 /// The same by an ordinary user: the recorder gets the area with the registration, and has it also when its process has
 /// ended.
-fn record_as_user(scene: &Scene, script: &str) -> Recording {
+fn record_as_user(scene: &Scene, script: &str) -> CompletedRecording {
     let (program, home) = (scene.program("unanswered.c"), scene.directory_of(NOBODY, "home"));
     let record = [&["record", "--json", "-o", "one", "--fail-on-loss"], HITS].concat();
     let mut recorder = scene.command_of(NOBODY, &record);
     let ended = scene.run(recorder.args(["--", "sh", "-c", script]).arg(program).current_dir(&home));
-    Recording::of(ended, home.join("one"))
+    CompletedRecording::of(ended, home.join("one"))
 }
 
 /// Records a shell's commands; its parent is the recorder.
-fn record(scene: &Scene, options: &[&str], script: &str) -> Recording {
+fn record(scene: &Scene, options: &[&str], script: &str) -> CompletedRecording {
     let program = scene.program("unanswered.c");
     let options = [&["--fail-on-loss"], HITS, options].concat();
     scene.record(&options, &["sh", "-c", script, program.to_str().unwrap()])
@@ -216,11 +216,11 @@ fn a_program_that_is_refused_is_an_uncounted_loss() {
 #[test]
 fn nothing_stays_pending_when_the_recorder_is_killed() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "killed", HITS);
+    let session = ScopedSession::start(&scene, "killed", HITS);
     let recorder = session.recorder();
     let _stopped = Stopped::now(recorder);
     let mut program =
-        Session::join(&scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
+        ScopedSession::join(&scene, Command::new(scene.program("unanswered.c")).arg(TIMES.to_string()));
     let pid = program.pid();
     let is_pending = |file| Program::open(&file).is_ok_and(|area| area.pending().since() > 0);
     wait_until("the program waits for the recorder", || find_area(pid).is_some_and(is_pending));

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use sordino_tests::listing::babeltrace;
 use sordino_tests::recording::{all_below, events_of};
-use sordino_tests::{DAEMON, NOBODY, Recording, Running, Scene};
+use sordino_tests::{CompletedRecording, DAEMON, NOBODY, RunningProcess, Scene};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -22,13 +22,13 @@ fn owners(path: &Path) -> Vec<(u32, u32)> {
 }
 
 /// Starts `program`, run by `user`.
-fn start_as(scene: &Scene, user: u32, program: &Path) -> Running {
+fn start_as(scene: &Scene, user: u32, program: &Path) -> RunningProcess {
     let mut running = scene.start(Command::new(program).uid(user).gid(user));
     running.says("ready");
     running
 }
 
-fn stop(running: Running) {
+fn stop(running: RunningProcess) {
     running.signal(Signal::TERM);
     running.end().succeeded();
 }
@@ -42,7 +42,7 @@ fn an_ordinary_user_records_their_own_programs() {
     let mut recorder = scene.command_of(NOBODY, &["record", "--json", "-o", "one", "--", "sh", "-c", &burst]);
     let ended = scene.run(recorder.current_dir(&home));
     ended.succeeded();
-    let recording = Recording::of(ended, home.join("one"));
+    let recording = CompletedRecording::of(ended, home.join("one"));
     recording.assert_count(10_000);
     assert_eq!((recording.lost(), recording.notes()), (0, String::new()));
     assert_eq!(owners(&recording.path), [(NOBODY, NOBODY)]);
@@ -56,7 +56,7 @@ fn an_ordinary_user_records_their_own_programs() {
     let small = ["--subbuf-size", "64K", "--num-subbuf", "4", "--duration", "200ms"];
     let record = [&["record", "--json", "-o", "two", "--pid", &pid], &small[..]].concat();
     let ended = scene.run(scene.command_of(NOBODY, &record).current_dir(&home));
-    let recording = Recording::of(ended, home.join("two"));
+    let recording = CompletedRecording::of(ended, home.join("two"));
     assert!(recording.user_events() > 0, "{}", recording.summary);
     stop(program);
 }
@@ -90,7 +90,7 @@ fn another_users_program_is_nobodys_business() {
     // All that can be recorded: what is theirs, and has room for the rings: an ordinary program reserves little.
     let all = ["record", "--json", "-o", "all", "--duration", "300ms"];
     let ended = by_nobody(&[&all[..], &["--subbuf-size", "64K", "--num-subbuf", "4"]].concat());
-    let recording = Recording::of(ended, home.join("all"));
+    let recording = CompletedRecording::of(ended, home.join("all"));
     only_own(pids(&recording.summary));
     let name = steady.file_name().unwrap().to_str().unwrap();
     assert_eq!((recording.ended.status, events_of(recording.program(name)) > 0), (0, true));

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use sordino_tests::browser::{Browser, kept};
-use sordino_tests::{Running, Scene, last_cpu, perfetto, wait_until};
+use sordino_tests::{RunningProcess, Scene, last_cpu, perfetto, wait_until};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ fn page() -> Option<&'static str> {
 }
 
 /// Starts the command, and returns it with the address that it prints.
-fn view(scene: &Scene, arguments: &[&str]) -> (Running, String) {
+fn view(scene: &Scene, arguments: &[&str]) -> (RunningProcess, String) {
     let mut command = scene.command(&["view", "--no-browser"]);
     let mut running = scene.start(command.args(arguments));
     running.says("\n");

@@ -5,8 +5,8 @@ use serde_json::Value;
 use sordino_live::{GrowingRecording, ReadingProgress};
 use sordino_tests::browser::kept;
 use sordino_tests::listing::{items, named};
-use sordino_tests::session::Session;
-use sordino_tests::{Running, Scene, last_cpu, wait_until};
+use sordino_tests::session::ScopedSession;
+use sordino_tests::{RunningProcess, Scene, last_cpu, wait_until};
 use sordino_watch::Tally;
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl<'a> Tmux<'a> {
     }
 
     fn tell(&self, words: &[&str]) -> Output {
-        let (variable, path) = Session::environment(self.scene);
+        let (variable, path) = ScopedSession::environment(self.scene);
         let mut command = Command::new("tmux");
         command.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]).args(words);
         command.env(variable, path).env("LC_ALL", "C.UTF-8").env_remove("TMUX").env("TERM", "xterm-256color");
@@ -99,14 +99,14 @@ fn steps_shown(screen: &str) -> Option<&str> {
 }
 
 /// Starts a program that hits a tracepoint, waits until it was hit, and ends it. Returns the number of hits.
-fn hit_some(scene: &Scene, reader: &Running) -> usize {
-    let hits = |reader: &Running| {
+fn hit_some(scene: &Scene, reader: &RunningProcess) -> usize {
+    let hits = |reader: &RunningProcess| {
         let output = reader.output();
         let lines = output.rfind('\n').map(|end| items(&output[..=end]));
         lines.map_or(0, |lines| named(&lines, "steady:step").len())
     };
     // Some hundred hits a second.
-    let mut program = Session::join(scene, Command::new(scene.program("steady.c")).arg("3000000"));
+    let mut program = ScopedSession::join(scene, Command::new(scene.program("steady.c")).arg("3000000"));
     program.says("recorded");
     wait_until("it was hit", || hits(reader) > 50);
     program.signal(Signal::TERM);
@@ -120,8 +120,8 @@ fn hit_some(scene: &Scene, reader: &Running) -> usize {
     before
 }
 
-fn follow(scene: &Scene, name: &str) -> Running {
-    let (variable, path) = Session::environment(scene);
+fn follow(scene: &Scene, name: &str) -> RunningProcess {
+    let (variable, path) = ScopedSession::environment(scene);
     scene.start(
         scene.command(&["events", "--follow", name, "--json", "--event", "steady"]).env(variable, path),
     )
@@ -130,7 +130,7 @@ fn follow(scene: &Scene, name: &str) -> Running {
 #[test]
 fn the_view_counts_every_event_beside_another_reader_and_obeys_its_keys() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let session = Session::start(&scene, "seen", &["--user", "steady", "--kernel", "sched,irq"]);
+    let session = ScopedSession::start(&scene, "seen", &["--user", "steady", "--kernel", "sched,irq"]);
     let reader = follow(&scene, "seen");
     let tmux = Tmux::start(&scene);
     let before = tmux.state();
@@ -181,7 +181,7 @@ fn the_view_counts_every_event_beside_another_reader_and_obeys_its_keys() {
 #[test]
 fn the_terminal_is_as_before_after_signals_and_the_sessions_end() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let session = ScopedSession::start(&scene, "seen", &["--user", "steady"]);
     let tmux = Tmux::start(&scene);
     let before = tmux.state();
     let watch = || {
@@ -208,13 +208,13 @@ fn the_terminal_is_as_before_after_signals_and_the_sessions_end() {
 #[test]
 fn several_views_see_the_same_and_take_little_time_for_an_event() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let session = ScopedSession::start(&scene, "seen", &["--user", "steady"]);
     let tmux = [Tmux::start(&scene), Tmux { scene: &scene, socket: scene.path("tmux-2") }];
     tmux[1].tell(&["new-session", "-d", "-x", "80", "-y", "24", "bash --norc"]);
     tmux.iter().for_each(|tmux| tmux.types("./sordino watch seen"));
     tmux.iter().for_each(|tmux| _ = tmux.sees("seen: running"));
     // Some ten thousand hits a second.
-    let mut program = Session::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
+    let mut program = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("50000"));
     program.says("recorded");
     let pids = tmux.each_ref().map(Tmux::child);
     let cpu_time = |pid: i32| -> u64 {
@@ -258,9 +258,9 @@ fn waits(pid: i32) -> String {
 #[test]
 fn a_view_neither_wakes_nor_delays_the_program_and_costs_it_no_record() {
     let Some(scene) = Scene::new().as_root() else { return };
-    let session = Session::start(&scene, "seen", &["--user", "steady", "--kernel", "sched"]);
+    let session = ScopedSession::start(&scene, "seen", &["--user", "steady", "--kernel", "sched"]);
     // Some thousand hits a second.
-    let mut program = Session::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
+    let mut program = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
     program.says("recorded");
     let tmux = Tmux::start(&scene);
     let before = waits(program.pid());
@@ -315,7 +315,7 @@ fn a_finished_recording_is_shown_whole_and_mistakes_are_named() {
     scene.refuses(2, &["no terminal", "--once", "sordino query", "events --follow"], &["watch", path]);
     scene.refuses(2, &["no session and no directory 'nowhere'", "sordino status"], &["watch", "nowhere"]);
     scene.refuses(2, &["--where"], &["watch", path, "--json", "--where", "$cpu =="]);
-    let session = Session::start(&scene, "over", &[]);
+    let session = ScopedSession::start(&scene, "over", &[]);
     session.stop();
     session
         .ask(&["watch", "over", "--json"])
@@ -343,8 +343,8 @@ for _ in range(5):
 #[test]
 fn a_view_ends_when_its_terminal_is_hung_up_without_a_signal() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "seen", &["--user", "steady"]);
-    let (variable, path) = Session::environment(&scene);
+    let session = ScopedSession::start(&scene, "seen", &["--user", "steady"]);
+    let (variable, path) = ScopedSession::environment(&scene);
     let mut python = Command::new("python3");
     python.args(["-c", HANG_UP]).env(variable, path).env("TERM", "xterm").current_dir(scene.path(""));
     scene.run(&mut python).succeeded();
@@ -355,9 +355,9 @@ fn a_view_ends_when_its_terminal_is_hung_up_without_a_signal() {
 #[test]
 fn a_recorder_that_is_stopped_does_not_stop_the_view_which_takes_the_time_for_a_gap() {
     let scene = Scene::new();
-    let session = Session::start(&scene, "seen", &["--user", "steady"]);
+    let session = ScopedSession::start(&scene, "seen", &["--user", "steady"]);
     // Some thousand hits a second.
-    let mut program = Session::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
+    let mut program = ScopedSession::join(&scene, Command::new(scene.program("steady.c")).arg("300000"));
     program.says("recorded");
     let tmux = Tmux::start(&scene);
     tmux.types("./sordino watch seen");

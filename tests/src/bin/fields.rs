@@ -4,14 +4,14 @@ use sordino::{Blob, Hex, Net, enumeration, mark, snapshot, tracepoint};
 
 enumeration! {
     /// An enumeration of a small type.
-    enum State: u8 {
+    enum SmallEnumeration: u8 {
         Idle = 0,
         Running = 5,
     }
 }
 enumeration! {
     /// An enumeration of a large type with negative values.
-    enum Verdict: i64 {
+    enum LargeEnumeration: i64 {
         Broken = -2,
         Fine = 1,
     }
@@ -25,7 +25,7 @@ trait Namesakes {
 }
 impl<T> Namesakes for T {}
 
-impl Verdict {
+impl LargeEnumeration {
     fn as_integer(self) -> Option<u64> {
         Some(u64::MAX / 2)
     }
@@ -35,7 +35,7 @@ fn main() {
     0.as_integer();
     0.length();
     0.put();
-    assert!(Verdict::Fine.as_integer().is_some());
+    assert!(LargeEnumeration::Fine.as_integer().is_some());
     tracepoint!(fields:least, a: u8 = 0, b: u16 = 0, c: u32 = 0, d: u64 = 0,
         e: i8 = i8::MIN, f: i16 = i16::MIN, g: i32 = i32::MIN, h: i64 = i64::MIN);
     tracepoint!(fields:most, a: u8 = u8::MAX, b: u16 = u16::MAX, c: u32 = u32::MAX, d: u64 = u64::MAX,
@@ -48,8 +48,9 @@ fn main() {
         h: Net<i64> = Net(-4));
     tracepoint!(fields:real, single: f32 = 0.25, twice: f64 = -1e100, infinite: f64 = f64::INFINITY, yes: bool = true,
         no: bool = false);
-    tracepoint!(fields:labels, idle: State = State::Idle, running: State = State::Running,
-        broken: Verdict = Verdict::Broken, fine: Verdict = Verdict::Fine);
+    tracepoint!(fields:labels, idle: SmallEnumeration = SmallEnumeration::Idle,
+        running: SmallEnumeration = SmallEnumeration::Running, broken: LargeEnumeration = LargeEnumeration::Broken,
+        fine: LargeEnumeration = LargeEnumeration::Fine);
     tracepoint!(fields:text, empty: &str = "", none: &std::ffi::CStr = c"(null)", some: &str = "with \"quotes\" and \\",
         behind: u8 = 7);
     tracepoint!(fields:arrays, numbers: [u32; 3] = [1, 2, u32::MAX], codes: [Hex<i16>; 2] = [Hex(-1), Hex(0x1234)],

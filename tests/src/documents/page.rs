@@ -4,26 +4,26 @@ use std::time::Duration;
 
 /// A page of the documentation.
 #[derive(Debug)]
-pub struct Page {
+pub struct DocumentPage {
     /// File of the page, below the workspace's root.
     pub name: String,
     /// Blocks in the page's order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<CodeBlock>,
 }
 
 /// A fenced block of a page.
 #[derive(Debug)]
-pub struct Block {
+pub struct CodeBlock {
     /// Page and line of the opening fence.
     pub place: String,
     /// Use of the block in a run.
-    pub role: Role,
-    pub(super) settings: Settings,
+    pub role: BlockRole,
+    pub(super) settings: BlockSettings,
 }
 
 /// Use of a block in a run.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum BlockRole {
     /// Commands that are run.
     Commands(Vec<String>),
     /// Text that is written to a file.
@@ -46,7 +46,7 @@ pub(super) type ForCommands<T> = Vec<(String, T)>;
 
 /// Settings from the comments in front of a block.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct BlockSettings {
     not_run: Option<String>,
     file: Option<(String, bool)>,
     pub(super) directory: String,
@@ -62,7 +62,7 @@ pub(super) struct Settings {
     is_empty: bool,
 }
 
-impl Default for Settings {
+impl Default for BlockSettings {
     fn default() -> Self {
         Self {
             not_run: None,
@@ -82,14 +82,14 @@ impl Default for Settings {
     }
 }
 
-impl Page {
+impl DocumentPage {
     /// Parses the text of the page `name`.
     ///
     /// # Errors
     /// The first invalid setting or block, with its location.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut lines = (1..).zip(text.lines());
-        let (mut blocks, mut settings) = (Vec::new(), Settings::default());
+        let (mut blocks, mut settings) = (Vec::new(), BlockSettings::default());
         while let Some((number, line)) = lines.next() {
             let place = format!("{name}:{number}");
             let wrong = |what: String| format!("{place}: {what}");
@@ -104,7 +104,7 @@ impl Page {
                     block_from(indent, &mut rest).ok_or_else(|| wrong("a block without end".into()))?;
                 let settings = std::mem::take(&mut settings);
                 let role = settings.role(language, &text).map_err(wrong)?;
-                blocks.push(Block { place, role, settings });
+                blocks.push(CodeBlock { place, role, settings });
             } else if !line.trim().is_empty() && !settings.is_empty {
                 return Err(wrong("settings, and no block behind them".to_owned()));
             }
@@ -139,7 +139,7 @@ fn block_from<'a>(indent: usize, rest: &mut impl Iterator<Item = &'a str>) -> Op
     }
 }
 
-impl Settings {
+impl BlockSettings {
     fn set(&mut self, comment: &str) -> Result<(), String> {
         let (key, value) =
             comment.split_once(':').ok_or_else(|| format!("'{}' is no setting", comment.trim()))?;
@@ -174,20 +174,20 @@ impl Settings {
         Ok(())
     }
 
-    fn role(&self, language: &str, text: &str) -> Result<Role, String> {
+    fn role(&self, language: &str, text: &str) -> Result<BlockRole, String> {
         if let Some(reason) = &self.not_run {
             return if reason.is_empty() {
                 Err("not run: why?".to_owned())
             } else {
-                Ok(Role::Left(reason.clone()))
+                Ok(BlockRole::Left(reason.clone()))
             };
         }
         if let Some((name, append)) = self.file.clone() {
-            return Ok(Role::File { name, text: text.to_owned(), append });
+            return Ok(BlockRole::File { name, text: text.to_owned(), append });
         }
         match language {
-            "text" => Ok(Role::Text),
-            "sh" => self.commands(text).map(Role::Commands),
+            "text" => Ok(BlockRole::Text),
+            "sh" => self.commands(text).map(BlockRole::Commands),
             _ => Err(format!(
                 "a block of '{language}' is a file (<!-- file: NAME -->), or says why it is <!-- not run: REASON -->"
             )),

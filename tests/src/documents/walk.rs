@@ -1,9 +1,9 @@
 //! A walk through a page: its files are written, then its commands run one after the other.
 
 use super::output::{excerpt, mismatch};
-use super::page::{Block, Page, Role, Settings};
+use super::page::{BlockRole, BlockSettings, CodeBlock, DocumentPage};
 use crate::install::{installed, root};
-use crate::running::{Ended, Running};
+use crate::running::{EndedProcess, RunningProcess};
 use crate::scene::Scene;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// Result of walking a page.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct PageOutcome {
     /// Number of blocks that were run.
     pub ran: usize,
     /// Blocks that were not run, each with its location and the reason.
@@ -27,8 +27,8 @@ pub struct Outcome {
 
 /// Runs the blocks of a page in a directory of their own, with the installed sordino first in `PATH`. The directory has
 /// a link `sordino` to the sources.
-pub fn walk(scene: &Scene, page: &Page) -> Outcome {
-    let mut walk = Walk::new(scene, page);
+pub fn walk(scene: &Scene, page: &DocumentPage) -> PageOutcome {
+    let mut walk = PageWalk::new(scene, page);
     for block in &page.blocks {
         walk.step(block);
     }
@@ -36,7 +36,7 @@ pub fn walk(scene: &Scene, page: &Page) -> Outcome {
     std::mem::take(&mut walk.outcome)
 }
 
-struct Walk<'a> {
+struct PageWalk<'a> {
     scene: &'a Scene,
     directory: PathBuf,
     /// Locations and commands to run at the end of the page, in reverse order.
@@ -45,11 +45,11 @@ struct Walk<'a> {
     groups: Vec<i32>,
     /// Recordings that lay in the sources before the walk.
     recordings: BTreeSet<PathBuf>,
-    outcome: Outcome,
+    outcome: PageOutcome,
 }
 
-impl<'a> Walk<'a> {
-    fn new(scene: &'a Scene, page: &Page) -> Self {
+impl<'a> PageWalk<'a> {
+    fn new(scene: &'a Scene, page: &DocumentPage) -> Self {
         let directory = scene.path(&page.name.replace('/', "-"));
         let walk = Self {
             scene,
@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
             finally: Vec::new(),
             groups: Vec::new(),
             recordings: recordings(),
-            outcome: Outcome::default(),
+            outcome: PageOutcome::default(),
         };
         // A page that needs sudo is walked as root; this `sudo` keeps the environment.
         walk.write("bin/sudo", "#!/bin/sh\nexec \"$@\"\n", false);
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
         fs::set_permissions(walk.directory.join("bin/sudo"), executable).expect("permissions");
         symlink(root(), walk.directory.join("sordino")).expect("a link to the sources");
         for block in &page.blocks {
-            if let Role::File { name, text, append } = &block.role {
+            if let BlockRole::File { name, text, append } = &block.role {
                 walk.write(name, text, *append);
             }
         }
@@ -81,23 +81,23 @@ impl<'a> Walk<'a> {
         written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
-    fn step(&mut self, block: &Block) {
+    fn step(&mut self, block: &CodeBlock) {
         match &block.role {
-            Role::Left(reason) => self.outcome.left.push(format!("{}: {reason}", block.place)),
-            Role::Text => {}
-            Role::File { .. } => self.run_unless_missing(block, &[]),
-            Role::Commands(commands) => self.run_unless_missing(block, commands),
+            BlockRole::Left(reason) => self.outcome.left.push(format!("{}: {reason}", block.place)),
+            BlockRole::Text => {}
+            BlockRole::File { .. } => self.run_unless_missing(block, &[]),
+            BlockRole::Commands(commands) => self.run_unless_missing(block, commands),
         }
     }
 
-    fn run_unless_missing(&mut self, block: &Block, commands: &[String]) {
+    fn run_unless_missing(&mut self, block: &CodeBlock, commands: &[String]) {
         match missing(&block.settings, commands) {
             Some(missing) => self.outcome.left.push(format!("{}: it needs {missing}", block.place)),
             None => self.run(block, commands),
         }
     }
 
-    fn run(&mut self, block: &Block, commands: &[String]) {
+    fn run(&mut self, block: &CodeBlock, commands: &[String]) {
         let settings = &block.settings;
         self.outcome.ran += 1;
         self.finally.extend(settings.finally.iter().map(|commands| (block.place.clone(), commands.clone())));
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs a command of a block to its end, or until its setting interrupts it.
-    fn command(&mut self, settings: &Settings, command: &str) -> Result<Ended, String> {
+    fn command(&mut self, settings: &BlockSettings, command: &str) -> Result<EndedProcess, String> {
         let running = self.start(settings, command);
         let of_command = |(part, _): &&(String, String)| command.contains(part.as_str());
         if let Some((_, until)) = settings.interrupt.iter().find(of_command) {
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs commands of a setting, which readers do not see and which have to succeed.
-    fn hidden(&mut self, settings: &Settings, commands: &str) -> Result<(), String> {
+    fn hidden(&mut self, settings: &BlockSettings, commands: &str) -> Result<(), String> {
         let ended = self.start(settings, &format!("set -e\n{commands}")).end_or_hang()?;
         match ended.status {
             0 => Ok(()),
@@ -147,14 +147,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn start(&mut self, settings: &Settings, command: &str) -> Running {
+    fn start(&mut self, settings: &BlockSettings, command: &str) -> RunningProcess {
         let running = self.scene.start(&mut self.bash(settings, command)).within(settings.limit);
         self.groups.push(running.pid());
         running
     }
 
     /// Returns a shell that will run `commands` as the leader of a process group.
-    fn bash(&self, settings: &Settings, commands: &str) -> Command {
+    fn bash(&self, settings: &BlockSettings, commands: &str) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let before = [self.directory.join("bin"), installed().join("bin")];
         let path = std::env::join_paths(before.into_iter().chain(std::env::split_paths(&path)));
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
     /// Ends the page: stops all that it started.
     fn clean_up(&mut self) {
         while let Some((place, commands)) = self.finally.pop() {
-            let result = self.hidden(&Settings::default(), &commands);
+            let result = self.hidden(&BlockSettings::default(), &commands);
             self.outcome.failures.extend(result.err().map(|error| format!("{place}: {error}")));
         }
         for group in self.groups.drain(..).filter_map(Pid::from_raw) {
@@ -190,14 +190,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Drop for Walk<'_> {
+impl Drop for PageWalk<'_> {
     fn drop(&mut self) {
         self.clean_up();
     }
 }
 
 /// Returns the requirement of a block that the machine lacks, if any.
-fn missing(settings: &Settings, commands: &[String]) -> Option<String> {
+fn missing(settings: &BlockSettings, commands: &[String]) -> Option<String> {
     let is_root = rustix::process::geteuid().is_root();
     let uses_sudo = commands.iter().any(|command| command.split_whitespace().any(|word| word == "sudo"));
     if uses_sudo && !is_root {
@@ -217,7 +217,7 @@ fn missing(settings: &Settings, commands: &[String]) -> Option<String> {
 }
 
 /// Checks that a command ended with a status that its block allows.
-fn judge(settings: &Settings, command: &str, ended: &Ended) -> Result<(), String> {
+fn judge(settings: &BlockSettings, command: &str, ended: &EndedProcess) -> Result<(), String> {
     let statuses = settings.status.iter().find(|(part, _)| command.contains(part.as_str()));
     let expected = statuses.map_or(&[0][..], |(_, statuses)| statuses);
     if expected.contains(&ended.status) {

@@ -1,13 +1,13 @@
 //! The state dump: a recorder with all rights reads files that processes have mapped.
 
 use serde_json::Value;
-use sordino_tests::{Ended, Sandbox, Scene};
+use sordino_tests::{EndedProcess, Sandbox, Scene};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_dump");
 
 /// Starts the attack, then records while it runs. In `script`, the attacker's process is `$attacker`; `record` records
 /// to `$SCENE/out`, for at most 20 seconds.
-fn attack(scene: &Scene, kind: &str, script: &str) -> (Ended, Value) {
+fn attack(scene: &Scene, kind: &str, script: &str) -> (EndedProcess, Value) {
     let sandbox = Sandbox::new(scene, ATTACK);
     let ended = sandbox.run(&format!(
         "echo secret > $SCENE/secret; chmod 600 $SCENE/secret; export SECRET=$SCENE/secret
@@ -22,7 +22,7 @@ fn attack(scene: &Scene, kind: &str, script: &str) -> (Ended, Value) {
 }
 
 /// The notes of a recording that is finished.
-fn notes((ended, summary): &(Ended, Value)) -> String {
+fn notes((ended, summary): &(EndedProcess, Value)) -> String {
     ended.succeeded();
     assert_eq!(summary["state"], "finished", "{summary}");
     let notes = summary["notes"].as_array().expect("notes");

@@ -1,13 +1,13 @@
 //! State that root keeps on the machine: sessions in `/run`, journals, a group's tracing instances, temporary
 //! directories.
 
-use sordino_tests::{Ended, Sandbox, Scene};
+use sordino_tests::{EndedProcess, Sandbox, Scene};
 
 const ATTACK: &str = env!("CARGO_BIN_EXE_attack_machine");
 
 /// Runs a script as [`Sandbox::run`] does, with `$TMPDIR` in the sandbox and a command `hang` that kills commands after
 /// 30 seconds.
-fn run(scene: &Scene, script: &str) -> Ended {
+fn run(scene: &Scene, script: &str) -> EndedProcess {
     let prologue = "
         umask 0
         mkdir -m 1777 \"$SCENE/tmp\" 2>/dev/null || true
@@ -19,7 +19,7 @@ fn run(scene: &Scene, script: &str) -> Ended {
 }
 
 /// Returns the lines of a script's output that begin with `word`, without that word.
-fn lines<'a>(ended: &'a Ended, word: &str) -> Vec<&'a str> {
+fn lines<'a>(ended: &'a EndedProcess, word: &str) -> Vec<&'a str> {
     ended.output.lines().filter_map(|line| line.strip_prefix(word)).map(str::trim).collect()
 }
 
@@ -97,7 +97,7 @@ END
 
 /// Runs a script whose sandbox has the machine's tracer: a grant is withdrawn in any case. `member` runs a command as a
 /// user of the group.
-fn traced(scene: &Scene, script: &str) -> Option<Ended> {
+fn traced(scene: &Scene, script: &str) -> Option<EndedProcess> {
     let prologue = r#"
         mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
         instances=/sys/kernel/tracing/instances

@@ -20,12 +20,12 @@ fn storm(name: &str) -> Storm {
 }
 
 /// Intervals of each CPU by the kernel's events: their start, and the running thread.
-type Schedule = HashMap<u32, Vec<(i64, i64)>>;
+type CpuIntervals = HashMap<u32, Vec<(i64, i64)>>;
 
 /// Follows each CPU from thread to thread. A missing record would break the chain; only from the thread that takes CPU
 /// 1 away to the idle one the kernel tells nothing, so often as the CPU goes.
-fn schedule(kernel: &[RecordedEvent], goes: usize) -> Schedule {
-    let (mut schedule, mut gone, mut names) = (Schedule::new(), 0, HashMap::new());
+fn schedule(kernel: &[RecordedEvent], goes: usize) -> CpuIntervals {
+    let (mut schedule, mut gone, mut names) = (CpuIntervals::new(), 0, HashMap::new());
     for event in kernel.iter().filter(|event| event.name == "sched_switch") {
         let [previous, next] = [1, 5].map(|field| event.numbers[field]);
         let of_cpu = schedule.entry(event.cpu.expect("a CPU")).or_default();
@@ -71,7 +71,7 @@ fn so_is_the_shared_one() {
 
 /// Returns, of the records that name `cpu`, how many were written by threads that ran there by the kernel's events, and
 /// how many elsewhere.
-fn places(schedule: &Schedule, cpu: u32, events: &[RecordedEvent]) -> (usize, usize) {
+fn places(schedule: &CpuIntervals, cpu: u32, events: &[RecordedEvent]) -> (usize, usize) {
     let switches = &schedule[&cpu];
     let ran_there = |event: &RecordedEvent| {
         // The running thread is unknown before the first switch.

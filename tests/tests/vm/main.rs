@@ -7,8 +7,8 @@ mod npt;
 mod realtime;
 mod shield;
 
-use sordino_tests::verified::Lanes;
-use sordino_tests::{Ended, RecordedEvent, Recording};
+use sordino_tests::verified::StormLanes;
+use sordino_tests::{CompletedRecording, EndedProcess, RecordedEvent};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,12 +36,12 @@ struct Storm {
     seed: u64,
     /// Number of hits of each lane.
     hits: BTreeMap<u32, u64>,
-    recording: Recording,
+    recording: CompletedRecording,
 }
 
 impl Storm {
     fn of(directory: &Path) -> Self {
-        let ended = Ended {
+        let ended = EndedProcess {
             status: number(&directory.join("status")),
             output: text(&directory.join("output")),
             errors: text(&directory.join("errors")),
@@ -57,7 +57,7 @@ impl Storm {
                 hits.insert(lane, counts[0]);
             }
         }
-        let recording = Recording::of(ended, directory.join("trace"));
+        let recording = CompletedRecording::of(ended, directory.join("trace"));
         let notes = recording.notes();
         // An emulated processor promises no constant cycle counter, and has little time.
         let expected = ["stamped with CLOCK_MONOTONIC", "its rings could not be made present (timed out)"];
@@ -68,7 +68,7 @@ impl Storm {
 
     /// Checks that no record is torn, doubled or misplaced, and that missing ones are counted as lost in their place.
     fn verify(&self) {
-        let (recording, mut lanes) = (&self.recording, Lanes::new(self.seed));
+        let (recording, mut lanes) = (&self.recording, StormLanes::new(self.seed));
         let overwrites = recording.summary["overwrite"] == true;
         lanes.read(&recording.path.join("user"), overwrites);
         let (read, lost) = (lanes.count(), recording.lost());

@@ -6,15 +6,15 @@ use sordino_event::{Class, ClassId, Classes, Domain, Event, Field, Level, Range,
 use std::cmp::Ordering;
 
 /// A number, or `None` where there is none.
-type Known = Option<Number>;
+type OptionalNumber = Option<NumericValue>;
 
 #[derive(Clone, Copy, Debug)]
-enum Number {
+enum NumericValue {
     Integer(i128),
     Float(f64),
 }
 
-impl Number {
+impl NumericValue {
     fn float(self) -> f64 {
         match self {
             Self::Integer(value) => value as f64,
@@ -25,13 +25,13 @@ impl Number {
 
 /// A record: its tracepoint, its bytes, and the values that a condition can test.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct TestableRecord {
     pub(crate) schema: Schema,
     pub(crate) payload: Vec<u8>,
     /// The same record as a reader decodes it.
     pub(crate) event: Event,
     /// The text of each number, its value, and true if its type is a floating-point one.
-    numbers: Vec<(String, Known, bool)>,
+    numbers: Vec<(String, OptionalNumber, bool)>,
     texts: Vec<(String, String)>,
     /// The enumerations, each with the label that its value has.
     labels: Vec<(String, Option<&'static str>)>,
@@ -55,7 +55,7 @@ pub(crate) fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     proptest::collection::vec((0..TYPES + 4, bits, 0..4_usize, "[ab]{0,4}"), 1..7)
 }
 
-pub(crate) fn record(seeds: &[Seed]) -> Record {
+pub(crate) fn record(seeds: &[Seed]) -> TestableRecord {
     let schema = Schema {
         provider: "p".to_owned(),
         name: "e".to_owned(),
@@ -66,14 +66,14 @@ pub(crate) fn record(seeds: &[Seed]) -> Record {
     let (payload, numbers, texts, labels) = Default::default();
     let mut event = Event::default();
     event.begin(Time(0), ClassId::default());
-    let mut record = Record { schema, payload, event, numbers, texts, labels };
+    let mut record = TestableRecord { schema, payload, event, numbers, texts, labels };
     for (index, seed) in seeds.iter().enumerate() {
         record.add(format!("f{index}"), seed);
     }
     record
 }
 
-impl Record {
+impl TestableRecord {
     /// Returns the class of the decoded event, which is the first of its recording.
     pub(crate) fn classes(&self) -> Classes {
         let mut classes = Classes::default();
@@ -149,15 +149,15 @@ impl Record {
 
     fn scalar(&mut self, scalar: &str, name: &str, bits: u64) {
         match self.undecoded(scalar, name, bits) {
-            Number::Integer(value) if value < 0 => self.event.push(Value::signed(value as i64)),
-            Number::Integer(value) => self.event.push(Value::unsigned(value as u64)),
-            Number::Float(value) => self.event.push(Value::Float(value)),
+            NumericValue::Integer(value) if value < 0 => self.event.push(Value::signed(value as i64)),
+            NumericValue::Integer(value) => self.event.push(Value::unsigned(value as u64)),
+            NumericValue::Float(value) => self.event.push(Value::Float(value)),
         }
     }
 
-    fn undecoded(&mut self, scalar: &str, name: &str, bits: u64) -> Number {
+    fn undecoded(&mut self, scalar: &str, name: &str, bits: u64) -> NumericValue {
         macro_rules! integer {
-            ($ty:ty, $bytes:ident) => {{ (Number::Integer((bits as $ty).into()), (bits as $ty).$bytes().to_vec()) }};
+            ($ty:ty, $bytes:ident) => {{ (NumericValue::Integer((bits as $ty).into()), (bits as $ty).$bytes().to_vec()) }};
         }
         let (number, bytes) = match scalar {
             "u8" => integer!(u8, to_ne_bytes),
@@ -171,11 +171,12 @@ impl Record {
             "u16n" => integer!(u16, to_be_bytes),
             "i32n" => integer!(i32, to_be_bytes),
             "u64n" => integer!(u64, to_be_bytes),
-            "bool" => (Number::Integer((bits != 0).into()), vec![bits as u8]),
-            "f32" => {
-                (Number::Float(f32::from_bits(bits as u32).into()), (bits as u32).to_ne_bytes().to_vec())
-            }
-            _ => (Number::Float(f64::from_bits(bits)), bits.to_ne_bytes().to_vec()),
+            "bool" => (NumericValue::Integer((bits != 0).into()), vec![bits as u8]),
+            "f32" => (
+                NumericValue::Float(f32::from_bits(bits as u32).into()),
+                (bits as u32).to_ne_bytes().to_vec(),
+            ),
+            _ => (NumericValue::Float(f64::from_bits(bits)), bits.to_ne_bytes().to_vec()),
         };
         self.numbers.push((name.to_owned(), Some(number), scalar.starts_with('f')));
         self.payload.extend(bytes);
@@ -249,23 +250,27 @@ pub(crate) fn logic() -> impl Strategy<Value = Logic> {
 
 impl Arithmetic {
     /// Returns its text, its value, and true if its type is a floating-point one.
-    fn of(&self, record: &Record, tid: u32) -> (String, Known, bool) {
+    fn of(&self, record: &TestableRecord, tid: u32) -> (String, OptionalNumber, bool) {
         match self {
-            Self::Constant(value) => (format!("({value})"), Some(Number::Integer((*value).into())), false),
+            Self::Constant(value) => {
+                (format!("({value})"), Some(NumericValue::Integer((*value).into())), false)
+            }
             Self::Float(value) => {
                 let value = f64::from(*value) / 4.0;
-                (format!("({value:?})"), Some(Number::Float(value)), true)
+                (format!("({value:?})"), Some(NumericValue::Float(value)), true)
             }
-            Self::Field(_) if record.numbers.is_empty() => ("1".to_owned(), Some(Number::Integer(1)), false),
+            Self::Field(_) if record.numbers.is_empty() => {
+                ("1".to_owned(), Some(NumericValue::Integer(1)), false)
+            }
             Self::Field(index) => record.numbers[index % record.numbers.len()].clone(),
-            Self::Tid => ("$tid".to_owned(), Some(Number::Integer(tid.into())), false),
+            Self::Tid => ("$tid".to_owned(), Some(NumericValue::Integer(tid.into())), false),
             Self::Prefix(minus, part) => {
                 let (text, value, float) = part.of(record, tid);
                 let sign = if *minus || float { "-" } else { "~" };
                 let value = value.map(|value| match value {
-                    Number::Integer(value) if sign == "~" => Number::Integer(-1 - value),
-                    Number::Integer(value) => Number::Integer(0_i128.wrapping_sub(value)),
-                    Number::Float(value) => Number::Float(-value),
+                    NumericValue::Integer(value) if sign == "~" => NumericValue::Integer(-1 - value),
+                    NumericValue::Integer(value) => NumericValue::Integer(0_i128.wrapping_sub(value)),
+                    NumericValue::Float(value) => NumericValue::Float(-value),
                 });
                 (format!("{sign}({text})"), value, float)
             }
@@ -280,10 +285,10 @@ impl Arithmetic {
     }
 }
 
-fn apply(operator: &str, a: Number, b: Number) -> Known {
-    if let (Number::Integer(a), Number::Integer(b)) = (a, b) {
+fn apply(operator: &str, a: NumericValue, b: NumericValue) -> OptionalNumber {
+    if let (NumericValue::Integer(a), NumericValue::Integer(b)) = (a, b) {
         let shift = || (0..128).contains(&b).then_some(b as u32);
-        return Some(Number::Integer(match operator {
+        return Some(NumericValue::Integer(match operator {
             "+" => a.wrapping_add(b),
             "-" => a.wrapping_sub(b),
             "*" => a.wrapping_mul(b),
@@ -298,7 +303,7 @@ fn apply(operator: &str, a: Number, b: Number) -> Known {
         }));
     }
     let (a, b) = (a.float(), b.float());
-    Some(Number::Float(match operator {
+    Some(NumericValue::Float(match operator {
         "+" => a + b,
         "-" => a - b,
         "*" => a * b,
@@ -307,9 +312,9 @@ fn apply(operator: &str, a: Number, b: Number) -> Known {
     }))
 }
 
-fn compare(relation: &str, a: Known, b: Known) -> Option<bool> {
+fn compare(relation: &str, a: OptionalNumber, b: OptionalNumber) -> Option<bool> {
     let order = match (a?, b?) {
-        (Number::Integer(a), Number::Integer(b)) => a.cmp(&b),
+        (NumericValue::Integer(a), NumericValue::Integer(b)) => a.cmp(&b),
         (a, b) => a.float().partial_cmp(&b.float())?,
     };
     Some(match relation {
@@ -324,12 +329,12 @@ fn compare(relation: &str, a: Known, b: Known) -> Option<bool> {
 
 impl Logic {
     /// Returns its text, and true if it holds; `None` if that is undecidable.
-    pub(crate) fn of(&self, record: &Record, tid: u32) -> (String, Option<bool>) {
+    pub(crate) fn of(&self, record: &TestableRecord, tid: u32) -> (String, Option<bool>) {
         let equality = |like| if like { "==" } else { "!=" };
         match self {
             Self::Truth(part) => {
                 let (text, value, _) = part.of(record, tid);
-                (text, compare("!=", value, Some(Number::Integer(0))))
+                (text, compare("!=", value, Some(NumericValue::Integer(0))))
             }
             Self::Compare(relation, left, right) => {
                 let ((left, a, _), (right, b, _)) = (left.of(record, tid), right.of(record, tid));

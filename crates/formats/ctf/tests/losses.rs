@@ -4,18 +4,18 @@ mod support;
 
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Cpu, Event, LossCause, Pid, Step, Time};
-use support::packets::Read::{self, Event as At, Loss};
+use support::packets::StreamItem::{self, Event as At, Loss};
 use support::packets::{WrittenPacket, metadata, seen};
 
 fn packet<'a>(seqno: u64, span: (u64, u64), events: &'a [(u64, u16)]) -> WrittenPacket<'a> {
     WrittenPacket { seqno, span, lost: (0, 0), events }
 }
 
-fn read(packets: &[Vec<u8>]) -> Vec<Read> {
+fn read(packets: &[Vec<u8>]) -> Vec<StreamItem> {
     seen(&metadata(), packets.concat())
 }
 
-fn counted(seen: &[Read]) -> u64 {
+fn counted(seen: &[StreamItem]) -> u64 {
     seen.iter().map(|seen| if let Loss(_, _, Some(count), _) = seen { *count } else { 0 }).sum()
 }
 
@@ -206,7 +206,7 @@ fn a_shared_record_of_another_length_is_corrupt() {
 }
 
 /// Reads another tracer's stream: its packets have a time of 32 bits, a count of 8 bits, and events with an id alone.
-fn other_tracer(packets: &[(u8, u8)]) -> Vec<Read> {
+fn other_tracer(packets: &[(u8, u8)]) -> Vec<StreamItem> {
     let metadata = "/* CTF 1.8 */
         typealias integer { size = 8; } := u8;
         trace { major = 1; minor = 8; byte_order = be; };

@@ -4,7 +4,7 @@ mod support;
 
 use sordino_ctf::read::Trace;
 use sordino_event::{Classes, Domain, Event, Pid, Step, Tid};
-use support::{Reading, read_trace};
+use support::{DirectoryContent, read_trace};
 
 /// Returns the metadata of a trace with one event class.
 fn metadata(order: &str, definitions: &str, fields: &str) -> String {
@@ -20,7 +20,7 @@ fn events(metadata: &str, bytes: &[u8]) -> (Vec<String>, usize) {
     let mut classes = Classes::default();
     let files = [("file".into(), bytes.to_vec())];
     let trace = Trace::from_memory(metadata.as_bytes(), files, &mut classes).unwrap();
-    let mut reading = Reading::default();
+    let mut reading = DirectoryContent::default();
     read_trace(&trace, &classes, &mut reading);
     (reading.events.into_iter().map(|(_, text)| text).collect(), reading.losses.len())
 }

@@ -5,21 +5,21 @@ mod packets;
 #[path = "../../../understanding/timeline/tests/support/mod.rs"]
 mod support;
 
-use packets::Message;
+use packets::DecodedMessage;
 use serde_json::Value;
 use sordino_event::{Classes, Pid, Time};
 use sordino_export::{Chrome, Csv, Exporter, Json, Origin, Perfetto};
-use support::{Script, Thread, V};
+use support::{Script, ScriptThread, V};
 
-const A: Thread = Thread(11, "pool", 120);
-const B: Thread = Thread(12, "pool", 120);
+const A: ScriptThread = ScriptThread(11, "pool", 120);
+const B: ScriptThread = ScriptThread(12, "pool", 120);
 const PID: i32 = 10;
 /// Addresses of functions: the first two have names.
 const SOLVE: u64 = 0x10;
 const STEP: u64 = 0x20;
 const UNKNOWN: u64 = 0x30;
 
-fn call(script: &mut Script, at: i64, (thread, function): (Thread, u64), event: &str) {
+fn call(script: &mut Script, at: i64, (thread, function): (ScriptThread, u64), event: &str) {
     let fields = [("function", V::U(function)), ("call_site", V::U(0))];
     script.at(at).user(&format!("sordino_function:{event}"), thread, &fields);
 }
@@ -101,8 +101,8 @@ fn chrome_has_a_span_for_each_call_in_its_thread_or_its_fiber() {
 #[test]
 fn perfetto_has_a_slice_for_each_call_on_the_track_of_its_thread_or_its_fiber() {
     let trace = exported(&script(), |classes| Perfetto::new(classes, origin()));
-    let packets: Vec<Message> = Message::read(&trace).messages(1).collect();
-    let tracks: Vec<Message> = packets.iter().flat_map(|packet| packet.messages(60)).collect();
+    let packets: Vec<DecodedMessage> = DecodedMessage::read(&trace).messages(1).collect();
+    let tracks: Vec<DecodedMessage> = packets.iter().flat_map(|packet| packet.messages(60)).collect();
     let track = |number: u64| {
         let described = tracks.iter().find(|track| track.number(1) == Some(number)).unwrap();
         let thread = described.messages(4).next().map(|thread| thread.number(2).unwrap().to_string());

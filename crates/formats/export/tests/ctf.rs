@@ -27,10 +27,10 @@ fn exported<S: FnMut(&mut Event) -> Result<Step, Infallible>>(
 }
 
 /// An event or a loss, as text.
-type Lines = Vec<String>;
+type ItemTexts = Vec<String>;
 
 /// Returns the events and losses of a trace's streams, and the classes.
-fn read(content: &BTreeMap<String, Vec<u8>>, directory: &str) -> (Lines, Classes) {
+fn read(content: &BTreeMap<String, Vec<u8>>, directory: &str) -> (ItemTexts, Classes) {
     let of = |name: &str| {
         name.strip_prefix(directory).and_then(|name| name.strip_prefix('/')).map(ToOwned::to_owned)
     };

@@ -61,10 +61,10 @@ fn all_files(exporter: impl DirectoryExporter + 'static) -> Box<dyn Exporter> {
 }
 
 /// A function that makes a format's writer.
-type Make = fn(&Kinds) -> Box<dyn Exporter>;
+type ExporterConstructor = fn(&Kinds) -> Box<dyn Exporter>;
 
 /// The formats, each with its writer.
-const FORMATS: [(&str, Make); 7] = [
+const FORMATS: [(&str, ExporterConstructor); 7] = [
     ("perfetto", |kinds| Box::new(Perfetto::new(&kinds.classes, origin()))),
     ("chrome", |kinds| Box::new(Chrome::new(&kinds.classes, origin()))),
     ("paje", |kinds| Box::new(Paje::new(&kinds.classes, &origin()))),

@@ -5,21 +5,21 @@ mod packets;
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
-use packets::Message;
+use packets::DecodedMessage;
 use sordino_export::Perfetto;
 use std::collections::HashMap;
 use support::{HOSTILE, Kinds, exported, origin};
 
 /// The decoded packets, with the interned names.
-struct Trace {
-    packets: Vec<Message>,
+struct PerfettoTrace {
+    packets: Vec<DecodedMessage>,
     events: HashMap<u64, String>,
     annotations: HashMap<u64, String>,
 }
 
-impl Trace {
+impl PerfettoTrace {
     fn read(bytes: &[u8]) -> Self {
-        let packets: Vec<Message> = Message::read(bytes).messages(1).collect();
+        let packets: Vec<DecodedMessage> = DecodedMessage::read(bytes).messages(1).collect();
         let names = |field| {
             let interned = packets.iter().flat_map(|packet| packet.messages(12)).collect::<Vec<_>>();
             let entries = interned.iter().flat_map(|data| data.messages(field)).collect::<Vec<_>>();
@@ -32,7 +32,7 @@ impl Trace {
     }
 
     /// Returns the track events of a name: time, track, packet's event.
-    fn named(&self, name: &str) -> Vec<(u64, Message)> {
+    fn named(&self, name: &str) -> Vec<(u64, DecodedMessage)> {
         let events = self.packets.iter().flat_map(|packet| {
             let time = packet.number(8).unwrap_or(0);
             packet.messages(11).map(move |event| (time, event))
@@ -40,7 +40,7 @@ impl Trace {
         events.filter(|(_, event)| self.events[&event.number(10).unwrap()] == name).collect()
     }
 
-    fn annotation(&self, event: &Message, name: &str) -> Message {
+    fn annotation(&self, event: &DecodedMessage, name: &str) -> DecodedMessage {
         let mut found = event.messages(4).filter(|field| self.annotations[&field.number(1).unwrap()] == name);
         found.next().unwrap_or_else(|| panic!("no annotation {name}"))
     }
@@ -50,7 +50,7 @@ impl Trace {
         let bundles = self.packets.iter().flat_map(|packet| packet.messages(1));
         let mut count = 0;
         for bundle in bundles {
-            let events: Vec<Message> = bundle.messages(2).collect();
+            let events: Vec<DecodedMessage> = bundle.messages(2).collect();
             let times: Vec<u64> = events.iter().map(|event| event.number(1).unwrap()).collect();
             assert!(times.is_sorted());
             count += events.iter().filter(|event| event.all(kind).next().is_some()).count();
@@ -63,7 +63,7 @@ impl Trace {
 fn each_event_is_there_once_and_a_flow_joins_each_wake_up_to_its_run() {
     let kinds = Kinds::new();
     let bytes = exported(Perfetto::new(&kinds.classes, origin()), &kinds.classes, kinds.rounds(500));
-    let trace = Trace::read(&bytes);
+    let trace = PerfettoTrace::read(&bytes);
     assert!(trace.packets.iter().all(|packet| packet.number(10) == Some(1)));
     let kernel = [4, 20, 24, 25].map(|kind| trace.ftrace(kind));
     assert_eq!(kernel, [2000, 1000, 1000, 2000]);
@@ -74,7 +74,7 @@ fn each_event_is_there_once_and_a_flow_joins_each_wake_up_to_its_run() {
     let half = trace.annotation(&periods[0].1, "late").number(5).map(f64::from_bits);
     assert_eq!(half, Some(0.5));
     let (wakes, runs) = (trace.named("wakes"), trace.named("runs"));
-    let flows = |events: &[(u64, Message)], field| {
+    let flows = |events: &[(u64, DecodedMessage)], field| {
         events.iter().map(|(time, event)| (event.number(field).unwrap(), *time)).collect::<Vec<_>>()
     };
     let (from, to) = (flows(&wakes, 47), flows(&runs, 48));
@@ -88,14 +88,14 @@ fn each_event_is_there_once_and_a_flow_joins_each_wake_up_to_its_run() {
 fn hostile_names_are_texts_and_values_out_of_range_keep_their_bits() {
     let kinds = Kinds::new();
     let bytes = exported(Perfetto::new(&kinds.classes, origin()), &kinds.classes, kinds.hostile());
-    let trace = Trace::read(&bytes);
+    let trace = PerfettoTrace::read(&bytes);
     let events = trace.named(&String::from_utf8_lossy(HOSTILE[0]));
     assert_eq!(events.len(), 8);
     for ((_, event), name) in events.iter().zip(HOSTILE) {
         let expected = String::from_utf8_lossy(name).replace('\0', "\u{fffd}");
         assert_eq!(trace.annotation(event, "text").text(6), Some(&*expected));
         let label = trace.annotation(event, "label");
-        let members: Vec<Message> = label.messages(11).collect();
+        let members: Vec<DecodedMessage> = label.messages(11).collect();
         assert_eq!(members[0].text(6), Some(&*expected));
         assert_eq!(members[1].number(4), Some(i64::MIN.cast_unsigned()));
         assert_eq!(trace.annotation(event, "hex").number(7), Some(u64::MAX));
@@ -128,7 +128,8 @@ fn records_behind_a_loss_are_marked() {
         }
         rounds(event)
     };
-    let trace = Trace::read(&exported(Perfetto::new(&kinds.classes, origin()), &kinds.classes, source));
+    let trace =
+        PerfettoTrace::read(&exported(Perfetto::new(&kinds.classes, origin()), &kinds.classes, source));
     let bundles = trace.packets.iter().flat_map(|packet| packet.messages(1));
     let marks: Vec<_> = bundles.map(|bundle| (bundle.number(1), bundle.number(3))).collect();
     assert_eq!(marks, [(Some(0), None), (Some(0), Some(1)), (Some(1), None)]);

@@ -6,12 +6,12 @@ use sordino_percpu::{
 };
 
 /// A head, and memory for records behind it.
-struct Target {
+struct PublishTarget {
     head: AtomicU64,
     bytes: Vec<u64>,
 }
 
-impl Target {
+impl PublishTarget {
     fn new() -> Self {
         Self { head: AtomicU64::new(100), bytes: vec![0; 64] }
     }
@@ -47,7 +47,7 @@ fn a_record_is_copied_whole_before_the_head_moves() {
     assert!(init(false), "this kernel and C library have no rseq");
     for chunks in 0..5 {
         let payload: Vec<u8> = (1..=16 * chunks).collect();
-        let mut target = Target::new();
+        let mut target = PublishTarget::new();
         // SAFETY: `target` has room for 16 + 64 bytes and belongs to this thread alone.
         let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu, 100, bytes(&payload))) });
         assert_eq!((outcome, target.head.load(Relaxed)), (Outcome::Committed, 116));
@@ -61,7 +61,7 @@ fn a_record_is_copied_whole_before_the_head_moves() {
 #[test]
 fn a_record_of_two_words_is_written_from_registers() {
     assert!(init(false), "this kernel and C library have no rseq");
-    let mut target = Target::new();
+    let mut target = PublishTarget::new();
     // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone.
     let outcome = settle(|cpu| unsafe { publish(&target.commit(cpu, 100, Words(3, 4))) });
     assert_eq!((outcome, target.head.load(Relaxed)), (Outcome::Committed, 116));
@@ -71,7 +71,7 @@ fn a_record_of_two_words_is_written_from_registers() {
 #[test]
 fn another_head_or_another_cpu_restarts() {
     assert!(init(false), "this kernel and C library have no rseq");
-    let mut target = Target::new();
+    let mut target = PublishTarget::new();
     let nines = bytes(&[9; 16]);
     // SAFETY: `target` has room for 16 + 16 bytes and belongs to this thread alone; the section may not write, since
     // the head differs.
@@ -88,7 +88,7 @@ fn another_head_or_another_cpu_restarts() {
 #[test]
 fn what_is_left_behind_is_written_with_the_record() {
     assert!(init(false), "this kernel and C library have no rseq");
-    let mut target = Target::new();
+    let mut target = PublishTarget::new();
     let mut left = [0u64; 3];
     let switch = SwitchWords { destination: &mut left, lost: 7 };
     // SAFETY: `target` has room for 16 + 16 bytes; `left` outlives the call; both belong to this thread alone.
@@ -111,7 +111,7 @@ fn without_registration_there_is_no_cpu_and_nothing_commits() {
     // SAFETY: the child of the fork allocates nothing.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let mut target = Target { head: AtomicU64::new(100), bytes: Vec::new() };
+        let mut target = PublishTarget { head: AtomicU64::new(100), bytes: Vec::new() };
         let refused = !init(true) && cpu() == NO_CPU;
         // SAFETY: without a registered area the section writes nothing, as this test demands; `head` outlives the call.
         let outcome = unsafe { publish(&target.commit(0, 100, bytes(&[]))) };

@@ -16,7 +16,7 @@ fn all(reader: &Reader) -> Newest {
 }
 
 /// The numbers of a copy's records, whose payloads have `length` bytes; its packets follow one another in time.
-fn read(reader: &Reader, newest: &Newest, length: usize) -> Vec<Read> {
+fn read(reader: &Reader, newest: &Newest, length: usize) -> Vec<ParsedRecord> {
     let read = |packet: &Packet| {
         if reader.cpu().is_some() { records(&packet.bytes, length) } else { shared_records(&packet.bytes) }
     };
@@ -218,13 +218,13 @@ fn storm(request: &sordino_ring::area::control::AttachOptions<'_>, taking: bool)
             }
         });
         // The writer ends however the reader ends.
-        struct End<'a>(&'a AtomicBool);
-        impl Drop for End<'_> {
+        struct StopGuard<'a>(&'a AtomicBool);
+        impl Drop for StopGuard<'_> {
             fn drop(&mut self) {
                 self.0.store(true, Release);
             }
         }
-        let end = End(&stop);
+        let end = StopGuard(&stop);
         pin(cpus() - 1);
         while copies < COPIES || written.load(Acquire) < RECORDS {
             let reader = &mut attached.readers[0];

@@ -76,8 +76,8 @@ fn storm(shared: bool, each: u64) -> u64 {
         assert!(read.is_sorted_by_key(|record| record.timestamp), "time went back");
         for writer in 0..2 {
             let mut own = read.iter().filter(|record| record.tag >> 32 == writer);
-            let number = |record: &Read| u64::from_ne_bytes(record.payload[..8].try_into().unwrap());
-            let lost = |record: &Read| record.tag & 0xffff;
+            let number = |record: &ParsedRecord| u64::from_ne_bytes(record.payload[..8].try_into().unwrap());
+            let lost = |record: &ParsedRecord| record.tag & 0xffff;
             let Some(mut last) = own.next().cloned() else { continue };
             for record in own {
                 assert_eq!(record.payload[8..], [writer as u8; 8]);

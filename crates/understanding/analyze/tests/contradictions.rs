@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Thread as Task, explain_longest, loops};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, ScriptThread as Task, explain_longest, loops};
 
 /// Returns the time of the causes that `is_counted` selects.
 fn time_of(explanation: &Explanation, is_counted: impl Fn(&Cause) -> bool) -> i64 {

@@ -7,7 +7,7 @@ use sordino_event::{Nanos, Pid, Tid};
 use sordino_intervals::*;
 use sordino_timeline::Priority;
 use support::{
-    HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, WAITING, explain,
+    HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, V, WAITING, explain,
     explain_longest, inversions, loops, name, parts,
 };
 

@@ -9,7 +9,7 @@ use sordino_event::Nanos;
 use sordino_intervals::*;
 use sordino_timeline::Consumer;
 use std::collections::BTreeMap;
-use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, Thread as Task, V, explain, explain_longest};
+use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, ScriptThread as Task, V, explain, explain_longest};
 
 const A: Task = Task(21, "pool", 120);
 const B: Task = Task(22, "pool", 120);
@@ -39,14 +39,14 @@ fn parts(explanation: &Explanation) -> BTreeMap<String, i64> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum SchedulingState {
     Running,
     Preempted,
     Asleep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Of {
+enum MountState {
     Mounted(usize),
     Ready(usize),
     Blocked,
@@ -54,20 +54,20 @@ enum Of {
 }
 
 /// Two threads of a program, each on a CPU of its own, with three fibers; a hog that preempts them.
-struct Machine {
+struct FiberMachine {
     script: Script,
     now: i64,
-    threads: [State; 2],
+    threads: [SchedulingState; 2],
     irqs: [bool; 2],
     /// The fiber of each thread, 0 for its scheduler.
     mounted: [u64; 2],
     /// The state of fibers 1 to 3, and the thread that each was on last.
-    fibers: [Of; 3],
+    fibers: [MountState; 3],
     last: [usize; 3],
     truth: BTreeMap<String, i64>,
 }
 
-impl Machine {
+impl FiberMachine {
     fn new() -> Self {
         let mut script = Script::new();
         script.of(PID).at(0);
@@ -79,10 +79,10 @@ impl Machine {
         Self {
             script,
             now: 0,
-            threads: [State::Running; 2],
+            threads: [SchedulingState::Running; 2],
             irqs: [false; 2],
             mounted: [1, 0],
-            fibers: [Of::Mounted(0), Of::Ready(0), Of::Ready(0)],
+            fibers: [MountState::Mounted(0), MountState::Ready(0), MountState::Ready(0)],
             last: [0; 3],
             truth: BTreeMap::new(),
         }
@@ -91,22 +91,22 @@ impl Machine {
     /// Returns the cause that takes the time of fiber 1.
     fn present(&self) -> String {
         let (thread, is_mounted) = match self.fibers[0] {
-            Of::Mounted(thread) => (thread, true),
-            Of::Ready(thread) => (thread, false),
-            Of::Blocked => return "blocked".into(),
-            Of::Unmounted => return "unmounted".into(),
+            MountState::Mounted(thread) => (thread, true),
+            MountState::Ready(thread) => (thread, false),
+            MountState::Blocked => return "blocked".into(),
+            MountState::Unmounted => return "unmounted".into(),
         };
         let ahead = match self.mounted[thread] {
             0 => "scheduler".to_owned(),
             fiber => format!("fiber {fiber}"),
         };
         match self.threads[thread] {
-            State::Asleep if is_mounted => "asleep".into(),
-            State::Asleep => ahead,
+            SchedulingState::Asleep if is_mounted => "asleep".into(),
+            SchedulingState::Asleep => ahead,
             _ if self.irqs[thread] => "irq 5".into(),
-            State::Preempted => format!("behind {}", HOG.0),
-            State::Running if is_mounted => "own".into(),
-            State::Running => ahead,
+            SchedulingState::Preempted => format!("behind {}", HOG.0),
+            SchedulingState::Running if is_mounted => "own".into(),
+            SchedulingState::Running => ahead,
         }
     }
 
@@ -125,23 +125,27 @@ impl Machine {
                 let _ = if self.irqs[cpu] { self.script.irq(5, "nic") } else { self.script.irq_exit(5) };
             }
             _ if self.irqs[cpu] => {}
-            (1, State::Running) => {
-                self.threads[cpu] = if choice.is_multiple_of(2) { State::Preempted } else { State::Asleep };
+            (1, SchedulingState::Running) => {
+                self.threads[cpu] = if choice.is_multiple_of(2) {
+                    SchedulingState::Preempted
+                } else {
+                    SchedulingState::Asleep
+                };
                 let state = if choice.is_multiple_of(2) { RUNNABLE } else { SLEEPING };
                 self.script.switch(thread, state, HOG);
             }
-            (1 | 2, State::Preempted) => self.resume(cpu),
-            (1, State::Asleep) => {
-                self.threads[cpu] = State::Preempted;
+            (1 | 2, SchedulingState::Preempted) => self.resume(cpu),
+            (1, SchedulingState::Asleep) => {
+                self.threads[cpu] = SchedulingState::Preempted;
                 self.script.waking(thread, cpu as i64);
             }
-            (3.., State::Running) => self.change(cpu, action, choice),
+            (3.., SchedulingState::Running) => self.change(cpu, action, choice),
             _ => {}
         }
     }
 
     fn resume(&mut self, cpu: usize) {
-        self.threads[cpu] = State::Running;
+        self.threads[cpu] = SchedulingState::Running;
         self.script.switch(HOG, RUNNABLE, [A, B][cpu]);
     }
 
@@ -151,24 +155,25 @@ impl Machine {
         let (from, number) = (self.mounted[cpu], choice % 4);
         let of = |number: u64| number as usize - 1;
         if action == 3 {
-            if number > 0 && matches!(self.fibers[of(number)], Of::Blocked | Of::Unmounted) {
-                self.fibers[of(number)] = Of::Ready(self.last[of(number)]);
+            if number > 0 && matches!(self.fibers[of(number)], MountState::Blocked | MountState::Unmounted) {
+                self.fibers[of(number)] = MountState::Ready(self.last[of(number)]);
                 self.script.fiber_wake(thread, number, from);
             }
             return;
         }
-        let to = if number > 0 && matches!(self.fibers[of(number)], Of::Mounted(_)) { 0 } else { number };
+        let to =
+            if number > 0 && matches!(self.fibers[of(number)], MountState::Mounted(_)) { 0 } else { number };
         let why = choice / 4 % 4;
         if from > 0 {
             self.fibers[of(from)] = match why {
-                0 => Of::Unmounted,
-                1 | 2 => Of::Ready(cpu),
-                _ => Of::Blocked,
+                0 => MountState::Unmounted,
+                1 | 2 => MountState::Ready(cpu),
+                _ => MountState::Blocked,
             };
             self.last[of(from)] = cpu;
         }
         if to > 0 {
-            self.fibers[of(to)] = Of::Mounted(cpu);
+            self.fibers[of(to)] = MountState::Mounted(cpu);
         }
         self.mounted[cpu] = to;
         self.script.fiber_switch(thread, from, to, why);
@@ -177,19 +182,19 @@ impl Machine {
     /// Ends the interval in fiber 1, on one of the threads.
     fn end(&mut self, cpu: usize) {
         self.tick(1);
-        let cpu = if let Of::Mounted(thread) = self.fibers[0] { thread } else { cpu };
+        let cpu = if let MountState::Mounted(thread) = self.fibers[0] { thread } else { cpu };
         self.script.at(self.now).cpu(cpu as u32);
         if std::mem::take(&mut self.irqs[cpu]) {
             self.script.irq_exit(5);
         }
-        if self.threads[cpu] != State::Running {
+        if self.threads[cpu] != SchedulingState::Running {
             self.resume(cpu);
         }
         self.tick(1);
         self.script.at(self.now);
-        if !matches!(self.fibers[0], Of::Mounted(_)) {
+        if !matches!(self.fibers[0], MountState::Mounted(_)) {
             self.script.fiber_switch([A, B][cpu], self.mounted[cpu], 1, 1);
-            self.fibers[0] = Of::Mounted(cpu);
+            self.fibers[0] = MountState::Mounted(cpu);
         }
         self.tick(1);
         self.script.at(self.now).user("app:end", [A, B][cpu], &[]);
@@ -205,7 +210,7 @@ proptest! {
         actions in proptest::collection::vec((0usize..2, 0u8..8, 0u64..16, 0i64..5), 0..80),
         last in 0usize..2,
     ) {
-        let mut machine = Machine::new();
+        let mut machine = FiberMachine::new();
         for (cpu, action, choice, ticks) in actions {
             machine.act(cpu, action, choice);
             machine.tick(ticks);

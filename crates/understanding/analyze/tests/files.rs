@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{HOG, IDLE, NPT, Script, Thread as Task, V, WAITING, explain_longest, loops};
+use support::{HOG, IDLE, NPT, Script, ScriptThread as Task, V, WAITING, explain_longest, loops};
 
 /// The kernel's number of device 254:2.
 const DEVICE: u64 = 254 << 20 | 2;

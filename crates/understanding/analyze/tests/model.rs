@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use sordino_analyze::*;
 use sordino_event::Nanos;
 use sordino_intervals::Interval;
-use support::machine::{Machine, explained};
-use support::{HOG, IDLE, KWORKER, NPT, Script, Thread as Task, V, explain};
+use support::machine::{SimulatedMachine, explained};
+use support::{HOG, IDLE, KWORKER, NPT, Script, ScriptThread as Task, V, explain};
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -20,7 +20,7 @@ proptest! {
     fn a_simulated_machine_is_explained_to_the_nanosecond(
         actions in proptest::collection::vec((0usize..2, 0u8..14, 0u8..8, 0i64..5), 0..80)
     ) {
-        let mut machine = Machine::run(&actions);
+        let mut machine = SimulatedMachine::run(&actions);
         machine.end();
         let findings = explain(&machine.script, "mark:begin@id..mark:end@id", ExplainOptions::default());
         prop_assert_eq!(findings.intervals[0].length, Nanos(machine.now));

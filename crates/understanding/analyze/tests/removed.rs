@@ -6,12 +6,12 @@ mod support;
 use proptest::prelude::*;
 use sordino_analyze::{ExplainOptions, Findings};
 use std::ops::Range;
-use support::machine::{Machine, explained};
-use support::{NPT, Record, Thread, explain};
+use support::machine::{SimulatedMachine, explained};
+use support::{NPT, ScriptEvent, ScriptThread, explain};
 
 /// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum EventSubject {
     Switch,
     WakeUp,
     Interrupt,
@@ -22,34 +22,35 @@ enum Kind {
     Other,
 }
 
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> EventSubject {
     match name {
-        "sched_switch" => Kind::Switch,
-        "sched_waking" | "sched_wakeup" | "sched_migrate_task" => Kind::WakeUp,
-        "sys_enter" | "sys_exit" => Kind::Call,
-        "signal_deliver" => Kind::Signal,
-        name if name.starts_with("x86_exceptions_") => Kind::Fault,
-        name if name.starts_with("irq_") || name.starts_with("x86_irq_vectors_") => Kind::Interrupt,
-        _ => Kind::Other,
+        "sched_switch" => EventSubject::Switch,
+        "sched_waking" | "sched_wakeup" | "sched_migrate_task" => EventSubject::WakeUp,
+        "sys_enter" | "sys_exit" => EventSubject::Call,
+        "signal_deliver" => EventSubject::Signal,
+        name if name.starts_with("x86_exceptions_") => EventSubject::Fault,
+        name if name.starts_with("irq_") || name.starts_with("x86_irq_vectors_") => EventSubject::Interrupt,
+        _ => EventSubject::Other,
     }
 }
 
 /// An event of the trace, and true if it was removed.
-type Row = (Record, bool);
+type RemovableEvent = (ScriptEvent, bool);
 
 /// The number of the call that ends a handler.
 const SIGRETURN: i64 = 15;
 
-fn is_return(record: &Record) -> bool {
+fn is_return(record: &ScriptEvent) -> bool {
     record.name == "sys_enter" && record.first == Some(SIGRETURN)
 }
 
 /// Returns the time from which on the handlers are known again after event `number`, a signal or a handler's end that
 /// is removed: after a signal, the time at which the thread leaves its last handler. One without an end goes on.
-fn handlers_known(all: &[Row], number: usize) -> Option<i64> {
-    let depth = |rows: &[Row]| {
-        let of =
-            |(record, _): &Row| i64::from(record.name == "signal_deliver") - i64::from(is_return(record));
+fn handlers_known(all: &[RemovableEvent], number: usize) -> Option<i64> {
+    let depth = |rows: &[RemovableEvent]| {
+        let of = |(record, _): &RemovableEvent| {
+            i64::from(record.name == "signal_deliver") - i64::from(is_return(record))
+        };
         rows.iter().map(of).sum::<i64>()
     };
     let is_signal = all[number].0.name == "signal_deliver";
@@ -62,7 +63,7 @@ fn handlers_known(all: &[Row], number: usize) -> Option<i64> {
 
 /// Returns the time that may be explained wrongly when event `number` is removed: from the last record before it about
 /// the same subject to the next such record.
-fn uncertain(all: &[Row], number: usize) -> Range<i64> {
+fn uncertain(all: &[RemovableEvent], number: usize) -> Range<i64> {
     let (before, rest) = all.split_at(number);
     let Some(((lost, _), after)) = rest.split_first() else { return 0..0 };
     let what = kind(&lost.name);
@@ -70,33 +71,35 @@ fn uncertain(all: &[Row], number: usize) -> Range<i64> {
     // a CPU again.
     let next = after.iter().find(|(record, _)| record.names_thread && record.name != "nmi_handler");
     let more_is_gone = lost.names_thread && next.is_some_and(|(_, is_removed)| *is_removed);
-    let bears = |record: &Record| {
+    let bears = |record: &ScriptEvent| {
         let same_cpu = record.cpu == lost.cpu;
         let other = kind(&record.name);
         match what {
             // An NMI may come between the record of a switch and the switch.
             _ if record.name == "nmi_handler" => false,
-            Kind::Switch if more_is_gone => record.names_thread && other == Kind::Switch,
-            Kind::Switch => same_cpu,
+            EventSubject::Switch if more_is_gone => record.names_thread && other == EventSubject::Switch,
+            EventSubject::Switch => same_cpu,
             // A thread that is moved may still sleep.
-            Kind::WakeUp => record.names_thread && record.name != "sched_migrate_task",
+            EventSubject::WakeUp => record.names_thread && record.name != "sched_migrate_task",
             // A thread may be switched away inside a softirq (PREEMPT_RT), and is inside when it comes back. The order
             // within the same nanosecond is unknown.
-            Kind::Interrupt if !same_cpu || record.time <= lost.time => false,
-            Kind::Interrupt => {
-                other == Kind::Call || other == Kind::Switch && !lost.name.starts_with("irq_softirq")
+            EventSubject::Interrupt if !same_cpu || record.time <= lost.time => false,
+            EventSubject::Interrupt => {
+                other == EventSubject::Call
+                    || other == EventSubject::Switch && !lost.name.starts_with("irq_softirq")
             }
             // Faults of user code and signals come outside of calls.
-            Kind::Call | Kind::Fault | Kind::Signal => {
-                record.names_thread && matches!(other, Kind::Call | Kind::Fault | Kind::Signal)
+            EventSubject::Call | EventSubject::Fault | EventSubject::Signal => {
+                record.names_thread
+                    && matches!(other, EventSubject::Call | EventSubject::Fault | EventSubject::Signal)
             }
-            Kind::Other => false,
+            EventSubject::Other => false,
         }
     };
-    let kept = |(record, is_removed): &Row| (!is_removed && bears(record)).then_some(record.time);
+    let kept = |(record, is_removed): &RemovableEvent| (!is_removed && bears(record)).then_some(record.time);
     let end = all.last().map_or(0, |(last, _)| last.time);
     let from = before.iter().rev().find_map(kept).unwrap_or(0);
-    let to = if what == Kind::Signal || is_return(lost) {
+    let to = if what == EventSubject::Signal || is_return(lost) {
         handlers_known(all, number)
     } else {
         after.iter().find_map(kept)
@@ -117,13 +120,17 @@ fn together(mut stretches: Vec<Range<i64>>) -> i64 {
 }
 
 /// Explains the machine's actions from a trace that lacks some of the events of these kinds.
-fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> Result<(), TestCaseError> {
+fn check(
+    actions: &[(usize, u8, u8, i64)],
+    removed: &[bool],
+    kinds: &[EventSubject],
+) -> Result<(), TestCaseError> {
     /// The number of first events that are kept: they place the threads when the interval begins.
     const FIRST: usize = 3;
-    let mut machine = Machine::run(actions);
+    let mut machine = SimulatedMachine::run(actions);
     machine.resume();
     machine.end();
-    let mut all: Vec<Row> = Vec::new();
+    let mut all: Vec<RemovableEvent> = Vec::new();
     let left = machine.script.without(NPT, |record| {
         let is_its = kinds.contains(&kind(&record.name)) && all.len() >= FIRST;
         let is_removed = is_its && removed[all.len() % removed.len()];
@@ -137,7 +144,12 @@ fn check(actions: &[(usize, u8, u8, i64)], removed: &[bool], kinds: &[Kind]) -> 
 }
 
 /// Compares the explanation with the truth: in the uncertain time alone it may be wrong.
-fn judge(machine: &Machine, findings: &Findings, uncertain: i64, all: &[Row]) -> Result<(), TestCaseError> {
+fn judge(
+    machine: &SimulatedMachine,
+    findings: &Findings,
+    uncertain: i64,
+    all: &[RemovableEvent],
+) -> Result<(), TestCaseError> {
     let explained_parts = explained(findings);
     for (cause, time) in &explained_parts {
         // A limit that kept it from the CPU is a stronger statement than that another thread, or none, had the CPU.
@@ -158,11 +170,11 @@ fn judge(machine: &Machine, findings: &Findings, uncertain: i64, all: &[Row]) ->
 }
 
 /// Returns the machine after these actions, at the end of the interval, with the events of its trace.
-fn ended(actions: &[(usize, u8, u8, i64)]) -> (Machine, Vec<Row>) {
-    let mut machine = Machine::run(actions);
+fn ended(actions: &[(usize, u8, u8, i64)]) -> (SimulatedMachine, Vec<RemovableEvent>) {
+    let mut machine = SimulatedMachine::run(actions);
     machine.resume();
     machine.end();
-    let mut all: Vec<Row> = Vec::new();
+    let mut all: Vec<RemovableEvent> = Vec::new();
     machine.script.without(NPT, |record| {
         all.push((record, false));
         false
@@ -181,7 +193,7 @@ fn check_swapped(actions: &[(usize, u8, u8, i64)], swapped: &[bool]) -> Result<(
     let uncertain = |&(one, other): &(usize, usize)| {
         // A sleep that comes after its wake-up goes on as if there were none.
         let touched =
-            (one..=other).filter(|&n| n == one || n == other || kind(&all[n].0.name) == Kind::WakeUp);
+            (one..=other).filter(|&n| n == one || n == other || kind(&all[n].0.name) == EventSubject::WakeUp);
         let touched: Vec<_> = touched.map(|number| uncertain(&all, number)).collect();
         let from = touched.iter().map(|time| time.start).min();
         let to = touched.iter().map(|time| time.end).max();
@@ -193,7 +205,7 @@ fn check_swapped(actions: &[(usize, u8, u8, i64)], swapped: &[bool]) -> Result<(
 }
 
 /// A thread and a CPU that no other record knows.
-const GHOST: (Thread, u32) = (Thread(999, "ghost", 120), 7);
+const GHOST: (ScriptThread, u32) = (ScriptThread(999, "ghost", 120), 7);
 
 /// Explains the machine's actions from a trace in which a thread that does not exist wakes the explained one now and
 /// then.
@@ -208,7 +220,8 @@ fn check_ghosts(actions: &[(usize, u8, u8, i64)], wakes: &[bool]) -> Result<(), 
         let record = &all[number].0;
         let Some(cpu) = record.cpu else { continue };
         trace.at(record.time).cpu(GHOST.1).by(GHOST.0).waking(NPT, cpu.into());
-        let ghost = Record { name: "sched_waking".into(), names_thread: true, first: None, ..record.clone() };
+        let ghost =
+            ScriptEvent { name: "sched_waking".into(), names_thread: true, first: None, ..record.clone() };
         all.insert(number + 1, (ghost, true));
     }
     let ghosts = (0..all.len()).filter(|number| all[*number].1);
@@ -230,7 +243,7 @@ proptest! {
 
     #[test]
     fn missing_switches(actions in some_actions(), removed in few()) {
-        check(&actions, &removed, &[Kind::Switch])?;
+        check(&actions, &removed, &[EventSubject::Switch])?;
     }
 
     #[test]
@@ -245,27 +258,27 @@ proptest! {
 
     #[test]
     fn missing_wake_ups_and_moves(actions in some_actions(), removed in few()) {
-        check(&actions, &removed, &[Kind::WakeUp])?;
+        check(&actions, &removed, &[EventSubject::WakeUp])?;
     }
 
     #[test]
     fn missing_interrupts(actions in some_actions(), removed in few()) {
-        check(&actions, &removed, &[Kind::Interrupt])?;
+        check(&actions, &removed, &[EventSubject::Interrupt])?;
     }
 
     #[test]
     fn missing_system_calls(actions in some_actions(), removed in few()) {
-        check(&actions, &removed, &[Kind::Call])?;
+        check(&actions, &removed, &[EventSubject::Call])?;
     }
 
     #[test]
     fn missing_faults_and_signals(actions in some_actions(), removed in few()) {
-        check(&actions, &removed, &[Kind::Fault, Kind::Signal])?;
+        check(&actions, &removed, &[EventSubject::Fault, EventSubject::Signal])?;
     }
 
     #[test]
     fn missing_events_of_all_kinds(actions in some_actions(), removed in few()) {
-        use Kind::{Call, Fault, Interrupt, Signal, Switch, WakeUp};
+        use EventSubject::{Call, Fault, Interrupt, Signal, Switch, WakeUp};
         check(&actions, &removed, &[Switch, WakeUp, Interrupt, Call, Fault, Signal])?;
     }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, explain};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, V, explain};
 
 fn hit(script: &mut Script, time: i64, cpu: u32, event: &str, thread: Task, id: i64) {
     script.at(time).cpu(cpu).user(event, thread, &[("id", V::I(id))]);

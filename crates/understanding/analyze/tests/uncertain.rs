@@ -4,8 +4,8 @@
 mod support;
 
 use support::{
-    HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, WAITING, explain_longest, inversions,
-    loops, parts,
+    HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, V, WAITING, explain_longest,
+    inversions, loops, parts,
 };
 
 const LOW: Task = Task(40, "low", 120);

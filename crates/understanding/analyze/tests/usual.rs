@@ -5,19 +5,19 @@ mod support;
 
 use sordino_analyze::*;
 use sordino_event::Nanos;
-use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, explain};
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, explain};
 
 const RULE: &str = "motor:period";
 /// The number of `clock_nanosleep`.
 const SLEEP: i64 = 230;
 
 /// A thread that sleeps 900 of 1000 ns in each period, and its present time.
-struct Periods {
+struct PeriodicThread {
     script: Script,
     now: i64,
 }
 
-impl Periods {
+impl PeriodicThread {
     fn new() -> Self {
         let mut script = Script::new();
         script.at(0).cpu(1).switch(IDLE, 0, NPT);
@@ -57,7 +57,7 @@ fn main(explanation: &Explanation) -> (&Cause, i64, i64, Option<i64>) {
 
 #[test]
 fn the_sleep_of_each_period_explains_none() {
-    let mut periods = Periods::new();
+    let mut periods = PeriodicThread::new();
     periods.period(300, 900, 0);
     periods.period(0, 900, 700);
     periods.period(0, 1500, 0);
@@ -77,7 +77,7 @@ fn the_sleep_of_each_period_explains_none() {
 
 #[test]
 fn all_that_is_unusual_is_ranked_by_its_excess() {
-    let mut periods = Periods::new();
+    let mut periods = PeriodicThread::new();
     periods.period(300, 900, 0);
     periods.period(0, 900, 700);
     // None of them is twice as long as the others.
@@ -90,7 +90,7 @@ fn all_that_is_unusual_is_ranked_by_its_excess() {
 
 #[test]
 fn an_interval_like_the_others_is_explained_by_what_takes_most() {
-    let findings = Periods::new().explain(ExplainOptions { longest: 1, ..ExplainOptions::default() });
+    let findings = PeriodicThread::new().explain(ExplainOptions { longest: 1, ..ExplainOptions::default() });
     let (cause, time, usual, excess) = main(&findings.intervals[0]);
     assert!(matches!(cause, Cause::Blocked { .. }), "{cause:?}");
     assert_eq!((time, usual, excess), (900, 900, None));
@@ -186,7 +186,7 @@ fn of_intervals_that_are_alike_the_longest_few_are_ranked() {
 /// An interval is 1 ns longer than all the others.
 #[test]
 fn a_thousandth_is_no_difference() {
-    let mut periods = Periods::new();
+    let mut periods = PeriodicThread::new();
     periods.period(1, 900, 0);
     let findings = periods.explain(ExplainOptions { longest: 1, ..ExplainOptions::default() });
     assert!(main(&findings.intervals[0]).3.is_none(), "{:?}", main(&findings.intervals[0]));
@@ -195,7 +195,7 @@ fn a_thousandth_is_no_difference() {
 /// There are one longer and one shorter sleep: the longer one is excess.
 #[test]
 fn a_shorter_sleep_does_not_make_up_for_a_longer_one() {
-    let mut periods = Periods::new();
+    let mut periods = PeriodicThread::new();
     periods.period(0, 1500, 0);
     periods.period(900, 300, 0);
     let findings = periods.explain(ExplainOptions::default());

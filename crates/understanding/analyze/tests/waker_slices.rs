@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V, explain_longest};
+use support::{
+    HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, V, explain_longest,
+};
 
 const LOW: Task = Task(41, "low", 90);
 const MEDIUM: Task = Task(42, "medium", 80);

@@ -3,7 +3,9 @@
 mod support;
 
 use sordino_analyze::*;
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, explain_longest, loops};
+use support::{
+    HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, explain_longest, loops,
+};
 
 /// The kernel's state of a thread that a signal has stopped.
 const STOPPED: i64 = 4;
@@ -106,7 +108,7 @@ fn a_packet_that_may_be_from_outside_is_nobody_s() {
 /// thread, this is not known.
 #[test]
 fn a_waker_that_was_throttled_was_throttled() {
-    let chain = |next: support::Thread| {
+    let chain = |next: support::ScriptThread| {
         let script = asleep(|script| {
             script.at(1100).cpu(0).by(HOG).switch(HOG, RUNNABLE, next);
             if next == IDLE {

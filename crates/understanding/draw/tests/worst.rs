@@ -10,7 +10,7 @@ use sordino_intervals::{Interval, SurveyBuilder};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_report::{FindingsFormat, FindingsText, TimeFormat};
 use sordino_timeline::{Consumer, Vocabulary};
-use support::{IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
+use support::{IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread, V};
 
 /// Intervals on a page, the CPUs and the threads of the machine, and the rounds of its work, each of so many
 /// nanoseconds.
@@ -31,8 +31,8 @@ fn name(text: &str, number: impl std::fmt::Display) -> &'static str {
 /// Returns a trace in which every CPU is busy with threads and nested interrupts, npt's thread executes fibers, all hit
 /// tracepoints, and records are lost. All names begin with `text`.
 fn trace(text: &str) -> Script {
-    let threads: Vec<Thread> =
-        (0..THREADS).map(|number| Thread(100 + number, name(text, number), 120)).collect();
+    let threads: Vec<ScriptThread> =
+        (0..THREADS).map(|number| ScriptThread(100 + number, name(text, number), 120)).collect();
     let (irq, event) = (name(text, "irq"), name(text, ":event"));
     let mut script = Script::new();
     script.at(10).cpu(0).by(NPT).switch(IDLE, 0, NPT).fiber_enter(NPT);

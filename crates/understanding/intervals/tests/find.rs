@@ -8,7 +8,7 @@ use sordino_event::Nanos;
 use sordino_intervals::{Broken, Finder, Survey, Unpaired};
 use sordino_timeline::Consumer;
 use std::collections::HashMap;
-use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread, V};
 
 /// Returns the intervals of `rule`.
 fn survey(script: &Script, rule: &str) -> Survey {
@@ -111,7 +111,7 @@ fn what_has_no_key_or_no_thread_is_counted() {
 
 #[test]
 fn pairs_that_span_lost_records_of_their_program_are_set_apart() {
-    let lossy = |cpu, thread: Thread| {
+    let lossy = |cpu, thread: ScriptThread| {
         let mut script = Script::of_programs();
         script.at(10).cpu(1).user("t:e", NPT, &[]);
         script.at(20).cpu(cpu).lose_user(thread, 30, 4);

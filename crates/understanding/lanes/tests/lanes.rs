@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sordino_event::{Domain, Pid, Tid, Time};
 use sordino_lanes::{FiberActivity, LaneSpan, LaneState, Lanes, Painter, Window};
 use sordino_timeline::{Consumer, FiberId, Recorded};
-use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread};
+use support::{HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread};
 
 fn lanes(script: &Script, from: i64, to: i64) -> Lanes {
     let window = Window { from: Time(from), to: Time(to), tid: Tid(NPT.0), fiber: None };
@@ -28,7 +28,7 @@ fn runs(lanes: &Lanes, cpu: u32) -> Vec<String> {
     lane.runs.iter().map(|span| format!("{} {} {}", span.from.0, span.to.0, name(span))).collect()
 }
 
-fn states(lanes: &Lanes, thread: Thread) -> Vec<(i64, i64, LaneState)> {
+fn states(lanes: &Lanes, thread: ScriptThread) -> Vec<(i64, i64, LaneState)> {
     let lane = lanes.threads.iter().find(|lane| lane.thread.tid.0 == thread.0).unwrap();
     lane.states.iter().map(|span| (span.from.0, span.to.0, span.activity)).collect()
 }
@@ -94,7 +94,7 @@ fn of_many_cpus_those_of_the_own_thread_and_the_busiest_have_lanes() {
     script.at(100).cpu(39).switch(IDLE, 0, NPT);
     // Each CPU has its thread for longer than the one before.
     for cpu in 0..30 {
-        let thread = Thread(200 + cpu as i32, "other", 120);
+        let thread = ScriptThread(200 + cpu as i32, "other", 120);
         script.at(110).cpu(cpu).switch(IDLE, 0, thread);
         script.at(120 + i64::from(cpu)).cpu(cpu).switch(thread, SLEEPING, IDLE);
     }
@@ -206,7 +206,7 @@ proptest! {
     fn a_thread_that_runs_has_a_cpu_and_no_lane_overlaps_itself(
         steps in proptest::collection::vec((0_u32..3, 0_usize..5, any::<bool>(), 1_i64..50), 1..120),
     ) {
-        let threads = [IDLE, NPT, HOG, Thread(20, "a", 120), Thread(21, "b", 120)];
+        let threads = [IDLE, NPT, HOG, ScriptThread(20, "a", 120), ScriptThread(21, "b", 120)];
         let mut running = [IDLE; 3];
         let mut script = Script::new();
         let mut time = 0;

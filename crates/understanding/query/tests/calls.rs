@@ -8,16 +8,16 @@ use sordino_event::Nanos;
 use sordino_query::{Apart, Measure, Query, StatisticsTable};
 use sordino_timeline::{Consumer, Vocabulary};
 use std::collections::BTreeMap;
-use support::{IDLE, Script, Thread, V};
+use support::{IDLE, Script, ScriptThread, V};
 
-const A: Thread = Thread(11, "pool", 120);
-const B: Thread = Thread(12, "pool", 120);
+const A: ScriptThread = ScriptThread(11, "pool", 120);
+const B: ScriptThread = ScriptThread(12, "pool", 120);
 const PID: i32 = 10;
 /// State in which a thread leaves its CPU for good.
 const DEAD: i64 = 0x20;
 
 /// Number, total length and parts of the calls of each function, by the function's address.
-type Rows = BTreeMap<u64, (u64, i64, [i64; 4])>;
+type TotalsByAddress = BTreeMap<u64, (u64, i64, [i64; 4])>;
 
 fn script() -> Script {
     let mut script = Script::of_programs();
@@ -26,12 +26,12 @@ fn script() -> Script {
 }
 
 /// Adds the entry of a function that is called at `call_site`.
-fn enter(script: &mut Script, at: i64, thread: Thread, function: u64) {
+fn enter(script: &mut Script, at: i64, thread: ScriptThread, function: u64) {
     let fields = [("function", V::U(function)), ("call_site", V::U(0))];
     script.at(at).user("sordino_function:entry", thread, &fields);
 }
 
-fn exit(script: &mut Script, at: i64, thread: Thread, function: u64) {
+fn exit(script: &mut Script, at: i64, thread: ScriptThread, function: u64) {
     let fields = [("function", V::U(function)), ("call_site", V::U(0))];
     script.at(at).user("sordino_function:exit", thread, &fields);
 }
@@ -43,7 +43,7 @@ fn table(script: &Script) -> StatisticsTable {
     query.finish()
 }
 
-fn rows(table: &StatisticsTable) -> Rows {
+fn rows(table: &StatisticsTable) -> TotalsByAddress {
     let rows = table.rows.iter().map(|row| {
         let function = u64::from_str_radix(row.labels[0].trim_start_matches("0x"), 16).unwrap();
         let parts: Vec<i64> = row.parts.iter().map(|part| part.time.0).collect();
@@ -68,7 +68,10 @@ fn a_call_consists_of_its_own_time_and_of_the_calls_in_it() {
     }
     let table = table(&script);
     assert_eq!(table.apart, apart(0, 0));
-    assert_eq!(rows(&table), Rows::from([(1, (1, 50, [40, 10, 0, 0])), (2, (2, 12, [10, 2, 0, 0]))]));
+    assert_eq!(
+        rows(&table),
+        TotalsByAddress::from([(1, (1, 50, [40, 10, 0, 0])), (2, (2, 12, [10, 2, 0, 0]))])
+    );
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn a_call_that_has_no_exit_is_unknown_and_so_is_its_time_in_the_one_around_it() 
     enter(&mut script, 50, A, 4);
     let table = table(&script);
     assert_eq!(table.apart, apart(3, 1));
-    assert_eq!(rows(&table), Rows::from([(1, (1, 30, [10, 0, 0, 20]))]));
+    assert_eq!(rows(&table), TotalsByAddress::from([(1, (1, 30, [10, 0, 0, 20]))]));
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn a_call_stack_goes_with_its_fiber_from_thread_to_thread() {
     let table = table(&script);
     assert_eq!(table.apart, apart(0, 0));
     let both = (2, 20 + 18, [10 + 18, 0, 10, 0]);
-    assert_eq!(rows(&table), Rows::from([(100, (1, 49, [11, 0, 38, 0])), (200, both)]));
+    assert_eq!(rows(&table), TotalsByAddress::from([(100, (1, 49, [11, 0, 38, 0])), (200, both)]));
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn calls_around_lost_records_are_unknown_each_once() {
     exit(&mut script, 60, A, 7);
     let table = table(&script);
     assert_eq!(table.apart, apart(4, 0));
-    assert_eq!(rows(&table), Rows::from([(4, (1, 5, [5, 0, 0, 0]))]));
+    assert_eq!(rows(&table), TotalsByAddress::from([(4, (1, 5, [5, 0, 0, 0]))]));
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn a_fiber_with_the_number_of_one_that_ended_has_a_call_stack_of_its_own() {
     exit(&mut script, 30, A, 200);
     let table = table(&script);
     assert_eq!(table.apart, apart(2, 0));
-    assert_eq!(rows(&table), Rows::from([(200, (1, 2, [2, 0, 0, 0]))]));
+    assert_eq!(rows(&table), TotalsByAddress::from([(200, (1, 2, [2, 0, 0, 0]))]));
 }
 
 /// Returns the records that show the end of the thread `A` or of its program, or another one with that number.
@@ -195,13 +198,13 @@ fn the_calls_of_a_fiber_end_with_it_also_on_a_thread_that_ends() {
     }
     let table = table(&script);
     assert_eq!(table.apart, apart(5, 0));
-    assert_eq!(rows(&table), Rows::from([(300, (1, 3, [3, 0, 0, 0]))]));
+    assert_eq!(rows(&table), TotalsByAddress::from([(300, (1, 3, [3, 0, 0, 0]))]));
 }
 
 /// A step of a random program, a nanosecond long: a thread enters or leaves a function, switches to a fiber, or ends
 /// its fiber or itself; another thread or fiber has the number from then on.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum ProgramStep {
     Enter(u64),
     Exit,
     Switch(u64),
@@ -242,28 +245,28 @@ impl Simulated {
         }
     }
 
-    fn act(&mut self, (thread, action): (usize, Action), at: i64, script: &mut Script) {
+    fn act(&mut self, (thread, action): (usize, ProgramStep), at: i64, script: &mut Script) {
         let (stack, traced) = (self.stack(thread), [A, B][thread]);
         match action {
-            Action::Enter(function) => {
+            ProgramStep::Enter(function) => {
                 self.stacks.entry(stack).or_default().push((function, self.calls.len()));
                 self.calls.push((function, [0; 3], false));
                 enter(script, at, traced, function);
             }
-            Action::Exit => {
+            ProgramStep::Exit => {
                 if let Some((function, call)) = self.stacks.entry(stack).or_default().pop() {
                     self.calls[call].2 = true;
                     exit(script, at, traced, function);
                 }
             }
-            Action::End => {
+            ProgramStep::End => {
                 self.left += self.stacks.remove(&stack).map_or(0, |calls| calls.len() as u64);
                 match std::mem::take(&mut self.fibers[thread]) {
                     0 => _ = script.at(at).cpu(0).switch(traced, DEAD, IDLE),
                     fiber => _ = script.at(at).fiber_switch(traced, fiber, 0, 4).fiber_new(traced, fiber, ""),
                 }
             }
-            Action::Switch(fiber) => {
+            ProgramStep::Switch(fiber) => {
                 let from = self.fibers[thread];
                 if from != fiber && (fiber == 0 || !self.fibers.contains(&fiber)) {
                     self.fibers[thread] = fiber;
@@ -273,8 +276,8 @@ impl Simulated {
         }
     }
 
-    fn rows(&self) -> Rows {
-        let mut rows = Rows::new();
+    fn rows(&self) -> TotalsByAddress {
+        let mut rows = TotalsByAddress::new();
         for (function, [own, in_calls, other], _) in self.calls.iter().filter(|(.., returned)| *returned) {
             let row = rows.entry(*function).or_default();
             row.0 += 1;
@@ -285,12 +288,12 @@ impl Simulated {
     }
 }
 
-fn action() -> impl Strategy<Value = (usize, Action)> {
+fn action() -> impl Strategy<Value = (usize, ProgramStep)> {
     let action = prop_oneof![
-        3 => (1_u64..6).prop_map(Action::Enter),
-        3 => Just(Action::Exit),
-        2 => (0_u64..5).prop_map(Action::Switch),
-        1 => Just(Action::End),
+        3 => (1_u64..6).prop_map(ProgramStep::Enter),
+        3 => Just(ProgramStep::Exit),
+        2 => (0_u64..5).prop_map(ProgramStep::Switch),
+        1 => Just(ProgramStep::End),
     ];
     (0_usize..2, action)
 }

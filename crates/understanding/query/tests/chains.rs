@@ -2,7 +2,10 @@
 
 mod machine;
 
-use machine::{CPUS, Does, History, Record, THREADS, TICK, actions, actions_and_loss, measured, simulate};
+use machine::{
+    CPUS, MachineEvent, MachineHistory, THREADS, TICK, ThreadActivity, actions, actions_and_loss, measured,
+    simulate,
+};
 use proptest::prelude::*;
 use sordino_intervals::IntervalRule;
 use sordino_query::{Measure, PathOf, StatisticsTable};
@@ -12,38 +15,38 @@ use std::collections::BTreeMap;
 type Links = BTreeMap<(usize, String), i64>;
 
 /// Returns the first tick from `from` on in which the thread does not sleep.
-fn awake(history: &History, thread: usize, from: usize) -> usize {
+fn awake(history: &MachineHistory, thread: usize, from: usize) -> usize {
     (from..history.threads.len())
-        .find(|tick| history.threads[*tick][thread] != Does::Sleeps)
+        .find(|tick| history.threads[*tick][thread] != ThreadActivity::Sleeps)
         .unwrap_or(usize::MAX)
 }
 
 /// Returns the first tick in which a thread runs.
-fn first_run(history: &History, thread: usize) -> usize {
-    let runs = |tick: &usize| matches!(history.threads[*tick][thread], Does::Runs(_));
+fn first_run(history: &MachineHistory, thread: usize) -> usize {
+    let runs = |tick: &usize| matches!(history.threads[*tick][thread], ThreadActivity::Runs(_));
     (0..history.threads.len()).find(runs).unwrap_or(usize::MAX)
 }
 
 /// Returns the CPU of the record at a tick.
-fn cpu_at(history: &History, tick: usize) -> usize {
+fn cpu_at(history: &MachineHistory, tick: usize) -> usize {
     let at = (tick + CPUS) as i64;
     history.records.iter().find(|(time, ..)| *time == at).expect("a record changes what a thread does").1
 }
 
-fn running(history: &History, tick: usize, cpu: usize) -> Option<usize> {
-    (0..THREADS).find(|thread| history.threads[tick][*thread] == Does::Runs(cpu))
+fn running(history: &MachineHistory, tick: usize, cpu: usize) -> Option<usize> {
+    (0..THREADS).find(|thread| history.threads[tick][*thread] == ThreadActivity::Runs(cpu))
 }
 
 /// Returns the link of the path of `own` that a thread's tick belongs to.
-fn link(history: &History, own: usize, thread: usize, tick: usize) -> String {
+fn link(history: &MachineHistory, own: usize, thread: usize, tick: usize) -> String {
     let whose = |what: &str| if own == thread { what.to_owned() } else { format!("?/{} {what}", thread + 1) };
     if tick < first_run(history, thread) {
         return whose("is not known");
     }
     match history.threads[tick][thread] {
-        Does::Runs(_) => whose("runs"),
-        Does::Waits(..) => whose("waits for a CPU"),
-        Does::Sleeps => {
+        ThreadActivity::Runs(_) => whose("runs"),
+        ThreadActivity::Waits(..) => whose("waits for a CPU"),
+        ThreadActivity::Sleeps => {
             let woken = awake(history, thread, tick);
             let cpu = cpu_at(history, woken);
             match (history.cpus[woken][cpu], running(history, woken, cpu)) {
@@ -56,10 +59,10 @@ fn link(history: &History, own: usize, thread: usize, tick: usize) -> String {
 }
 
 /// Returns the links of all threads, each from its first run until it last did something else than before.
-fn links(history: &History) -> Links {
+fn links(history: &MachineHistory) -> Links {
     let mut all = Links::new();
-    let kind = |does: Does| match does {
-        Does::Waits(..) => Does::Waits(0, true),
+    let kind = |does: ThreadActivity| match does {
+        ThreadActivity::Waits(..) => ThreadActivity::Waits(0, true),
         does => does,
     };
     for thread in 0..THREADS {
@@ -81,27 +84,29 @@ fn rows(table: &StatisticsTable) -> Links {
 }
 
 /// A reaction: the thread, the begin, and the parts in ticks.
-type Reaction = (usize, i64, [i64; 3]);
+type ThreadReaction = (usize, i64, [i64; 3]);
 
 /// Returns the reactions of threads that interrupts woke.
-fn reactions(history: &History) -> Vec<Reaction> {
+fn reactions(history: &MachineHistory) -> Vec<ThreadReaction> {
     let mut all = Vec::new();
     for thread in 0..THREADS {
         let mut from = first_run(history, thread);
-        while let Some(sleep) =
-            (from..history.threads.len()).find(|tick| history.threads[*tick][thread] == Does::Sleeps)
+        while let Some(sleep) = (from..history.threads.len())
+            .find(|tick| history.threads[*tick][thread] == ThreadActivity::Sleeps)
         {
             let woken = awake(history, thread, sleep);
-            let runs = |tick: &usize| matches!(history.threads[*tick][thread], Does::Runs(_));
+            let runs = |tick: &usize| matches!(history.threads[*tick][thread], ThreadActivity::Runs(_));
             let Some(run) = (woken..history.threads.len()).find(runs) else { break };
-            let acts = |&&(at, cpu, ref record): &&(i64, usize, Record)| {
+            let acts = |&&(at, cpu, ref record): &&(i64, usize, MachineEvent)| {
                 let tick = (at - CPUS as i64) as usize;
-                let is_own = tick > run && history.threads[tick - 1][thread] == Does::Runs(cpu);
-                is_own && history.cpus[tick - 1][cpu] != 0 && !matches!(record, Record::Irq { .. })
+                let is_own = tick > run && history.threads[tick - 1][thread] == ThreadActivity::Runs(cpu);
+                is_own && history.cpus[tick - 1][cpu] != 0 && !matches!(record, MachineEvent::Irq { .. })
             };
             let cpu = cpu_at(history, woken);
-            let enters = |(at, of, record): &&(i64, usize, Record)| {
-                *of == cpu && matches!(record, Record::Irq { enters: true }) && *at < (woken + CPUS) as i64
+            let enters = |(at, of, record): &&(i64, usize, MachineEvent)| {
+                *of == cpu
+                    && matches!(record, MachineEvent::Irq { enters: true })
+                    && *at < (woken + CPUS) as i64
             };
             let after = |at: i64| at >= CPUS as i64;
             if let (0, Some((act, ..)), Some((entry, ..))) = (
@@ -133,7 +138,7 @@ proptest! {
         let mut known = Links::new();
         for thread in 0..THREADS {
             let calls = history.records.iter().filter(|(.., record)| {
-                matches!(record, Record::Syscall { tid, enters: true } if *tid as usize == thread + 1)
+                matches!(record, MachineEvent::Syscall { tid, enters: true } if *tid as usize == thread + 1)
             });
             let calls: Vec<usize> = calls.map(|(at, ..)| *at as usize - CPUS).collect();
             for tick in calls.windows(2).flat_map(|two| two[0]..two[1]) {

@@ -7,10 +7,10 @@ use sordino_event::{Pid, Time};
 use sordino_query::{FiberLives, Measure, Per, Query, StatisticsTable};
 use sordino_timeline::{Consumer, FiberId, Vocabulary};
 use std::collections::BTreeMap;
-use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, Thread};
+use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, ScriptThread};
 
-const A: Thread = Thread(11, "pool", 120);
-const B: Thread = Thread(12, "pool", 120);
+const A: ScriptThread = ScriptThread(11, "pool", 120);
+const B: ScriptThread = ScriptThread(12, "pool", 120);
 const PID: i32 = 10;
 
 /// Fiber 7 waits before it is named, and ends; another one has its number. Fiber 8 is named from the start.

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use sordino_query::{Measure, PathOf, Query};
 use sordino_timeline::{Consumer, FiberId, Vocabulary};
 use std::collections::{BTreeMap, BTreeSet};
-use support::{IDLE, Script, Thread};
+use support::{IDLE, Script, ScriptThread};
 
 const PROCESS: i32 = 10;
-const THREADS: [Thread; 2] = [Thread(11, "a", 120), Thread(12, "b", 120)];
+const THREADS: [ScriptThread; 2] = [ScriptThread(11, "a", 120), ScriptThread(12, "b", 120)];
 const FIBERS: usize = 4;
 /// The reasons for which a fiber leaves its thread, as events have them.
 const ENDED: u64 = 4;
@@ -21,7 +21,7 @@ const STEP: i64 = 10;
 
 /// The true state of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fiber {
+enum TrueFiberState {
     Gone,
     Ready { since: i64 },
     On { thread: usize, is_woken: bool },
@@ -30,7 +30,7 @@ enum Fiber {
 
 /// A wait: the fiber, its begin and its end, and the last time before at which it got a thread or was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Wait {
+struct FiberWait {
     fiber: u64,
     from: i64,
     to: i64,
@@ -39,7 +39,7 @@ struct Wait {
 
 /// Code that wakes a fiber: another one, or a thread's own.
 #[derive(Clone, Copy, Debug)]
-enum Waker {
+enum WakingCode {
     Fiber(usize),
     Thread(usize),
 }
@@ -50,21 +50,21 @@ struct Sleep {
     fiber: usize,
     from: usize,
     to: usize,
-    by: Waker,
+    by: WakingCode,
 }
 
 /// The total of each link of each fiber's path.
 type Links = BTreeMap<(u64, String), i64>;
 
 /// A program that carries out given actions, and records its events unless they are lost.
-struct Program {
+struct FiberProgram {
     script: Script,
     now: i64,
-    fibers: [Fiber; FIBERS],
+    fibers: [TrueFiberState; FIBERS],
     shown: [i64; FIBERS],
-    waits: Vec<Wait>,
+    waits: Vec<FiberWait>,
     /// The fibers after each step, each with the number of fibers that had its number before and ended.
-    past: Vec<[(Fiber, u32); FIBERS]>,
+    past: Vec<[(TrueFiberState, u32); FIBERS]>,
     lives: [u32; FIBERS],
     /// The step at which each fiber's present activity began.
     changed: [usize; FIBERS],
@@ -74,7 +74,7 @@ struct Program {
     lost: Option<(usize, i64, i64)>,
 }
 
-impl Program {
+impl FiberProgram {
     fn new(lost: Option<(usize, i64, i64)>) -> Self {
         let mut script = Script::new();
         for (cpu, thread) in THREADS.into_iter().enumerate() {
@@ -88,10 +88,10 @@ impl Program {
         Self {
             script,
             now: 0,
-            fibers: [Fiber::Gone; FIBERS],
+            fibers: [TrueFiberState::Gone; FIBERS],
             shown: [0; FIBERS],
             waits: Vec::new(),
-            past: vec![[(Fiber::Gone, 0); FIBERS]],
+            past: vec![[(TrueFiberState::Gone, 0); FIBERS]],
             lives: [0; FIBERS],
             changed: [0; FIBERS],
             sleeps: Vec::new(),
@@ -110,30 +110,30 @@ impl Program {
         let is_it = |sleep: &&Sleep| sleep.fiber == fiber && (sleep.from..sleep.to).contains(&step);
         match state {
             _ if life != self.lives[fiber] => whose("is not known"),
-            Fiber::Gone => whose("is not known"),
-            Fiber::Ready { .. } => whose("waits for a thread"),
-            Fiber::On { .. } => whose("runs"),
-            Fiber::Blocked => match self.sleeps.iter().find(is_it).map(|sleep| sleep.by) {
-                Some(Waker::Fiber(by)) => self.link(own, by, step),
-                Some(Waker::Thread(by)) => format!("{}/{} runs", THREADS[by].1, THREADS[by].0),
+            TrueFiberState::Gone => whose("is not known"),
+            TrueFiberState::Ready { .. } => whose("waits for a thread"),
+            TrueFiberState::On { .. } => whose("runs"),
+            TrueFiberState::Blocked => match self.sleeps.iter().find(is_it).map(|sleep| sleep.by) {
+                Some(WakingCode::Fiber(by)) => self.link(own, by, step),
+                Some(WakingCode::Thread(by)) => format!("{}/{} runs", THREADS[by].1, THREADS[by].0),
                 None => whose("is blocked"),
             },
         }
     }
 
     /// Ends the activity of a fiber since its last change.
-    fn enter(&mut self, fiber: usize, state: Fiber) {
+    fn enter(&mut self, fiber: usize, state: TrueFiberState) {
         let now = self.past.len();
-        if self.fibers[fiber] != Fiber::Gone {
+        if self.fibers[fiber] != TrueFiberState::Gone {
             for step in self.changed[fiber]..now {
                 *self.links.entry((fiber as u64 + 1, self.link(fiber, fiber, step))).or_default() += STEP;
             }
         }
-        self.lives[fiber] += u32::from(state == Fiber::Gone);
+        self.lives[fiber] += u32::from(state == TrueFiberState::Gone);
         (self.fibers[fiber], self.changed[fiber]) = (state, now);
     }
 
-    fn record(&mut self, thread: usize, write: impl FnOnce(&mut Script, Thread)) {
+    fn record(&mut self, thread: usize, write: impl FnOnce(&mut Script, ScriptThread)) {
         let (now, lost) = (self.now, self.lost);
         if !lost.is_some_and(|(other, from, to)| thread == other && (from..to).contains(&now)) {
             self.script.at(now).cpu(thread as u32).of(PROCESS);
@@ -150,28 +150,31 @@ impl Program {
     fn step(&mut self, (action, thread, fiber): (u8, u8, u8)) {
         let (now, thread, fiber) = (self.now, usize::from(thread) % 2, usize::from(fiber) % FIBERS);
         let number = |fiber: usize| fiber as u64 + 1;
-        let is_here = |state: &Fiber| matches!(state, Fiber::On { thread: on, .. } if *on == thread);
+        let is_here =
+            |state: &TrueFiberState| matches!(state, TrueFiberState::On { thread: on, .. } if *on == thread);
         let here = self.fibers.iter().position(is_here);
         match (action % 4, self.fibers[fiber]) {
-            (0, Fiber::Gone) => {
-                self.enter(fiber, Fiber::Ready { since: now });
+            (0, TrueFiberState::Gone) => {
+                self.enter(fiber, TrueFiberState::Ready { since: now });
                 self.shown[fiber] = now;
                 self.record(thread, |script, by| _ = script.fiber_new(by, number(fiber), ""));
             }
-            (1, state) if state != Fiber::Gone && here != Some(fiber) => {
+            (1, state) if state != TrueFiberState::Gone && here != Some(fiber) => {
                 match state {
-                    Fiber::Blocked => {
-                        let by = here.map_or(Waker::Thread(thread), Waker::Fiber);
+                    TrueFiberState::Blocked => {
+                        let by = here.map_or(WakingCode::Thread(thread), WakingCode::Fiber);
                         self.sleeps.push(Sleep { fiber, from: self.changed[fiber], to: self.past.len(), by });
-                        self.enter(fiber, Fiber::Ready { since: now });
+                        self.enter(fiber, TrueFiberState::Ready { since: now });
                     }
-                    Fiber::On { thread, .. } => self.fibers[fiber] = Fiber::On { thread, is_woken: true },
-                    Fiber::Ready { .. } | Fiber::Gone => {}
+                    TrueFiberState::On { thread, .. } => {
+                        self.fibers[fiber] = TrueFiberState::On { thread, is_woken: true }
+                    }
+                    TrueFiberState::Ready { .. } | TrueFiberState::Gone => {}
                 }
                 self.record(thread, |script, by| _ = script.fiber_wake(by, number(fiber), 0));
             }
             (2 | 3, state) => {
-                let comes = matches!(state, Fiber::Ready { .. }).then_some(fiber);
+                let comes = matches!(state, TrueFiberState::Ready { .. }).then_some(fiber);
                 let why = match (action % 16, here) {
                     (2 | 6, _) => YIELDED,
                     (14, Some(_)) => ENDED,
@@ -186,19 +189,19 @@ impl Program {
     fn switch(&mut self, thread: usize, leaves: Option<usize>, comes: Option<usize>, why: u64) {
         let now = self.now;
         if let Some(leaves) = leaves {
-            let is_woken = matches!(self.fibers[leaves], Fiber::On { is_woken: true, .. });
+            let is_woken = matches!(self.fibers[leaves], TrueFiberState::On { is_woken: true, .. });
             let state = match (why, is_woken) {
-                (ENDED, _) => Fiber::Gone,
-                (YIELDED, _) | (_, true) => Fiber::Ready { since: now },
-                _ => Fiber::Blocked,
+                (ENDED, _) => TrueFiberState::Gone,
+                (YIELDED, _) | (_, true) => TrueFiberState::Ready { since: now },
+                _ => TrueFiberState::Blocked,
             };
             self.enter(leaves, state);
         }
         if let Some(comes) = comes {
-            let Fiber::Ready { since } = self.fibers[comes] else { panic!("{comes} is not ready") };
-            let wait = Wait { fiber: comes as u64 + 1, from: since, to: now, shown: self.shown[comes] };
+            let TrueFiberState::Ready { since } = self.fibers[comes] else { panic!("{comes} is not ready") };
+            let wait = FiberWait { fiber: comes as u64 + 1, from: since, to: now, shown: self.shown[comes] };
             self.waits.push(wait);
-            self.enter(comes, Fiber::On { thread, is_woken: false });
+            self.enter(comes, TrueFiberState::On { thread, is_woken: false });
             self.shown[comes] = now;
         }
         let [from, to] = [leaves, comes].map(|fiber| fiber.map_or(0, |fiber| fiber as u64 + 1));
@@ -235,7 +238,7 @@ fn actions() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
     prop::collection::vec(any::<(u8, u8, u8)>(), 1..300)
 }
 
-fn spans<'a>(waits: impl Iterator<Item = &'a Wait>) -> BTreeSet<(u64, i64, i64)> {
+fn spans<'a>(waits: impl Iterator<Item = &'a FiberWait>) -> BTreeSet<(u64, i64, i64)> {
     waits.map(|wait| (wait.fiber, wait.from, wait.to)).collect()
 }
 
@@ -244,7 +247,7 @@ proptest! {
 
     #[test]
     fn waits_of_fibers_equal_what_the_program_did(actions in actions()) {
-        let mut program = Program::new(None);
+        let mut program = FiberProgram::new(None);
         actions.into_iter().for_each(|action| program.act(action));
         prop_assert_eq!(found(&program.script), spans(program.waits.iter()));
     }
@@ -258,7 +261,7 @@ proptest! {
     ) {
         let from = (actions.len() as f64 * place) as i64 * STEP + STEP / 2;
         let to = from + length * STEP;
-        let mut program = Program::new(Some((thread, from, to)));
+        let mut program = FiberProgram::new(Some((thread, from, to)));
         actions.into_iter().for_each(|action| program.act(action));
         let found = found(&program.script);
         // No wait is guessed.
@@ -272,7 +275,7 @@ proptest! {
     fn the_links_of_a_fibers_path_are_what_the_fibers_on_it_did(
         actions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..60),
     ) {
-        let mut program = Program::new(None);
+        let mut program = FiberProgram::new(None);
         actions.into_iter().for_each(|action| program.act(action));
         prop_assert_eq!(links(&program.script), program.links);
     }
@@ -285,7 +288,7 @@ proptest! {
         length in 1..40_i64,
     ) {
         let from = (actions.len() as f64 * place) as i64 * STEP + STEP / 2;
-        let mut program = Program::new(Some((thread, from, from + length * STEP)));
+        let mut program = FiberProgram::new(Some((thread, from, from + length * STEP)));
         actions.into_iter().for_each(|action| program.act(action));
         for (link, total) in links(&program.script) {
             let is_gap = link.1.ends_with("is blocked") || link.1.ends_with("is not known");

@@ -2,16 +2,19 @@
 
 mod machine;
 
-use machine::{CPUS, Does, History, Record, THREADS, ThreadSpan, actions, actions_and_loss, simulate, spans};
+use machine::{
+    CPUS, MachineEvent, MachineHistory, THREADS, ThreadActivity, ThreadSpan, actions, actions_and_loss,
+    simulate, spans,
+};
 use proptest::prelude::*;
 use sordino_query::Measure;
 use std::collections::BTreeSet;
 
 /// A job, and the end of the sleep before it: the tick in which the thread began to sleep, if the machine did it.
-type Job = (ThreadSpan, Option<i64>);
+type ThreadJob = (ThreadSpan, Option<i64>);
 
 /// Returns the threads' jobs, which begin with a record for which `begins` returns the thread.
-fn jobs(history: &History, begins: fn(&Record) -> Option<i32>) -> Vec<Job> {
+fn jobs(history: &MachineHistory, begins: fn(&MachineEvent) -> Option<i32>) -> Vec<ThreadJob> {
     let mut all = Vec::new();
     for thread in 0..THREADS {
         let (mut slept, mut begun) = (None, None);
@@ -23,7 +26,7 @@ fn jobs(history: &History, begins: fn(&Record) -> Option<i32>) -> Vec<Job> {
                 begun.get_or_insert(at);
             }
             let [before, now] = [tick - 1, tick].map(|tick| history.threads[tick][thread]);
-            if before != Does::Sleeps && now == Does::Sleeps {
+            if before != ThreadActivity::Sleeps && now == ThreadActivity::Sleeps {
                 all.extend(begun.take().map(|from| ((thread, from, at), slept)));
                 slept = Some(at);
             }
@@ -32,22 +35,22 @@ fn jobs(history: &History, begins: fn(&Record) -> Option<i32>) -> Vec<Job> {
     all
 }
 
-fn wake_up(record: &Record) -> Option<i32> {
+fn wake_up(record: &MachineEvent) -> Option<i32> {
     match record {
-        Record::Waking { tid, .. } => Some(*tid),
+        MachineEvent::Waking { tid, .. } => Some(*tid),
         _ => None,
     }
 }
 
-fn call(record: &Record) -> Option<i32> {
+fn call(record: &MachineEvent) -> Option<i32> {
     match record {
-        Record::Syscall { tid, enters: true } => Some(*tid),
+        MachineEvent::Syscall { tid, enters: true } => Some(*tid),
         _ => None,
     }
 }
 
 /// Returns the thread whose job a record begins.
-type Begins = fn(&Record) -> Option<i32>;
+type Begins = fn(&MachineEvent) -> Option<i32>;
 
 /// The events that begin jobs, each with the threads whose jobs its records begin.
 const BEGINS: [(&str, Begins); 2] = [("sched_waking", wake_up), ("sys_enter", call)];
@@ -73,7 +76,7 @@ proptest! {
         prop_assume!(history.loses(lost));
         let (_, from, to) = lost;
         for (event, begins) in BEGINS {
-            let is_known = |(job, slept): &Job| slept.is_some_and(|slept| job.2 < from || slept > to);
+            let is_known = |(job, slept): &ThreadJob| slept.is_some_and(|slept| job.2 < from || slept > to);
             let known = jobs(&history, begins).into_iter().filter(is_known);
             let known: BTreeSet<ThreadSpan> = known.map(|(job, _)| job).collect();
             let measure = Measure::Jobs(event.to_owned());

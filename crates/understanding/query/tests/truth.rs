@@ -4,7 +4,8 @@
 mod machine;
 
 use machine::{
-    CPUS, Does, Record, Stretch, THREADS, TICK, actions, actions_and_loss, measured, simulate, stretches,
+    ActivityStretch, CPUS, MachineEvent, THREADS, TICK, ThreadActivity, actions, actions_and_loss, measured,
+    simulate, stretches,
 };
 use proptest::prelude::*;
 use sordino_event::{Nanos, Time};
@@ -33,28 +34,29 @@ proptest! {
     fn each_measure_of_the_schedule_equals_what_the_machine_did(actions in actions()) {
         let history = simulate(&actions);
         let stretches = stretches(&history);
-        let of = |is_selected: fn(&Stretch) -> bool| {
+        let of = |is_selected: fn(&ActivityStretch) -> bool| {
             let its = stretches.iter().filter(|stretch| is_selected(stretch));
             statistics(its.map(|stretch| (stretch.thread, stretch.from, stretch.to)))
         };
-        let runs = of(|stretch| matches!(stretch.does, Does::Runs(_)));
+        let runs = of(|stretch| matches!(stretch.does, ThreadActivity::Runs(_)));
         prop_assert_eq!(rows(&measured(&history, Measure::Slices, None)), runs);
-        let latencies = of(|stretch| matches!(stretch.does, Does::Waits(_, true)) && stretch.slept.is_some());
+        let latencies =
+            of(|stretch| matches!(stretch.does, ThreadActivity::Waits(_, true)) && stretch.slept.is_some());
         let table = measured(&history, Measure::Latency, None);
         prop_assert_eq!(rows(&table), latencies);
-        let waits = of(|stretch| matches!(stretch.does, Does::Waits(_, false)));
+        let waits = of(|stretch| matches!(stretch.does, ThreadActivity::Waits(_, false)));
         prop_assert_eq!(rows(&measured(&history, Measure::Preemption, None)), waits);
-        let sleeps = of(|stretch| stretch.does == Does::Sleeps);
+        let sleeps = of(|stretch| stretch.does == ThreadActivity::Sleeps);
         prop_assert_eq!(rows(&measured(&history, Measure::Sleep, None)), sleeps);
         for row in &table.rows {
             let parts: Vec<i64> = row.parts.iter().map(|part| part.time.0 / TICK).collect();
             prop_assert_eq!(row.parts.iter().map(|part| part.time.0).sum::<i64>(), row.summary.total.0);
             let its = stretches.iter().filter(|stretch| {
-                matches!(stretch.does, Does::Waits(_, true))
+                matches!(stretch.does, ThreadActivity::Waits(_, true))
                     && stretch.slept.is_some()
                     && *row.labels[0] == *(stretch.thread + 1).to_string()
             });
-            let known = its.fold([0; 4], |sum, Stretch { parts, .. }| {
+            let known = its.fold([0; 4], |sum, ActivityStretch { parts, .. }| {
                 [sum[0] + parts[0], sum[1] + parts[1], sum[2] + parts[2], 0]
             });
             prop_assert_eq!(parts, known);
@@ -69,9 +71,9 @@ proptest! {
         let (mut called, mut entered) = ([None; THREADS + 1], [None; CPUS]);
         for (at, cpu, record) in &history.records {
             let (begin, into, enters) = match record {
-                Record::Syscall { tid, enters } => (&mut called[*tid as usize], &mut calls, *enters),
+                MachineEvent::Syscall { tid, enters } => (&mut called[*tid as usize], &mut calls, *enters),
                 // A switch ends no handler here, as none happens within one.
-                Record::Irq { enters } => (&mut entered[*cpu], &mut irqs, *enters),
+                MachineEvent::Irq { enters } => (&mut entered[*cpu], &mut irqs, *enters),
                 _ => continue,
             };
             match (enters, begin.take()) {
@@ -93,14 +95,14 @@ proptest! {
         let (lost_cpu, from, to) = lost;
         let (stretches, lost) = (stretches(&history), Some(lost));
         let runs = stretches.iter().filter(|stretch| match stretch.does {
-            Does::Runs(cpu) => cpu != lost_cpu || stretch.to < from || stretch.from > to,
+            ThreadActivity::Runs(cpu) => cpu != lost_cpu || stretch.to < from || stretch.from > to,
             _ => false,
         });
         let runs = statistics(runs.map(|stretch| (stretch.thread, stretch.from, stretch.to)));
         prop_assert_eq!(rows(&measured(&history, Measure::Slices, lost)), runs);
         let latencies = stretches.iter().filter(|stretch| {
             let is_whole = stretch.to < from || stretch.slept.is_some_and(|slept| slept > to);
-            matches!(stretch.does, Does::Waits(_, true)) && stretch.slept.is_some() && is_whole
+            matches!(stretch.does, ThreadActivity::Waits(_, true)) && stretch.slept.is_some() && is_whole
         });
         let latencies = statistics(latencies.map(|stretch| (stretch.thread, stretch.from, stretch.to)));
         prop_assert_eq!(rows(&measured(&history, Measure::Latency, lost)), latencies);

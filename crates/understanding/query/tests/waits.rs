@@ -8,9 +8,10 @@ use sordino_event::Nanos;
 use sordino_query::{Measure, Periods, Query, StatisticsTable};
 use sordino_timeline::{Consumer, Vocabulary};
 use std::collections::BTreeMap;
-use support::{IDLE, NPT, RUNNABLE, SLEEPING, Script, Thread};
+use support::{IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread};
 
-const THREADS: [Thread; 3] = [Thread(11, "a", 120), Thread(12, "b", 120), Thread(13, "c", 120)];
+const THREADS: [ScriptThread; 3] =
+    [ScriptThread(11, "a", 120), ScriptThread(12, "b", 120), ScriptThread(13, "c", 120)];
 /// Nanoseconds between two events.
 const STEP: i64 = 10;
 const FUTEX: i64 = 202;
@@ -24,7 +25,7 @@ fn measured(script: &Script, measure: Measure) -> StatisticsTable {
 
 /// The state of a thread, each with its CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Does {
+enum WaiterState {
     Runs,
     Calls,
     Sleeps,
@@ -34,7 +35,7 @@ enum Does {
 
 /// A wait of a thread: the word, the thread that ended its sleep, and the parts.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct WordWait {
     word: u64,
     by: Option<usize>,
     from: i64,
@@ -44,13 +45,13 @@ struct Wait {
 }
 
 /// The number of waits and the sums of their parts, by thread, holder and word.
-type Locks = BTreeMap<[String; 3], (u64, [i64; 3])>;
+type LockWaitSums = BTreeMap<[String; 3], (u64, [i64; 3])>;
 
 /// Plays threads that wait for words and wake each other. Returns the trace and the waits.
-fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, Locks) {
+fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, LockWaitSums) {
     let (mut script, mut all) = (Script::new(), BTreeMap::new());
-    let mut does = [Does::Runs; 3];
-    let mut waits: [Option<Wait>; 3] = [None; 3];
+    let mut does = [WaiterState::Runs; 3];
+    let mut waits: [Option<WordWait>; 3] = [None; 3];
     for (cpu, thread) in THREADS.into_iter().enumerate() {
         script.at(cpu as i64).cpu(cpu as u32).switch(IDLE, 0, thread);
     }
@@ -72,9 +73,9 @@ fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, Locks) {
             }
         };
         match does[who] {
-            Does::Runs if other => {
+            WaiterState::Runs if other => {
                 let sleeper = (0..3).find(|other| {
-                    does[*other] == Does::Sleeps && waits[*other].is_none_or(|wait| wait.word == word)
+                    does[*other] == WaiterState::Sleeps && waits[*other].is_none_or(|wait| wait.word == word)
                 });
                 script.futex(word, 1);
                 if let Some(sleeper) = sleeper {
@@ -84,39 +85,40 @@ fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, Locks) {
                         (wait.by, wait.parts[0], wait.since) =
                             (Some(who), wait.parts[0] + at - wait.since, at);
                     }
-                    does[sleeper] = Does::Waits;
+                    does[sleeper] = WaiterState::Waits;
                 }
                 at += STEP;
                 script.at(at).syscall_exit(FUTEX);
             }
-            Does::Runs => {
+            WaiterState::Runs => {
                 script.futex(word, 0);
-                waits[who] = Some(Wait { word, by: None, from: at, slept: false, since: at, parts: [0; 3] });
-                does[who] = Does::Calls;
+                waits[who] =
+                    Some(WordWait { word, by: None, from: at, slept: false, since: at, parts: [0; 3] });
+                does[who] = WaiterState::Calls;
             }
             // The value has changed: the call returns at once.
-            Does::Calls if other => {
+            WaiterState::Calls if other => {
                 script.syscall_exit(FUTEX);
-                (waits[who], does[who]) = (None, Does::Runs);
+                (waits[who], does[who]) = (None, WaiterState::Runs);
             }
-            Does::Calls => {
+            WaiterState::Calls => {
                 enter(who, 2);
                 waits[who].iter_mut().for_each(|wait| wait.slept = true);
                 script.switch(thread, SLEEPING, IDLE);
-                does[who] = Does::Sleeps;
+                does[who] = WaiterState::Sleeps;
             }
-            Does::Sleeps => {}
-            Does::Waits => {
+            WaiterState::Sleeps => {}
+            WaiterState::Waits => {
                 enter(who, 1);
                 script.by(IDLE).switch(IDLE, RUNNABLE, thread);
-                does[who] = Does::Returns;
+                does[who] = WaiterState::Returns;
             }
-            Does::Returns => {
+            WaiterState::Returns => {
                 enter(who, 2);
                 script.syscall_exit(FUTEX);
-                does[who] = Does::Runs;
+                does[who] = WaiterState::Runs;
                 if let Some(wait) = waits[who].take().filter(|wait| wait.slept) {
-                    let name = |thread: Thread| format!("{}/{}", thread.1, thread.0);
+                    let name = |thread: ScriptThread| format!("{}/{}", thread.1, thread.0);
                     let by = wait.by.map_or("?".to_owned(), |by| name(THREADS[by]));
                     let (count, parts) =
                         all.entry([name(thread), by, format!("{:#x}", wait.word)]).or_insert((0, [0; 3]));
@@ -130,7 +132,7 @@ fn play(actions: &[(u8, u8, bool)], lost_at: Option<usize>) -> (Script, Locks) {
     (script, all)
 }
 
-fn locks(table: &StatisticsTable) -> Locks {
+fn locks(table: &StatisticsTable) -> LockWaitSums {
     let rows = table.rows.iter().map(|row| {
         let label = |index: usize| row.labels[index].to_string();
         let mut parts = [0; 3];

@@ -6,12 +6,12 @@ mod support;
 use sordino_analyze::{ExplainOptions, Findings};
 use sordino_event::{Nanos, Time};
 use sordino_report::{FindingsFormat, TimeFormat, headline, write_findings, write_findings_json};
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, WAITING, explain};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread, WAITING, explain};
 
 const MICRO: i64 = 1000;
 
-const LOW: Thread = Thread(30, "low", 120);
-const MID: Thread = Thread(31, "mid", 50);
+const LOW: ScriptThread = ScriptThread(30, "low", 120);
+const MID: ScriptThread = ScriptThread(31, "mid", 50);
 
 fn one() -> ExplainOptions {
     ExplainOptions { longest: 1, ..ExplainOptions::default() }
@@ -175,7 +175,7 @@ fn a_trace_of_programs_alone() {
 fn what_is_too_much_to_show_is_added_up() {
     let mut script = loops(Script::new());
     for other in 0..20 {
-        let thread = Thread(200 + other, "worker", 3);
+        let thread = ScriptThread(200 + other, "worker", 3);
         let at = 1040 + 100 * i64::from(other);
         script.at(at * MICRO).cpu(1).switch(NPT, RUNNABLE, thread);
         script.at((at + 90) * MICRO).switch(thread, SLEEPING, NPT);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sordino_event::{Base, Class, Classes, Domain, Event, Step, Tid, Time, Value};
 use sordino_report::{Listing, ListingFormat, TimeFormat};
 use sordino_timeline::SuperTrace;
-use support::{HOG, NPT, RUNNABLE, Script, Thread};
+use support::{HOG, NPT, RUNNABLE, Script, ScriptThread};
 
 const TEXT: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: false };
 const COLOR: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: true };
@@ -209,7 +209,7 @@ proptest! {
 
 /// A thread that executes two fibers, and records that contradict each other.
 fn fibers() -> Script {
-    const A: Thread = Thread(21, "pool", 120);
+    const A: ScriptThread = ScriptThread(21, "pool", 120);
     let mut script = Script::of_programs();
     script.of(20).at(1).cpu(0).fiber_enter(A).fiber_new(A, 8, "work/6").fiber_switch(A, 0, 8, 5);
     script.at(2).user("app:step", A, &[]).fiber_switch(A, 8, 0, 4);
@@ -242,7 +242,7 @@ fn a_program_with_fibers_has_a_column_for_them() {
 #[test]
 fn a_contradiction_has_a_line_before_its_event() {
     let mut script = fibers();
-    script.of(30).at(9).fiber_wake(Thread(31, "other", 120), 7, 0);
+    script.of(30).at(9).fiber_wake(ScriptThread(31, "other", 120), 7, 0);
     let text = listed(&script, TEXT);
     let line = "-- contradiction at 0.000000009 in process 30, thread 31: no record made fiber 7, known from here on";
     assert!(text.contains(line), "{text}");

@@ -8,16 +8,16 @@ use proptest::prelude::*;
 use sordino_event::{Cpu, Pid, Tid};
 use sordino_timeline::{FiberId, FiberState, Item, Mounted, ReadySince, System, TaskState, ThreadState};
 use std::collections::BTreeMap;
-use support::{IDLE, RUNNABLE, SLEEPING, Script, Thread};
+use support::{IDLE, RUNNABLE, SLEEPING, Script, ScriptThread};
 
 /// Threads of two processes, and one that has no fibers.
-const THREADS: [(i32, Thread); 6] = [
-    (10, Thread(11, "a", 120)),
-    (10, Thread(12, "b", 120)),
-    (10, Thread(13, "c", 120)),
-    (20, Thread(21, "d", 120)),
-    (20, Thread(22, "e", 120)),
-    (30, Thread(31, "f", 120)),
+const THREADS: [(i32, ScriptThread); 6] = [
+    (10, ScriptThread(11, "a", 120)),
+    (10, ScriptThread(12, "b", 120)),
+    (10, ScriptThread(13, "c", 120)),
+    (20, ScriptThread(21, "d", 120)),
+    (20, ScriptThread(22, "e", 120)),
+    (30, ScriptThread(31, "f", 120)),
 ];
 const CPUS: usize = 3;
 /// The number of fibers that a process may have at a time.
@@ -26,7 +26,7 @@ const NAMES: [&str; 3] = ["x", "y", "z"];
 
 /// The true state of a fiber.
 #[derive(Clone, Debug, PartialEq)]
-struct Fiber {
+struct FiberTruth {
     name: &'static str,
     state: FiberState,
     woken: Option<Option<u64>>,
@@ -39,14 +39,14 @@ struct Truth {
     running: [Option<usize>; CPUS],
     threads: Vec<ThreadState>,
     mounted: Vec<Mounted>,
-    fibers: BTreeMap<FiberId, Fiber>,
+    fibers: BTreeMap<FiberId, FiberTruth>,
     /// The fiber of the event.
     fiber: Mounted,
 }
 
 /// Records that are lost on a CPU, in the stream of a process or of the kernel.
 #[derive(Clone, Copy, Debug)]
-struct Lost {
+struct LostRange {
     from: i64,
     to: i64,
     cpu: usize,
@@ -54,16 +54,16 @@ struct Lost {
 }
 
 /// The simulated machine: it acts as requested and records its events and the truth.
-struct Machine {
+struct FiberSimulation {
     script: Script,
     now: i64,
     state: Truth,
     truth: BTreeMap<i64, Truth>,
-    lost: Vec<Lost>,
+    lost: Vec<LostRange>,
 }
 
-impl Machine {
-    fn new(lost: Vec<Lost>) -> Self {
+impl FiberSimulation {
+    fn new(lost: Vec<LostRange>) -> Self {
         let state = Truth {
             threads: vec![ThreadState::Unknown; THREADS.len()],
             mounted: vec![Mounted::Outside; THREADS.len()],
@@ -176,7 +176,7 @@ impl Machine {
             }
             2 | 3 if !is_alive => {
                 let state = FiberState::Ready { since: ReadySince::Made };
-                let made = Fiber { name, state, woken: None, has_ended: false };
+                let made = FiberTruth { name, state, woken: None, has_ended: false };
                 self.state.fibers.insert(fiber(number), made);
                 this(self, &|script| script.fiber_new(thread, number, name));
             }
@@ -261,8 +261,8 @@ impl Machine {
 }
 
 /// Runs a machine. An action is a CPU, a kind and a choice.
-fn run(actions: &[(usize, u8, u64)], lost: Vec<Lost>) -> Machine {
-    let mut machine = Machine::new(lost);
+fn run(actions: &[(usize, u8, u64)], lost: Vec<LostRange>) -> FiberSimulation {
+    let mut machine = FiberSimulation::new(lost);
     for &(cpu, action, choice) in actions {
         match action {
             0..=2 => machine.kernel(cpu, action, choice as usize),
@@ -274,13 +274,13 @@ fn run(actions: &[(usize, u8, u64)], lost: Vec<Lost>) -> Machine {
 }
 
 /// Compares a state with the truth. Where records are missing, it may be unknown.
-struct Comparison<'a> {
+struct TruthComparison<'a> {
     system: &'a System,
     truth: &'a Truth,
     losses: bool,
 }
 
-impl Comparison<'_> {
+impl TruthComparison<'_> {
     fn check(&self) -> Result<(), TestCaseError> {
         for (index, (pid, thread)) in THREADS.iter().enumerate() {
             let mounted = self.system.fibers().mounted(Pid(*pid), Tid(thread.0));
@@ -344,12 +344,12 @@ impl Comparison<'_> {
 
 /// Compares every moment with the truth. Returns the number of fibers that were certain, of all events of a thread that
 /// had one.
-fn compare(machine: &Machine) -> Result<(usize, usize), TestCaseError> {
+fn compare(machine: &FiberSimulation) -> Result<(usize, usize), TestCaseError> {
     let (mut result, mut certain, mut all) = (Ok(()), 0, 0);
     machine.script.play(|item| {
         let (Item::Event(moment), Ok(())) = (item, &result) else { return };
         let Some(truth) = machine.truth.get(&moment.event.time.0) else { return };
-        let comparison = Comparison { system: moment.system, truth, losses: !machine.lost.is_empty() };
+        let comparison = TruthComparison { system: moment.system, truth, losses: !machine.lost.is_empty() };
         result = comparison.check().and_then(|()| comparison.mounted(moment.fiber, truth.fiber));
         all += usize::from(truth.fiber.fiber().is_some());
         certain += usize::from(moment.fiber_id().is_some());
@@ -361,9 +361,9 @@ fn actions() -> impl Strategy<Value = Vec<(usize, u8, u64)>> {
     proptest::collection::vec((0..CPUS, 0u8..17, 0u64..1000), 0..250)
 }
 
-fn lost() -> impl Strategy<Value = Lost> {
+fn lost() -> impl Strategy<Value = LostRange> {
     let pid = prop_oneof![Just(None), Just(Some(10)), Just(Some(20))];
-    (0i64..150, 1i64..40, 0..CPUS, pid).prop_map(|(from, length, cpu, pid)| Lost {
+    (0i64..150, 1i64..40, 0..CPUS, pid).prop_map(|(from, length, cpu, pid)| LostRange {
         from: from + 6,
         to: from + 6 + length,
         cpu,
@@ -403,7 +403,7 @@ fn states_are_known_again_after_a_loss() {
             (random as usize % CPUS, (random / 3 % 17) as u8, random / 51 % 1000)
         })
         .collect();
-    let lost = Lost { from: 300, to: 310, cpu: 1, pid: Some(10) };
+    let lost = LostRange { from: 300, to: 310, cpu: 1, pid: Some(10) };
     let (certain, all) = compare(&run(&actions, vec![lost])).unwrap();
     assert!(all > 500 && certain > all * 9 / 10, "{certain} of {all}");
 }

@@ -7,10 +7,10 @@ use sordino_timeline::{
     FiberId, FiberState, Item, Mounted, ReadySince, SuperTrace, System, TaskState, ThreadState,
 };
 use std::convert::Infallible;
-use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, Thread, V};
+use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, ScriptThread, V};
 
-const A: Thread = Thread(21, "worker", 120);
-const B: Thread = Thread(22, "worker", 120);
+const A: ScriptThread = ScriptThread(21, "worker", 120);
+const B: ScriptThread = ScriptThread(22, "worker", 120);
 const PID: i32 = 20;
 
 const YIELDED: u64 = 1;

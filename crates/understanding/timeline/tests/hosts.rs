@@ -9,7 +9,7 @@ use std::convert::Infallible;
 
 /// An action on a host, on a CPU or in a thread of this number.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum HostAction {
     Switch {
         cpu: u32,
         next: i32,
@@ -29,15 +29,15 @@ enum Action {
 
 /// The classes of a host.
 #[derive(Clone, Copy)]
-struct Declared {
+struct HostClasses {
     switch: ClassId,
     own: ClassId,
     interrupt: ClassId,
 }
 
-fn declare(classes: &mut Classes) -> Declared {
+fn declare(classes: &mut Classes) -> HostClasses {
     let fields = ["prev_comm", "prev_tid", "prev_prio", "prev_state", "next_comm", "next_tid", "next_prio"];
-    Declared {
+    HostClasses {
         switch: classes.add(Class::new(Domain::Kernel, "sched_switch", fields)),
         own: classes.add(Class::new(Domain::User, "motor:tick", [""; 0])),
         interrupt: classes.add(Class::new(Domain::Kernel, "irq_handler_entry", ["irq", "name"])),
@@ -46,15 +46,15 @@ fn declare(classes: &mut Classes) -> Declared {
 
 /// Returns the stream of a host on which the actions happen at these times.
 fn stream(
-    declared: Declared,
+    declared: HostClasses,
     name: &'static str,
-    actions: Vec<(i64, Action)>,
+    actions: Vec<(i64, HostAction)>,
 ) -> impl FnMut(&mut Event) -> Result<Step, Infallible> {
     let (mut actions, mut running) = (actions.into_iter(), [0; 2]);
     move |event| {
         let Some((time, action)) = actions.next() else { return Ok(Step::End) };
         match action {
-            Action::Switch { cpu, next } => {
+            HostAction::Switch { cpu, next } => {
                 let prev = std::mem::replace(&mut running[cpu as usize], next);
                 event.begin(Time(time), declared.switch);
                 event.cpu = Some(Cpu(cpu));
@@ -63,17 +63,17 @@ fn stream(
                 event.push_text(name.as_bytes());
                 [next, 120].into_iter().for_each(|value| event.push(Value::signed(value.into())));
             }
-            Action::Own { tid } => {
+            HostAction::Own { tid } => {
                 event.begin(Time(time), declared.own);
                 (event.pid, event.tid) = (Some(Pid(tid)), Some(Tid(tid)));
             }
-            Action::Interrupt { cpu } => {
+            HostAction::Interrupt { cpu } => {
                 event.begin(Time(time), declared.interrupt);
                 event.cpu = Some(Cpu(cpu));
                 event.push(Value::signed(7));
                 event.push_text(b"eth0");
             }
-            Action::Loss { cpu } => {
+            HostAction::Loss { cpu } => {
                 let (from, cause) = (Time(time), LossCause::KernelOverrun);
                 return Ok(Step::Loss(Loss {
                     from,
@@ -114,12 +114,12 @@ where
     seen
 }
 
-fn actions() -> impl Strategy<Value = Vec<(i64, Action)>> {
+fn actions() -> impl Strategy<Value = Vec<(i64, HostAction)>> {
     let action = prop_oneof![
-        4 => (0..2_u32, 0..4_i32).prop_map(|(cpu, next)| Action::Switch { cpu, next }),
-        2 => (1..4_i32).prop_map(|tid| Action::Own { tid }),
-        2 => (0..2_u32).prop_map(|cpu| Action::Interrupt { cpu }),
-        1 => (0..2_u32).prop_map(|cpu| Action::Loss { cpu }),
+        4 => (0..2_u32, 0..4_i32).prop_map(|(cpu, next)| HostAction::Switch { cpu, next }),
+        2 => (1..4_i32).prop_map(|tid| HostAction::Own { tid }),
+        2 => (0..2_u32).prop_map(|cpu| HostAction::Interrupt { cpu }),
+        1 => (0..2_u32).prop_map(|cpu| HostAction::Loss { cpu }),
     ];
     let at_random = prop::collection::vec((0..60_i64, action), 0..40);
     at_random.prop_map(|mut actions| {

@@ -12,22 +12,22 @@ fn classes() -> (Classes, ClassId, ClassId) {
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum SourceEntry {
     Event { time: i64, class: ClassId, cpu: Option<u32>, serial: u64 },
     Loss(i64),
     Fails,
 }
 
-fn source(entries: Vec<Entry>) -> impl FnMut(&mut Event) -> Result<Step, &'static str> {
+fn source(entries: Vec<SourceEntry>) -> impl FnMut(&mut Event) -> Result<Step, &'static str> {
     let mut entries = entries.into_iter();
     move |event| match entries.next() {
-        Some(Entry::Event { time, class, cpu, serial }) => {
+        Some(SourceEntry::Event { time, class, cpu, serial }) => {
             event.begin(Time(time), class);
             event.cpu = cpu.map(Cpu);
             event.push(Value::unsigned(serial));
             Ok(Step::Event)
         }
-        Some(Entry::Loss(from)) => Ok(Step::Loss(Loss {
+        Some(SourceEntry::Loss(from)) => Ok(Step::Loss(Loss {
             from: Time(from),
             to: Time(from + 1),
             cpu: None,
@@ -35,13 +35,13 @@ fn source(entries: Vec<Entry>) -> impl FnMut(&mut Event) -> Result<Step, &'stati
             count: None,
             cause: LossCause::RingFull,
         })),
-        Some(Entry::Fails) => Err("torn"),
+        Some(SourceEntry::Fails) => Err("torn"),
         None => Ok(Step::End),
     }
 }
 
 /// Returns the items of the merge: `time#serial`, `time loss`, `time back by`, `error`.
-fn merged(classes: &Classes, sources: Vec<Vec<Entry>>) -> Vec<String> {
+fn merged(classes: &Classes, sources: Vec<Vec<SourceEntry>>) -> Vec<String> {
     let mut merge = Merge::new(classes, sources.into_iter().map(source));
     let mut out = Vec::new();
     loop {
@@ -60,14 +60,14 @@ fn merged(classes: &Classes, sources: Vec<Vec<Entry>>) -> Vec<String> {
 #[test]
 fn at_one_time_losses_come_first_then_the_kernel_then_cpus_then_sources() {
     let (classes, user, kernel) = classes();
-    let event = |class, cpu, serial| vec![Entry::Event { time: 5, class, cpu, serial }];
+    let event = |class, cpu, serial| vec![SourceEntry::Event { time: 5, class, cpu, serial }];
     let sources = vec![
         event(user, Some(1), 0),
         event(user, Some(0), 1),
         event(user, Some(0), 2),
         event(user, None, 3),
         event(kernel, Some(1), 4),
-        vec![Entry::Loss(5)],
+        vec![SourceEntry::Loss(5)],
         event(kernel, Some(0), 6),
     ];
     assert_eq!(merged(&classes, sources), ["5 loss", "5#6", "5#4", "5#3", "5#1", "5#2", "5#0"]);
@@ -76,7 +76,7 @@ fn at_one_time_losses_come_first_then_the_kernel_then_cpus_then_sources() {
 #[test]
 fn time_that_goes_back_is_reported_and_the_event_moved() {
     let (classes, class, _) = classes();
-    let event = |time, serial| Entry::Event { time, class, cpu: None, serial };
+    let event = |time, serial| SourceEntry::Event { time, class, cpu: None, serial };
     let sources = vec![vec![event(10, 0), event(7, 1), event(12, 2)], vec![event(9, 3), event(11, 4)]];
     assert_eq!(merged(&classes, sources), ["9#3", "10#0", "10 source 0 back by 3", "10#1", "11#4", "12#2"]);
 }
@@ -84,26 +84,27 @@ fn time_that_goes_back_is_reported_and_the_event_moved() {
 #[test]
 fn a_loss_that_is_told_late_stands_where_it_was_told() {
     let (classes, class, _) = classes();
-    let event = |time, serial| Entry::Event { time, class, cpu: None, serial };
-    let sources = vec![vec![event(10, 0), Entry::Loss(4), event(20, 1)], vec![event(12, 2)]];
+    let event = |time, serial| SourceEntry::Event { time, class, cpu: None, serial };
+    let sources = vec![vec![event(10, 0), SourceEntry::Loss(4), event(20, 1)], vec![event(12, 2)]];
     assert_eq!(merged(&classes, sources), ["10#0", "4 loss", "12#2", "20#1"]);
 }
 
 #[test]
 fn a_loss_after_the_event_that_follows_it_is_a_disorder() {
     let (classes, class, _) = classes();
-    let sources = vec![vec![Entry::Loss(30), Entry::Event { time: 20, class, cpu: None, serial: 1 }]];
+    let sources =
+        vec![vec![SourceEntry::Loss(30), SourceEntry::Event { time: 20, class, cpu: None, serial: 1 }]];
     assert_eq!(merged(&classes, sources), ["30 loss", "30 source 0 back by 10", "30#1"]);
 }
 
 #[test]
 fn a_source_that_fails_is_named_and_the_others_go_on() {
     let (classes, class, _) = classes();
-    let event = |time, serial| Entry::Event { time, class, cpu: None, serial };
+    let event = |time, serial| SourceEntry::Event { time, class, cpu: None, serial };
     let sources = vec![
-        vec![Entry::Fails],
+        vec![SourceEntry::Fails],
         vec![event(1, 0), event(3, 1)],
-        vec![event(2, 2), Entry::Fails, event(4, 3)],
+        vec![event(2, 2), SourceEntry::Fails, event(4, 3)],
     ];
     assert_eq!(
         merged(&classes, sources),
@@ -114,7 +115,7 @@ fn a_source_that_fails_is_named_and_the_others_go_on() {
 #[test]
 fn the_ends_of_time_are_no_special_case() {
     let (classes, class, _) = classes();
-    let event = |time, serial| Entry::Event { time, class, cpu: None, serial };
+    let event = |time, serial| SourceEntry::Event { time, class, cpu: None, serial };
     let sources =
         vec![vec![event(i64::MAX, 0), event(i64::MIN, 1)], vec![event(i64::MIN, 2), event(i64::MAX, 3)]];
     let out = merged(&classes, sources);
@@ -127,7 +128,7 @@ fn ten_thousand_sources_are_merged() {
     let (classes, class, _) = classes();
     let sources = (0..10_000).map(|serial| {
         let time = |round| i64::from(round) * 10_000 + (serial as i64 * 7_919) % 10_000;
-        (0..3).map(|round| Entry::Event { time: time(round), class, cpu: None, serial }).collect()
+        (0..3).map(|round| SourceEntry::Event { time: time(round), class, cpu: None, serial }).collect()
     });
     let out = merged(&classes, sources.collect());
     let times: Vec<i64> = out.iter().map(|line| line.split('#').next().unwrap().parse().unwrap()).collect();
@@ -150,7 +151,7 @@ proptest! {
             let mut entries = Vec::new();
             for (time, of_kernel, cpu) in stream {
                 let class = if of_kernel { kernel } else { user };
-                entries.push(Entry::Event { time, class, cpu, serial });
+                entries.push(SourceEntry::Event { time, class, cpu, serial });
                 all.push((time, !of_kernel, cpu, number, serial));
                 serial += 1;
             }

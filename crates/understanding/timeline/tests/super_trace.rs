@@ -7,7 +7,7 @@ use sordino_event::{
 };
 use sordino_timeline::kernel::{FaultReason, Function, Interrupt, Sent, Syscall};
 use sordino_timeline::{Host, Item, Kernel, Priority, Recorded, SuperTrace, TaskState, Vocabulary};
-use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread, V};
+use support::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread, V};
 
 /// Returns `time cpu tid comm priority` of each event, with `?` for unknown values.
 fn lines(script: &Script) -> Vec<String> {
@@ -94,8 +94,8 @@ fn a_thread_that_the_kernel_did_not_name_has_its_programs_name() {
 #[test]
 fn lttng_priorities_are_the_kernels_less_a_hundred() {
     let mut script = Script::new();
-    script.at(1).cpu(1).switch(Thread(5, "early", -51), RUNNABLE, Thread(0, "swapper/1", 20));
-    script.at(2).cpu(1).switch(Thread(0, "swapper/1", 20), 0, Thread(6, "nice", 20));
+    script.at(1).cpu(1).switch(ScriptThread(5, "early", -51), RUNNABLE, ScriptThread(0, "swapper/1", 20));
+    script.at(2).cpu(1).switch(ScriptThread(0, "swapper/1", 20), 0, ScriptThread(6, "nice", 20));
     assert_eq!(lines(&script), ["1 1 5 early RT 50", "2 1 0 idle nice 0"]);
 }
 
@@ -116,7 +116,7 @@ fn threads_are_known_from_forks_dumps_renames_and_execs() {
     };
     script.at(1).cpu(0);
     dump(&mut script, 40, 40, "maker");
-    script.at(2).switch(IDLE, 0, Thread(40, "maker", 120));
+    script.at(2).switch(IDLE, 0, ScriptThread(40, "maker", 120));
     newtask(script.at(3), 41, 0x10000);
     newtask(script.at(4), 42, 0x11);
     script.at(5).kernel("task_rename", &[("tid", V::I(41)), ("newcomm", V::T("worker"))]);
@@ -149,7 +149,7 @@ fn threads_are_known_from_forks_dumps_renames_and_execs() {
 #[test]
 fn a_thread_that_execs_takes_the_number_of_its_process() {
     let mut script = Script::new();
-    script.at(1).cpu(2).switch(IDLE, 0, Thread(51, "worker", 4));
+    script.at(1).cpu(2).switch(IDLE, 0, ScriptThread(51, "worker", 4));
     script.at(2).kernel("sched_process_exec", &[("pid", V::I(50)), ("old_pid", V::I(51))]);
     script.at(3).kernel("sched_process_free", &[("comm", V::T("x")), ("pid", V::I(50)), ("prio", V::I(1))]);
     let mut seen = Vec::new();
@@ -325,11 +325,11 @@ fn a_programs_event_is_never_taken_for_the_kernels() {
 /// The priorities of two threads, numbered 20 and 39, in a trace that states `numbering`; first the idle thread has
 /// run, or it has not.
 fn priorities(numbering: Option<PriorityNumbering>, idle: Option<i32>) -> Vec<i32> {
-    let ordinary = [Thread(10, "npt", 20), Thread(11, "hog", 39)];
+    let ordinary = [ScriptThread(10, "npt", 20), ScriptThread(11, "hog", 39)];
     let mut script = Script::of_programs();
     script.numbering = numbering;
     if let Some(priority) = idle {
-        script.at(1).cpu(1).switch(Thread(0, "swapper/1", priority), 0, ordinary[0]);
+        script.at(1).cpu(1).switch(ScriptThread(0, "swapper/1", priority), 0, ordinary[0]);
     }
     script.at(2).cpu(1).switch(ordinary[0], 0, ordinary[1]);
     let mut found = Vec::new();

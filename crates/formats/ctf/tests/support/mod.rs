@@ -18,14 +18,14 @@ pub(crate) fn not_measured(why: &str) {
 
 /// The content of all traces at or below a directory.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct DirectoryContent {
     /// The time and the canonical text of each event, sorted.
     pub(crate) events: Vec<(Time, String)>,
     pub(crate) losses: Vec<Loss>,
 }
 
-pub(crate) fn read(dir: &Path) -> Reading {
-    let mut reading = Reading::default();
+pub(crate) fn read(dir: &Path) -> DirectoryContent {
+    let mut reading = DirectoryContent::default();
     for path in find(dir).unwrap() {
         let mut classes = Classes::default();
         let trace = Trace::open(path, &mut classes).unwrap();
@@ -35,7 +35,7 @@ pub(crate) fn read(dir: &Path) -> Reading {
     reading
 }
 
-pub(crate) fn read_trace(trace: &Trace, classes: &Classes, reading: &mut Reading) {
+pub(crate) fn read_trace(trace: &Trace, classes: &Classes, reading: &mut DirectoryContent) {
     for stream in trace.streams() {
         let (mut events, mut event, mut last) = (stream.events(), Event::default(), None);
         loop {
@@ -67,17 +67,18 @@ fn canonical(event: &Event, class: &Class) -> String {
     let (mut payload, mut context) = (Vec::new(), Vec::new());
     for (name, view) in event.fields(class) {
         match name.strip_prefix("$ctx.") {
-            Some(name) => context.push((name.to_owned(), Value::from_view(view))),
-            None => payload.push((name.to_owned(), Value::from_view(view))),
+            Some(name) => context.push((name.to_owned(), ComparableValue::from_view(view))),
+            None => payload.push((name.to_owned(), ComparableValue::from_view(view))),
         }
     }
-    write!(text, " {} {}", Value::Group(payload).text(), Value::Group(context).text()).unwrap();
+    write!(text, " {} {}", ComparableValue::Group(payload).text(), ComparableValue::Group(context).text())
+        .unwrap();
     text
 }
 
 /// A value as either side shows it.
 #[derive(Clone, Debug, PartialEq)]
-enum Value {
+enum ComparableValue {
     Number(i128),
     Float(f64),
     Text(String),
@@ -86,7 +87,7 @@ enum Value {
     Group(Vec<(String, Self)>),
 }
 
-impl Value {
+impl ComparableValue {
     fn from_view(view: View<'_>) -> Self {
         match view {
             View::Unsigned(number, _) => Self::Number(number.into()),
@@ -133,7 +134,7 @@ impl Value {
     }
 }
 
-/// The output of babeltrace2 for a directory: the events in the form of [`Reading`], and its complaints.
+/// The output of babeltrace2 for a directory: the events in the form of [`DirectoryContent`], and its complaints.
 pub(crate) struct Babeltrace {
     pub(crate) events: Vec<(Time, String)>,
     pub(crate) complaints: String,
@@ -178,14 +179,15 @@ impl<'a> PrintedLine<'a> {
         let (mut cpu, mut tid, mut context) = ("-".to_owned(), "-".to_owned(), Vec::new());
         for (name, value) in groups.into_iter().flatten() {
             match name.as_str() {
-                "cpu_id" if value == Value::Number(u32::MAX.into()) => cpu = "-".to_owned(),
+                "cpu_id" if value == ComparableValue::Number(u32::MAX.into()) => cpu = "-".to_owned(),
                 "cpu_id" => cpu = value.text(),
                 "vtid" | "tid" => tid = value.text(),
                 "vpid" | "pid" | "reserved" | "too_large" | "length" => {}
                 _ => context.push((name, value)),
             }
         }
-        let (payload, context) = (Value::Group(payload).text(), Value::Group(context).text());
+        let (payload, context) =
+            (ComparableValue::Group(payload).text(), ComparableValue::Group(context).text());
         (time, format!("{name} {cpu} {tid} {payload} {context}"))
     }
 
@@ -202,7 +204,7 @@ impl<'a> PrintedLine<'a> {
     }
 
     /// Parses members up to a closing bracket: `name = value`, `[3] = value` or only `value`.
-    fn members(&mut self, close: &str) -> Vec<(String, Value)> {
+    fn members(&mut self, close: &str) -> Vec<(String, ComparableValue)> {
         let mut members = Vec::new();
         while !self.accept(close) {
             let name_end = self.0.find([' ', '"', '{', '(']).unwrap_or(0);
@@ -216,12 +218,12 @@ impl<'a> PrintedLine<'a> {
         members
     }
 
-    fn value(&mut self) -> Value {
+    fn value(&mut self) -> ComparableValue {
         if self.accept("{ ") {
-            return Value::Group(self.members("}"));
+            return ComparableValue::Group(self.members("}"));
         }
         if self.accept("[ ") {
-            return Value::List(self.members("]").into_iter().map(|(_, value)| value).collect());
+            return ComparableValue::List(self.members("]").into_iter().map(|(_, value)| value).collect());
         }
         if self.accept("( ") {
             let label = if self.accept("<unknown>") { None } else { Some(self.quoted()) };
@@ -233,17 +235,17 @@ impl<'a> PrintedLine<'a> {
             let number = self.number();
             assert!(self.accept(" )"));
             return match number {
-                Value::Number(number) => Value::Label(label, number),
+                ComparableValue::Number(number) => ComparableValue::Label(label, number),
                 _ => panic!("a label of no integer"),
             };
         }
         if self.0.starts_with('"') {
-            return Value::Text(self.quoted());
+            return ComparableValue::Text(self.quoted());
         }
         self.number()
     }
 
-    fn number(&mut self) -> Value {
+    fn number(&mut self) -> ComparableValue {
         let end = self.0.find([',', ' ']).unwrap_or(self.0.len());
         let (text, rest) = self.0.split_at(end);
         self.0 = rest;
@@ -254,8 +256,8 @@ impl<'a> PrintedLine<'a> {
             _ => (10, text),
         };
         match i128::from_str_radix(digits, radix) {
-            Ok(number) => Value::Number(number),
-            Err(_) => Value::Float(text.parse().unwrap_or_else(|_| panic!("number {text:?}"))),
+            Ok(number) => ComparableValue::Number(number),
+            Err(_) => ComparableValue::Float(text.parse().unwrap_or_else(|_| panic!("number {text:?}"))),
         }
     }
 
@@ -291,11 +293,12 @@ impl<'a> PrintedLine<'a> {
 }
 
 /// Removes the lengths that tracers generate, as sordino's reader does.
-fn without_lengths(members: Vec<(String, Value)>) -> Vec<(String, Value)> {
+fn without_lengths(members: Vec<(String, ComparableValue)>) -> Vec<(String, ComparableValue)> {
     let is_length = |index: usize| {
         let (length, sequence) = (&members[index], members.get(index + 1)?);
         let stem = length.0.trim_start_matches('_').strip_suffix("_length")?;
-        (stem == sequence.0 && matches!(sequence.1, Value::List(_) | Value::Text(_))).then_some(())
+        (stem == sequence.0 && matches!(sequence.1, ComparableValue::List(_) | ComparableValue::Text(_)))
+            .then_some(())
     };
     let kept = (0..members.len()).filter(|&index| is_length(index).is_none());
     kept.map(|index| members[index].clone()).collect()

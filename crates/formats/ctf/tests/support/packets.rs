@@ -65,22 +65,22 @@ impl WrittenPacket<'_> {
 
 /// An item of a stream, in short form.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Read {
+pub(crate) enum StreamItem {
     Event(i64),
     Loss(i64, i64, Option<u64>, LossCause),
 }
 
 /// Returns all items of the only stream of `file`.
-pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<Read> {
+pub(crate) fn seen(metadata: &str, file: Vec<u8>) -> Vec<StreamItem> {
     let mut classes = Classes::default();
     let trace = Trace::from_memory(metadata.as_bytes(), [("file".into(), file)], &mut classes).unwrap();
     let Some(stream) = trace.streams().first() else { return Vec::new() };
     let (mut events, mut event, mut seen) = (stream.events(), Event::default(), Vec::new());
     loop {
         match events.next(&mut event).unwrap() {
-            Step::Event => seen.push(Read::Event(event.time.0)),
+            Step::Event => seen.push(StreamItem::Event(event.time.0)),
             Step::Loss(Loss { from: Time(from), to: Time(to), count, cause, .. }) => {
-                seen.push(Read::Loss(from, to, count, cause));
+                seen.push(StreamItem::Loss(from, to, count, cause));
             }
             Step::End => return seen,
         }

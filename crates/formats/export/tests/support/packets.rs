@@ -3,26 +3,26 @@
 
 /// A decoded message: its fields in order.
 #[derive(Debug)]
-pub(crate) struct Message(pub(crate) Vec<(u32, Field)>);
+pub(crate) struct DecodedMessage(pub(crate) Vec<(u32, WireValue)>);
 
 /// The value of a field.
 #[derive(Debug)]
-pub(crate) enum Field {
+pub(crate) enum WireValue {
     Number(u64),
     Bytes(Vec<u8>),
 }
 
-impl Message {
+impl DecodedMessage {
     pub(crate) fn read(mut bytes: &[u8]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
             let tag = varint(&mut bytes);
             let field = match tag & 7 {
-                0 => Field::Number(varint(&mut bytes)),
-                1 => Field::Number(u64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap())),
+                0 => WireValue::Number(varint(&mut bytes)),
+                1 => WireValue::Number(u64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap())),
                 2 => {
                     let length = varint(&mut bytes) as usize;
-                    Field::Bytes(take(&mut bytes, length).to_vec())
+                    WireValue::Bytes(take(&mut bytes, length).to_vec())
                 }
                 wire => panic!("wire type {wire}"),
             };
@@ -33,14 +33,14 @@ impl Message {
 
     pub(crate) fn number(&self, field: u32) -> Option<u64> {
         self.0.iter().find_map(|(number, value)| match value {
-            Field::Number(value) if *number == field => Some(*value),
+            WireValue::Number(value) if *number == field => Some(*value),
             _ => None,
         })
     }
 
     pub(crate) fn all(&self, field: u32) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(move |(number, value)| match value {
-            Field::Bytes(bytes) if *number == field => Some(&bytes[..]),
+            WireValue::Bytes(bytes) if *number == field => Some(&bytes[..]),
             _ => None,
         })
     }

@@ -73,7 +73,7 @@ fn who_reserves_later_has_the_later_time() {
     check(|| {
         let (area, _, attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
-        let time = Time::new();
+        let time = LaggingClock::new();
         let passing = time.clone();
         let passing = thread::spawn(move || passing.pass());
         let writers = [1, 2].map(|number| {
@@ -95,7 +95,7 @@ fn so_has_one_whose_cpu_is_behind() {
     check(|| {
         let (area, _, attached) = attached(&options(&[], u32::MAX));
         let rings = move || area.rings(attached.slot);
-        let writers = [(1, Time::of(2)), (2, Time::of(1))]
+        let writers = [(1, LaggingClock::of(2)), (2, LaggingClock::of(1))]
             .map(|(number, time)| thread::spawn(move || share(rings(), number, HALF, Some(&time))));
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         let mut timestamps = Vec::new();

@@ -85,9 +85,9 @@ pub(crate) fn attached(options: &AttachOptions<'_>) -> (Area, Program, Attached)
 
 /// A clock whose progress other threads may see later than this one.
 #[derive(Clone)]
-pub(crate) struct Time(Arc<AtomicU64>);
+pub(crate) struct LaggingClock(Arc<AtomicU64>);
 
-impl Time {
+impl LaggingClock {
     pub(crate) fn new() -> Self {
         Self::of(1)
     }
@@ -101,15 +101,15 @@ impl Time {
     }
 }
 
-/// A thread that writes to `rings`. Its clock is a [`Time`], or the constant 1. It waits for room if `waits`.
+/// A thread that writes to `rings`. Its clock is a [`LaggingClock`], or the constant 1. It waits for room if `waits`.
 #[derive(Clone, Copy)]
-struct Writer<'a> {
+struct LoomWriter<'a> {
     rings: Rings,
-    time: Option<&'a Time>,
+    time: Option<&'a LaggingClock>,
     waits: bool,
 }
 
-impl ReadClock for Writer<'_> {
+impl ReadClock for LoomWriter<'_> {
     fn cycles(self) -> Ticks {
         Ticks(self.time.map_or(1, |time| time.0.load(Relaxed)))
     }
@@ -121,7 +121,7 @@ impl ReadClock for Writer<'_> {
     }
 }
 
-impl TracedThread for Writer<'_> {
+impl TracedThread for LoomWriter<'_> {
     fn first_rings(self) -> Option<Rings> {
         Some(self.rings)
     }
@@ -145,8 +145,8 @@ fn stage(number: u64, length: usize, write: impl FnOnce(Staged)) {
 }
 
 /// Writes a record to the shared ring.
-pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time>) {
-    let writer = Writer { rings, time, waits: false };
+pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&LaggingClock>) {
+    let writer = LoomWriter { rings, time, waits: false };
     // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
     stage(number, length, |staged| unsafe {
         write_to(rings, None, &staged.record(Tag(number << 32)), writer)
@@ -155,15 +155,15 @@ pub(crate) fn share(rings: Rings, number: u64, length: usize, time: Option<&Time
 
 /// Writes a record to the ring of CPU 0, which this thread runs on, as the probe does.
 pub(crate) fn emit(rings: Rings, number: u64, length: usize) {
-    write_on_cpu(number, length, Writer { rings, time: None, waits: false });
+    write_on_cpu(number, length, LoomWriter { rings, time: None, waits: false });
 }
 
 /// Writes a record like [`emit`], and waits for room.
 pub(crate) fn emit_waiting(rings: Rings, number: u64, length: usize) {
-    write_on_cpu(number, length, Writer { rings, time: None, waits: true });
+    write_on_cpu(number, length, LoomWriter { rings, time: None, waits: true });
 }
 
-fn write_on_cpu(number: u64, length: usize, writer: Writer<'_>) {
+fn write_on_cpu(number: u64, length: usize, writer: LoomWriter<'_>) {
     model::run_on(0);
     // SAFETY: the model's memory stays as long as the execution; the payload has whole words.
     stage(number, length, |staged| unsafe { write(writer.rings.at(0), Tag(number << 32), staged, writer) });

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// A thread that writes to `rings`, whose clock counts its readings. It waits for room as `wait` returns.
 #[derive(Clone, Copy)]
-struct Writer<'a> {
+struct RingWriter<'a> {
     rings: Rings,
     wait: &'a dyn Fn(Full) -> bool,
 }
 
 static READINGS: AtomicU64 = AtomicU64::new(1);
 
-impl ReadClock for Writer<'_> {
+impl ReadClock for RingWriter<'_> {
     fn cycles(self) -> Ticks {
         Ticks(READINGS.fetch_add(1, SeqCst))
     }
@@ -35,7 +35,7 @@ impl ReadClock for Writer<'_> {
     }
 }
 
-impl TracedThread for Writer<'_> {
+impl TracedThread for RingWriter<'_> {
     fn first_rings(self) -> Option<Rings> {
         Some(self.rings)
     }
@@ -135,7 +135,7 @@ impl Harness {
         // The thread remembers the CPU that it was on last.
         let ring = rings.at(thread::tag_and_base().1 as u32);
         // SAFETY: the area is never unmapped; the staged payload is readable beyond its end.
-        unsafe { write(ring, Tag(tag), staged, Writer { rings, wait }) };
+        unsafe { write(ring, Tag(tag), staged, RingWriter { rings, wait }) };
     }
 }
 
@@ -150,26 +150,26 @@ pub fn options(geometry: Geometry, first_seqno: u32) -> AttachOptions<'static> {
 
 /// One record of a sub-buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ParsedRecord {
     pub timestamp: u64,
     pub tag: u64,
     pub payload: Vec<u8>,
 }
 
 /// The records of a CPU's sub-buffer, whose payloads all have `length` bytes.
-pub fn records(bytes: &[u8], length: usize) -> Vec<Read> {
+pub fn records(bytes: &[u8], length: usize) -> Vec<ParsedRecord> {
     parse(bytes, |_| (16, length))
 }
 
 /// The records of a shared sub-buffer, each of which gives its length.
-pub fn shared_records(bytes: &[u8]) -> Vec<Read> {
+pub fn shared_records(bytes: &[u8]) -> Vec<ParsedRecord> {
     parse(bytes, |record| {
         let length = u32::from_ne_bytes(record[20..24].try_into().unwrap());
         (24, length as usize - 24)
     })
 }
 
-fn parse(bytes: &[u8], encoded_length: impl Fn(&[u8]) -> (usize, usize)) -> Vec<Read> {
+fn parse(bytes: &[u8], encoded_length: impl Fn(&[u8]) -> (usize, usize)) -> Vec<ParsedRecord> {
     let mut records = Vec::new();
     let mut at = PACKET_HEADER;
     while at < bytes.len() {
@@ -177,7 +177,7 @@ fn parse(bytes: &[u8], encoded_length: impl Fn(&[u8]) -> (usize, usize)) -> Vec<
             |offset: usize| u64::from_ne_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap());
         let (header, length) = encoded_length(&bytes[at..]);
         let payload = bytes[at + header..at + header + length].to_vec();
-        records.push(Read { timestamp: word(0), tag: word(8), payload });
+        records.push(ParsedRecord { timestamp: word(0), tag: word(8), payload });
         at += header + length;
         if at < bytes.len() {
             at = at.next_multiple_of(8);

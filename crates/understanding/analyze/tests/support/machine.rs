@@ -1,10 +1,10 @@
 //! A machine of two CPUs, simulated tick by tick, that produces its events and the true causes of the time.
 
-use super::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, Thread as Task, V};
+use super::{HOG, IDLE, KWORKER, NPT, RUNNABLE, SLEEPING, Script, ScriptThread as Task, V};
 use sordino_analyze::{Cause, Findings, Limit};
 use std::collections::BTreeMap;
 
-/// Returns the time of each cause in the longest interval, by the names in [`Machine::truth`].
+/// Returns the time of each cause in the longest interval, by the names in [`SimulatedMachine::truth`].
 pub(crate) fn explained(findings: &Findings) -> BTreeMap<String, i64> {
     let mut explained = BTreeMap::new();
     // A fault that took no time is a part, too.
@@ -36,7 +36,7 @@ fn name(cause: &Cause) -> String {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Schedule {
+enum NptState {
     Running,
     Waiting,
     Blocked,
@@ -71,12 +71,12 @@ const CALLS: [(i64, &str); 3] = [(0, "read"), (1, "write"), (15, "rt_sigreturn")
 
 /// The simulated machine: two CPUs, npt, hog and a worker. It acts as requested and records both the events and the
 /// truth.
-pub(crate) struct Machine {
+pub(crate) struct SimulatedMachine {
     pub(crate) script: Script,
     pub(crate) now: i64,
     running: [Task; 2],
     interrupts: [Vec<Handled>; 2],
-    npt: Schedule,
+    npt: NptState,
     npt_cpu: usize,
     /// The time since which npt certainly stands in the queue of its CPU; and true if it is throttled.
     queued: Option<i64>,
@@ -91,13 +91,13 @@ pub(crate) struct Machine {
     pub(crate) truth: BTreeMap<String, i64>,
 }
 
-impl Machine {
+impl SimulatedMachine {
     fn new() -> Self {
         let mut script = Script::new();
         script.at(0).cpu(1).by(IDLE).switch(IDLE, 0, HOG);
         script.cpu(0).switch(IDLE, 0, NPT).user("mark:begin", NPT, &[("id", V::I(1))]);
         let running = [NPT, HOG];
-        let (npt, npt_cpu, call) = (Schedule::Running, 0, None);
+        let (npt, npt_cpu, call) = (NptState::Running, 0, None);
         let interrupts = [Vec::new(), Vec::new()];
         let (queued, is_throttled, truth) = (None, false, BTreeMap::new());
         let (is_in_fault, handlers) = (false, Vec::new());
@@ -148,7 +148,7 @@ impl Machine {
 
     fn present(&self) -> String {
         let call = self.call.map(|call| CALLS[call].1);
-        if self.npt == Schedule::Blocked {
+        if self.npt == NptState::Blocked {
             return if self.is_in_fault {
                 "blocked in a fault".into()
             } else {
@@ -159,8 +159,8 @@ impl Machine {
             (Some(Handled::Softirq(number)), _) => format!("softirq {number}"),
             (Some(Handled::Irq(number)), _) => format!("irq {number}"),
             (Some(Handled::Vector(name)), _) => format!("vector {name}"),
-            (None, Schedule::Waiting) if self.is_throttled => format!("throttled in {call:?}"),
-            (None, Schedule::Waiting) => format!("behind {} in {call:?}", self.running[self.npt_cpu].0),
+            (None, NptState::Waiting) if self.is_throttled => format!("throttled in {call:?}"),
+            (None, NptState::Waiting) => format!("behind {} in {call:?}", self.running[self.npt_cpu].0),
             (None, _) => match (call, self.handlers.last()) {
                 (Some(call), _) => format!("call {call}"),
                 (None, _) if self.is_in_fault => "fault".into(),
@@ -219,18 +219,18 @@ impl Machine {
                 }
             }
             13 if is_in_user_code && self.handlers.pop().is_some() => self.enter(2),
-            7 if self.npt == Schedule::Blocked => {
+            7 if self.npt == NptState::Blocked => {
                 self.script.waking(NPT, self.npt_cpu as i64);
-                self.npt = Schedule::Waiting;
+                self.npt = NptState::Waiting;
                 self.is_throttled = false;
                 self.migrate(choice as usize % 2);
                 self.script.woken(NPT, self.npt_cpu as i64);
                 self.queued = Some(self.now);
             }
-            8 if self.npt == Schedule::Waiting => self.migrate(choice as usize % 2),
+            8 if self.npt == NptState::Waiting => self.migrate(choice as usize % 2),
             9 => {
                 let takes = choice % 4;
-                if self.npt_cpu == cpu && self.npt != Schedule::Blocked {
+                if self.npt_cpu == cpu && self.npt != NptState::Blocked {
                     *self.truth.entry("nmi".into()).or_default() += takes;
                     self.now += takes;
                 } else {
@@ -250,24 +250,24 @@ impl Machine {
     fn switch(&mut self, cpu: usize, choice: i64) {
         let prev = self.running[cpu];
         let next = [IDLE, HOG, KWORKER, NPT][choice as usize % 4];
-        let npt_may = self.npt == Schedule::Waiting && self.npt_cpu == cpu;
+        let npt_may = self.npt == NptState::Waiting && self.npt_cpu == cpu;
         if next == prev || (next == NPT && !npt_may) || (next != IDLE && self.running[1 - cpu] == next) {
             return;
         }
         let sleeps = choice & 4 != 0 && prev != IDLE;
         self.script.switch(prev, if sleeps { SLEEPING } else { RUNNABLE }, next);
         if prev == NPT {
-            self.npt = if sleeps { Schedule::Blocked } else { Schedule::Waiting };
+            self.npt = if sleeps { NptState::Blocked } else { NptState::Waiting };
             (self.queued, self.is_throttled) = (Some(self.now), false);
         }
-        if self.npt == Schedule::Waiting && self.npt_cpu == cpu {
+        if self.npt == NptState::Waiting && self.npt_cpu == cpu {
             // The hog ranks above npt, the idle thread and the worker below. At the same nanosecond the choice may have
             // come before the wake-up.
             let is_sure = prev == NPT || self.queued.is_some_and(|since| since < self.now);
             self.is_throttled = next != HOG && (self.is_throttled || is_sure);
         }
         if next == NPT {
-            self.npt = Schedule::Running;
+            self.npt = NptState::Running;
         }
         self.running[cpu] = next;
     }

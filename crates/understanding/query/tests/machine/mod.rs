@@ -16,7 +16,7 @@ pub(crate) const TICK: i64 = 10;
 
 /// An event on a CPU, with its fields.
 #[derive(Clone, Debug)]
-pub(crate) enum Record {
+pub(crate) enum MachineEvent {
     Switch { prev: i32, state: i64, next: i32 },
     Waking { tid: i32, target: usize },
     Migrate { tid: i32, to: usize },
@@ -26,7 +26,7 @@ pub(crate) enum Record {
 
 /// The activity of a thread in a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Does {
+pub(crate) enum ThreadActivity {
     Sleeps,
     /// Waits for this CPU; true if it was woken, false if it was preempted.
     Waits(usize, bool),
@@ -35,10 +35,10 @@ pub(crate) enum Does {
 
 /// The history of the simulated machine.
 #[derive(Debug, Default)]
-pub(crate) struct History {
-    pub(crate) records: Vec<(i64, usize, Record)>,
+pub(crate) struct MachineHistory {
+    pub(crate) records: Vec<(i64, usize, MachineEvent)>,
     /// The threads' activities; by tick.
-    pub(crate) threads: Vec<[Does; THREADS]>,
+    pub(crate) threads: Vec<[ThreadActivity; THREADS]>,
     /// The index of the use in the parts of a wait: interrupts, threads, idle; by tick.
     pub(crate) cpus: Vec<[usize; CPUS]>,
     /// True while the thread is in a system call; by tick.
@@ -48,19 +48,21 @@ pub(crate) struct History {
 /// The ticks of a CPU whose records are lost: the CPU, the first tick and the last.
 pub(crate) type LostTicks = (usize, i64, i64);
 
-pub(crate) fn simulate(actions: &[(u8, u8, u8)]) -> History {
-    let mut history = History::default();
-    let mut threads = [Does::Sleeps; THREADS];
+pub(crate) fn simulate(actions: &[(u8, u8, u8)]) -> MachineHistory {
+    let mut history = MachineHistory::default();
+    let mut threads = [ThreadActivity::Sleeps; THREADS];
     let (mut irq, mut calls) = ([false; CPUS], [false; THREADS]);
-    let running = |threads: &[Does; THREADS], cpu| threads.iter().position(|does| *does == Does::Runs(cpu));
+    let running = |threads: &[ThreadActivity; THREADS], cpu| {
+        threads.iter().position(|does| *does == ThreadActivity::Runs(cpu))
+    };
     let tid = |thread: usize| thread as i32 + 1;
     for cpu in 0..CPUS {
-        history.records.push((cpu as i64, cpu, Record::Switch { prev: 0, state: 0, next: 0 }));
+        history.records.push((cpu as i64, cpu, MachineEvent::Switch { prev: 0, state: 0, next: 0 }));
     }
     for (number, &(action, a, b)) in actions.iter().enumerate() {
         let (cpu, other) = (usize::from(a) % CPUS, usize::from(b) % CPUS);
         let now = running(&threads, cpu);
-        let waiting = |does: &Does| matches!(does, Does::Waits(at, _) if *at == cpu);
+        let waiting = |does: &ThreadActivity| matches!(does, ThreadActivity::Waits(at, _) if *at == cpu);
         let queued = || (0..THREADS).map(|thread| (thread + usize::from(b)) % THREADS);
         let record = match action % 6 {
             0 if !irq[cpu] => {
@@ -71,34 +73,42 @@ pub(crate) fn simulate(actions: &[(u8, u8, u8)]) -> History {
                     (Some(_), None) if !sleeps => None,
                     (prev, next) => {
                         if let Some(prev) = prev {
-                            threads[prev] = if sleeps { Does::Sleeps } else { Does::Waits(cpu, false) };
+                            threads[prev] = if sleeps {
+                                ThreadActivity::Sleeps
+                            } else {
+                                ThreadActivity::Waits(cpu, false)
+                            };
                         }
-                        next.into_iter().for_each(|next| threads[next] = Does::Runs(cpu));
+                        next.into_iter().for_each(|next| threads[next] = ThreadActivity::Runs(cpu));
                         let state = i64::from(sleeps && prev.is_some());
-                        Some(Record::Switch { prev: prev.map_or(0, tid), state, next: next.map_or(0, tid) })
+                        Some(MachineEvent::Switch {
+                            prev: prev.map_or(0, tid),
+                            state,
+                            next: next.map_or(0, tid),
+                        })
                     }
                 }
             }
-            1 => queued().find(|thread| threads[*thread] == Does::Sleeps).map(|thread| {
-                threads[thread] = Does::Waits(other, true);
-                Record::Waking { tid: tid(thread), target: other }
+            1 => queued().find(|thread| threads[*thread] == ThreadActivity::Sleeps).map(|thread| {
+                threads[thread] = ThreadActivity::Waits(other, true);
+                MachineEvent::Waking { tid: tid(thread), target: other }
             }),
             2 => queued()
                 .find_map(|thread| match threads[thread] {
-                    Does::Waits(at, woken) if at != other => Some((thread, woken)),
+                    ThreadActivity::Waits(at, woken) if at != other => Some((thread, woken)),
                     _ => None,
                 })
                 .map(|(thread, woken)| {
-                    threads[thread] = Does::Waits(other, woken);
-                    Record::Migrate { tid: tid(thread), to: other }
+                    threads[thread] = ThreadActivity::Waits(other, woken);
+                    MachineEvent::Migrate { tid: tid(thread), to: other }
                 }),
             3 | 4 => {
                 irq[cpu] = !irq[cpu];
-                Some(Record::Irq { enters: irq[cpu] })
+                Some(MachineEvent::Irq { enters: irq[cpu] })
             }
             5 if !irq[cpu] => now.map(|thread| {
                 calls[thread] = !calls[thread];
-                Record::Syscall { tid: tid(thread), enters: calls[thread] }
+                MachineEvent::Syscall { tid: tid(thread), enters: calls[thread] }
             }),
             _ => None,
         };
@@ -118,9 +128,9 @@ pub(crate) fn simulate(actions: &[(u8, u8, u8)]) -> History {
 
 /// A stretch of ticks in which a thread did the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct ActivityStretch {
     pub(crate) thread: usize,
-    pub(crate) does: Does,
+    pub(crate) does: ThreadActivity,
     pub(crate) from: i64,
     pub(crate) to: i64,
     /// The begin of the thread's sleep before, if it is a wait after one.
@@ -129,10 +139,10 @@ pub(crate) struct Stretch {
 }
 
 /// Returns the whole stretches of all threads; moves between queues do not end a wait.
-pub(crate) fn stretches(history: &History) -> Vec<Stretch> {
+pub(crate) fn stretches(history: &MachineHistory) -> Vec<ActivityStretch> {
     let mut found = Vec::new();
-    let kind = |does: Does| match does {
-        Does::Waits(_, woken) => Does::Waits(0, woken),
+    let kind = |does: ThreadActivity| match does {
+        ThreadActivity::Waits(_, woken) => ThreadActivity::Waits(0, woken),
         does => does,
     };
     for thread in 0..THREADS {
@@ -141,15 +151,15 @@ pub(crate) fn stretches(history: &History) -> Vec<Stretch> {
         let mut parts = [0; 3];
         for tick in 1..history.threads.len() {
             let (before, after) = (history.threads[tick - 1][thread], history.threads[tick][thread]);
-            if let Does::Waits(cpu, _) = before {
+            if let ThreadActivity::Waits(cpu, _) = before {
                 parts[history.cpus[tick - 1][cpu]] += 1;
             }
             if kind(before) != kind(after) {
                 let at = (tick + CPUS) as i64;
                 if let Some(from) = begin {
-                    found.push(Stretch { thread, does: before, from, to: at, slept, parts });
+                    found.push(ActivityStretch { thread, does: before, from, to: at, slept, parts });
                 }
-                slept = if before == Does::Sleeps { begin } else { None };
+                slept = if before == ThreadActivity::Sleeps { begin } else { None };
                 (begin, parts) = (Some(at), [0; 3]);
             }
         }
@@ -157,21 +167,25 @@ pub(crate) fn stretches(history: &History) -> Vec<Stretch> {
     found
 }
 
-pub(crate) fn fields(event: &mut Event, record: &Record) {
+pub(crate) fn fields(event: &mut Event, record: &MachineEvent) {
     let mut number = |value: i64| event.push(Value::signed(value));
     match *record {
-        Record::Switch { prev, state, next } => {
+        MachineEvent::Switch { prev, state, next } => {
             _ = [prev.into(), 120, next.into(), 120, state].map(&mut number);
         }
-        Record::Waking { tid, target } => _ = [tid.into(), target as i64].map(&mut number),
-        Record::Migrate { tid, to } => _ = [tid.into(), to as i64].map(&mut number),
-        Record::Irq { .. } => number(7),
-        Record::Syscall { .. } => number(1),
+        MachineEvent::Waking { tid, target } => _ = [tid.into(), target as i64].map(&mut number),
+        MachineEvent::Migrate { tid, to } => _ = [tid.into(), to as i64].map(&mut number),
+        MachineEvent::Irq { .. } => number(7),
+        MachineEvent::Syscall { .. } => number(1),
     }
 }
 
 /// Measures the history, as far as its records are not lost.
-pub(crate) fn measured(history: &History, measure: Measure, lost: Option<LostTicks>) -> StatisticsTable {
+pub(crate) fn measured(
+    history: &MachineHistory,
+    measure: Measure,
+    lost: Option<LostTicks>,
+) -> StatisticsTable {
     query(history, measure, lost).finish()
 }
 
@@ -179,13 +193,17 @@ pub(crate) fn measured(history: &History, measure: Measure, lost: Option<LostTic
 pub(crate) type ThreadSpan = (usize, i64, i64);
 
 /// Returns the spans of a measure in the order of time.
-pub(crate) fn spans(history: &History, measure: Measure, lost: Option<LostTicks>) -> BTreeSet<ThreadSpan> {
+pub(crate) fn spans(
+    history: &MachineHistory,
+    measure: Measure,
+    lost: Option<LostTicks>,
+) -> BTreeSet<ThreadSpan> {
     let survey = query(history, measure, lost).finish_with_survey().1.expect("spans are collected");
     let span = |found: &Interval| (found.tid.0 as usize - 1, found.begin.0 / TICK, found.end.0 / TICK);
     survey.longest.iter().map(span).collect()
 }
 
-fn query(history: &History, measure: Measure, lost: Option<LostTicks>) -> Query {
+fn query(history: &MachineHistory, measure: Measure, lost: Option<LostTicks>) -> Query {
     let mut classes = Classes::default();
     let mut class =
         |name: &str, fields: &[&str]| classes.add(Class::new(Domain::Kernel, name, fields.iter().copied()));
@@ -199,15 +217,15 @@ fn query(history: &History, measure: Measure, lost: Option<LostTicks>) -> Query 
         class("sys_exit", &["id"]),
         class("softirq_entry", &["vec"]),
     ];
-    let class_of = |record: &Record| match record {
-        Record::Switch { .. } => ids[0],
-        Record::Waking { .. } => ids[1],
-        Record::Migrate { .. } => ids[2],
-        Record::Irq { enters } => ids[if *enters { 3 } else { 4 }],
-        Record::Syscall { enters, .. } => ids[if *enters { 5 } else { 6 }],
+    let class_of = |record: &MachineEvent| match record {
+        MachineEvent::Switch { .. } => ids[0],
+        MachineEvent::Waking { .. } => ids[1],
+        MachineEvent::Migrate { .. } => ids[2],
+        MachineEvent::Irq { enters } => ids[if *enters { 3 } else { 4 }],
+        MachineEvent::Syscall { enters, .. } => ids[if *enters { 5 } else { 6 }],
     };
     let streams = (0..CPUS).map(|cpu| {
-        let mut own: Vec<(i64, Option<&Record>)> = Vec::new();
+        let mut own: Vec<(i64, Option<&MachineEvent>)> = Vec::new();
         let mut has_loss = false;
         for (at, of, record) in history.records.iter().filter(|(_, of, _)| *of == cpu) {
             let is_lost = lost.is_some_and(|(cpu, from, to)| cpu == *of && (from..=to).contains(at));
@@ -229,7 +247,7 @@ fn query(history: &History, measure: Measure, lost: Option<LostTicks>) -> Query 
             };
             event.begin(Time(at * TICK), class_of(record));
             event.cpu = Some(cpu);
-            if let Record::Syscall { tid, .. } = record {
+            if let MachineEvent::Syscall { tid, .. } = record {
                 event.tid = Some(Tid(*tid));
             }
             fields(event, record);
@@ -258,7 +276,7 @@ pub(crate) fn actions_and_loss() -> impl Strategy<Value = (Vec<(u8, u8, u8)>, Lo
     })
 }
 
-impl History {
+impl MachineHistory {
     /// Returns true if a loss takes some of the records.
     pub(crate) fn loses(&self, (cpu, from, to): LostTicks) -> bool {
         self.records.iter().any(|(at, of, _)| *of == cpu && (from..=to).contains(at))

@@ -10,12 +10,12 @@ use std::convert::Infallible;
 
 /// A thread: tid, name, the kernel's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Thread(pub(crate) i32, pub(crate) &'static str, pub(crate) i32);
+pub(crate) struct ScriptThread(pub(crate) i32, pub(crate) &'static str, pub(crate) i32);
 
-pub(crate) const IDLE: Thread = Thread(0, "swapper", 120);
-pub(crate) const NPT: Thread = Thread(10, "npt", 4);
-pub(crate) const HOG: Thread = Thread(123, "hog", 3);
-pub(crate) const KWORKER: Thread = Thread(77, "kworker/1:2", 120);
+pub(crate) const IDLE: ScriptThread = ScriptThread(0, "swapper", 120);
+pub(crate) const NPT: ScriptThread = ScriptThread(10, "npt", 4);
+pub(crate) const HOG: ScriptThread = ScriptThread(123, "hog", 3);
+pub(crate) const KWORKER: ScriptThread = ScriptThread(77, "kworker/1:2", 120);
 
 /// States in which a thread leaves its CPU.
 pub(crate) const RUNNABLE: i64 = 0x100;
@@ -32,14 +32,14 @@ pub(crate) enum V {
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum ScriptEntry {
     Event(Event),
     Loss(Loss),
 }
 
 /// An event of a trace.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct ScriptEvent {
     pub(crate) time: i64,
     pub(crate) cpu: Option<u32>,
     pub(crate) name: String,
@@ -53,13 +53,13 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub(crate) classes: Classes,
-    entries: Vec<(i64, Entry)>,
+    entries: Vec<(i64, ScriptEntry)>,
     at: i64,
     cpu: Option<u32>,
     /// The process of the programs' events and losses; without one, the process has its thread's number.
     process: Option<i32>,
     /// The thread of the kernel's events, if they name it.
-    thread: Option<Thread>,
+    thread: Option<ScriptThread>,
     /// True if the source yields its events as written, even if time goes back.
     pub(crate) disordered: bool,
     /// The numbering of priorities that the trace states.
@@ -112,7 +112,7 @@ impl Script {
     }
 
     /// Makes the kernel's events that follow name this thread.
-    pub(crate) fn by(&mut self, thread: Thread) -> &mut Self {
+    pub(crate) fn by(&mut self, thread: ScriptThread) -> &mut Self {
         self.thread = Some(thread);
         self
     }
@@ -123,7 +123,7 @@ impl Script {
         self
     }
 
-    pub(crate) fn switch(&mut self, prev: Thread, state: i64, next: Thread) -> &mut Self {
+    pub(crate) fn switch(&mut self, prev: ScriptThread, state: i64, next: ScriptThread) -> &mut Self {
         self.kernel(
             "sched_switch",
             &[
@@ -138,19 +138,19 @@ impl Script {
         )
     }
 
-    pub(crate) fn waking(&mut self, thread: Thread, target: i64) -> &mut Self {
+    pub(crate) fn waking(&mut self, thread: ScriptThread, target: i64) -> &mut Self {
         self.task_event("sched_waking", thread, &[("target_cpu", V::I(target))])
     }
 
-    pub(crate) fn woken(&mut self, thread: Thread, target: i64) -> &mut Self {
+    pub(crate) fn woken(&mut self, thread: ScriptThread, target: i64) -> &mut Self {
         self.task_event("sched_wakeup", thread, &[("target_cpu", V::I(target))])
     }
 
-    pub(crate) fn migrate(&mut self, thread: Thread, from: i64, to: i64) -> &mut Self {
+    pub(crate) fn migrate(&mut self, thread: ScriptThread, from: i64, to: i64) -> &mut Self {
         self.task_event("sched_migrate_task", thread, &[("orig_cpu", V::I(from)), ("dest_cpu", V::I(to))])
     }
 
-    fn task_event(&mut self, name: &str, thread: Thread, more: &[(&str, V)]) -> &mut Self {
+    fn task_event(&mut self, name: &str, thread: ScriptThread, more: &[(&str, V)]) -> &mut Self {
         let mut fields =
             vec![("comm", V::T(thread.1)), ("tid", V::I(thread.0.into())), ("prio", V::I(thread.2.into()))];
         fields.extend_from_slice(more);
@@ -219,7 +219,7 @@ impl Script {
     }
 
     /// Adds a signal that is sent to a thread.
-    pub(crate) fn signal(&mut self, signal: i64, to: Thread) -> &mut Self {
+    pub(crate) fn signal(&mut self, signal: i64, to: ScriptThread) -> &mut Self {
         self.kernel("signal_generate", &[("sig", V::I(signal)), ("pid", V::I(to.0.into()))])
     }
 
@@ -262,34 +262,34 @@ impl Script {
     }
 
     /// Adds the event of a thread that begins to execute fibers.
-    pub(crate) fn fiber_enter(&mut self, thread: Thread) -> &mut Self {
+    pub(crate) fn fiber_enter(&mut self, thread: ScriptThread) -> &mut Self {
         self.user("sordino_fiber:thread_enter", thread, &[("scheduler", V::T("test"))])
     }
 
     /// Adds the event of a thread that ends to execute fibers.
-    pub(crate) fn fiber_leave(&mut self, thread: Thread) -> &mut Self {
+    pub(crate) fn fiber_leave(&mut self, thread: ScriptThread) -> &mut Self {
         self.user("sordino_fiber:thread_leave", thread, &[])
     }
 
-    pub(crate) fn fiber_new(&mut self, thread: Thread, fiber: u64, name: &'static str) -> &mut Self {
+    pub(crate) fn fiber_new(&mut self, thread: ScriptThread, fiber: u64, name: &'static str) -> &mut Self {
         self.user("sordino_fiber:new", thread, &[("fiber", V::U(fiber)), ("name", V::T(name))])
     }
 
     /// Adds a switch between fibers; 0 is the thread's own code.
-    pub(crate) fn fiber_switch(&mut self, thread: Thread, from: u64, to: u64, why: u64) -> &mut Self {
+    pub(crate) fn fiber_switch(&mut self, thread: ScriptThread, from: u64, to: u64, why: u64) -> &mut Self {
         let fields = [("from", V::U(from)), ("to", V::U(to)), ("why", V::U(why)), ("on", V::T("a lock"))];
         self.user("sordino_fiber:switch", thread, &fields)
     }
 
-    pub(crate) fn fiber_end(&mut self, thread: Thread, fiber: u64) -> &mut Self {
+    pub(crate) fn fiber_end(&mut self, thread: ScriptThread, fiber: u64) -> &mut Self {
         self.user("sordino_fiber:end", thread, &[("fiber", V::U(fiber))])
     }
 
-    pub(crate) fn fiber_wake(&mut self, thread: Thread, fiber: u64, by: u64) -> &mut Self {
+    pub(crate) fn fiber_wake(&mut self, thread: ScriptThread, fiber: u64, by: u64) -> &mut Self {
         self.user("sordino_fiber:wake", thread, &[("fiber", V::U(fiber)), ("by", V::U(by))])
     }
 
-    pub(crate) fn fiber_rename(&mut self, thread: Thread, fiber: u64, name: &'static str) -> &mut Self {
+    pub(crate) fn fiber_rename(&mut self, thread: ScriptThread, fiber: u64, name: &'static str) -> &mut Self {
         self.user("sordino_fiber:rename", thread, &[("fiber", V::U(fiber)), ("name", V::T(name))])
     }
 
@@ -297,14 +297,14 @@ impl Script {
     pub(crate) fn kernel(&mut self, name: &str, fields: &[(&str, V)]) -> &mut Self {
         let mut event = self.event(Domain::Kernel, name, fields);
         event.tid = self.thread.map(|thread| Tid(thread.0));
-        self.push(Entry::Event(event))
+        self.push(ScriptEntry::Event(event))
     }
 
     /// Adds an event of a program's thread.
-    pub(crate) fn user(&mut self, name: &str, thread: Thread, fields: &[(&str, V)]) -> &mut Self {
+    pub(crate) fn user(&mut self, name: &str, thread: ScriptThread, fields: &[(&str, V)]) -> &mut Self {
         let mut event = self.event(Domain::User, name, fields);
         (event.tid, event.pid) = (Some(Tid(thread.0)), Some(self.process_of(thread)));
-        self.push(Entry::Event(event))
+        self.push(ScriptEntry::Event(event))
     }
 
     /// Adds a loss of the kernel's records on the current CPU from now to `to`.
@@ -313,18 +313,18 @@ impl Script {
     }
 
     /// Adds a loss of the process's records on the current CPU from now to `to`.
-    pub(crate) fn lose_user(&mut self, thread: Thread, to: i64, count: u64) -> &mut Self {
+    pub(crate) fn lose_user(&mut self, thread: ScriptThread, to: i64, count: u64) -> &mut Self {
         self.lose(to, Some(self.process_of(thread)), count, LossCause::RingFull)
     }
 
-    fn process_of(&self, thread: Thread) -> Pid {
+    fn process_of(&self, thread: ScriptThread) -> Pid {
         Pid(self.process.unwrap_or(thread.0))
     }
 
     fn lose(&mut self, to: i64, pid: Option<Pid>, count: u64, cause: LossCause) -> &mut Self {
         let cpu = self.cpu.map(Cpu);
         let loss = Loss { from: Time(self.at), to: Time(to), cpu, pid, count: Some(count), cause };
-        self.push(Entry::Loss(loss))
+        self.push(ScriptEntry::Loss(loss))
     }
 
     fn event(&mut self, domain: Domain, name: &str, fields: &[(&str, V)]) -> Event {
@@ -353,17 +353,21 @@ impl Script {
         })
     }
 
-    fn push(&mut self, entry: Entry) -> &mut Self {
+    fn push(&mut self, entry: ScriptEntry) -> &mut Self {
         self.entries.push((self.at, entry));
         self
     }
 
     /// Returns the trace without the events for which `is_removed` returns true; it is called in their order, with
     /// their relation to `thread`.
-    pub(crate) fn without(&self, thread: Thread, mut is_removed: impl FnMut(Record) -> bool) -> Self {
+    pub(crate) fn without(
+        &self,
+        thread: ScriptThread,
+        mut is_removed: impl FnMut(ScriptEvent) -> bool,
+    ) -> Self {
         let mut left = self.clone();
         left.entries.retain(|(time, entry)| {
-            let Entry::Event(event) = entry else { return true };
+            let ScriptEntry::Event(event) = entry else { return true };
             let class = &self.classes[event.class];
             let tids =
                 ["tid", "prev_tid", "next_tid"].iter().filter_map(|name| event.value(class.field(name)?));
@@ -374,7 +378,7 @@ impl Script {
                 View::Signed(value, _) => Some(value),
                 _ => None,
             });
-            !is_removed(Record { time: *time, cpu, name: class.name.clone(), names_thread, first })
+            !is_removed(ScriptEvent { time: *time, cpu, name: class.name.clone(), names_thread, first })
         });
         left
     }
@@ -385,8 +389,8 @@ impl Script {
     pub(crate) fn swapped(&self, mut is_swapped: impl FnMut(usize) -> bool) -> (Self, Vec<(usize, usize)>) {
         let (mut swapped, mut pairs) = (self.clone(), Vec::new());
         let entries = &mut swapped.entries;
-        let cpu_of = |entry: &Entry| match entry {
-            Entry::Event(event) if &*self.classes[event.class].name == "sched_switch" => event.cpu,
+        let cpu_of = |entry: &ScriptEntry| match entry {
+            ScriptEntry::Event(event) if &*self.classes[event.class].name == "sched_switch" => event.cpu,
             _ => None,
         };
         let mut free = 0;
@@ -397,7 +401,9 @@ impl Script {
             let mut later = one + 1..entries.len();
             let Some(other) = later.find(|later| cpu_of(&entries[*later].1) == Some(cpu)) else { continue };
             let (before, after) = entries.split_at_mut(other);
-            let (Entry::Event(first), Entry::Event(second)) = (&mut before[one].1, &mut after[0].1) else {
+            let (ScriptEntry::Event(first), ScriptEntry::Event(second)) =
+                (&mut before[one].1, &mut after[0].1)
+            else {
                 continue;
             };
             std::mem::swap(first, second);
@@ -415,7 +421,7 @@ impl Script {
 
     /// Merges the trace as often as there are rounds, each of this length in nanoseconds, one behind the other.
     pub(crate) fn play_rounds(&self, rounds: i64, length: i64, mut take: impl FnMut(&Item<'_>)) {
-        let mut entries: Vec<&(i64, Entry)> = self.entries.iter().collect();
+        let mut entries: Vec<&(i64, ScriptEntry)> = self.entries.iter().collect();
         if !self.disordered {
             entries.sort_by_key(|(time, _)| *time);
         }
@@ -423,12 +429,12 @@ impl Script {
         let mut entries = (0..rounds).flat_map(|round| entries.iter().map(move |(_, entry)| (round, entry)));
         let source = move |event: &mut Event| -> Result<Step, Infallible> {
             Ok(match entries.next() {
-                Some((round, Entry::Event(next))) => {
+                Some((round, ScriptEntry::Event(next))) => {
                     event.clone_from(next);
                     event.time.0 += round * length;
                     Step::Event
                 }
-                Some((_, Entry::Loss(loss))) => Step::Loss(loss.clone()),
+                Some((_, ScriptEntry::Loss(loss))) => Step::Loss(loss.clone()),
                 None => Step::End,
             })
         };
