@@ -7,12 +7,13 @@ use crate::privilege::{Target, target};
 use crate::words::pid;
 use clap::Args;
 use sordino_collect::options::geometry;
-use sordino_collect::{CommandLine, Polling, Programs, RecordingOptions, UserEvents};
+use sordino_collect::{Polling, RecordingOptions, UserEvents};
 use sordino_inspect::context::Contexts;
 use sordino_quantity::{duration, size, typed};
 use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_sched::is_root;
+use sordino_session::{CommandLine, Programs, SessionOptions};
 use sordino_tracefs::Selection;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -133,14 +134,13 @@ fn on_full(text: &str) -> Result<OnFull, String> {
 }
 
 impl RecordOptions {
-    /// Returns the collector's options for a recording into `output`, of a session called `name`; the command runs as
-    /// `owner`.
+    /// Returns the options for a recording into `output`, of a session called `name`; the command runs as `owner`.
     pub(crate) fn options(
         &self,
         output: PathBuf,
         name: &str,
         owner: Option<&Target>,
-    ) -> Result<RecordingOptions, Failure> {
+    ) -> Result<SessionOptions, Failure> {
         let bad = |text: String| Failure::new(UNUSABLE, text);
         let kernel = selections(&self.kernel)?;
         let geometry = geometry(self.subbuf_size, self.num_subbuf, self.overwrite).map_err(bad)?;
@@ -153,10 +153,7 @@ impl RecordOptions {
         let own = own.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name.to_owned());
         // The recording is given to the user who called sudo, whichever user the command runs as.
         let reader = target(None)?.or_else(|| owner.cloned());
-        Ok(RecordingOptions {
-            output,
-            confine: true,
-            reader: reader.map(|reader| reader.ids()),
+        let recording = RecordingOptions {
             name: name.to_owned(),
             command: command_line(std::env::args_os()),
             kernel,
@@ -166,22 +163,29 @@ impl RecordOptions {
                 .map_err(|error| bad(format!("--user {error}")))?,
             contexts,
             geometry,
+            polling: polling(self, geometry).map_err(bad)?,
+            cpus: cpus(self.cpus.as_ref())?,
+            collector_cpu: self.collector_cpu,
+            collector_priority: self.collector_prio,
+            is_persistent: false,
+        };
+        Ok(SessionOptions {
+            recording,
+            output,
+            programs: programs(self, owner)?,
+            kernel_only: self.no_user,
             whole_rings: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
             max_memory: max_memory(self.max_memory).map_err(bad)?,
             block: match self.on_full {
                 OnFull::Discard => None,
                 OnFull::Block(time) => Some(time),
             },
-            polling: polling(self, geometry).map_err(bad)?,
-            cpus: cpus(self.cpus.as_ref())?,
             cpus_only: self.cpus.is_some(),
             duration: self.duration,
-            collector_cpu: self.collector_cpu,
-            collector_priority: self.collector_prio,
+            confine: true,
+            reader: reader.map(|reader| reader.ids()),
             shielded: shield::shielded,
-            programs: programs(self, owner)?,
-            kernel_only: self.no_user,
-            session: None,
+            series: None,
         })
     }
 }

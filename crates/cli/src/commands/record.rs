@@ -13,9 +13,9 @@ use crate::signals;
 use crate::terminal::{is_terminal, remark, show_as_message};
 use crate::words::quoted;
 use sordino_collect::text::{missing, summary as summary_text};
-use sordino_collect::{Directory, PREFIX, Programs, Summary};
+use sordino_collect::{Directory, PREFIX, Summary};
 use sordino_report::tied;
-use sordino_session::{FinishedRecording, record};
+use sordino_session::{FinishedRecording, Programs, record};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,17 +32,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let what = &options.what;
     let owner = target(what.as_user.as_deref())?;
-    let mut recording = what.options(output, &options.name, owner.as_ref())?;
+    let mut session = what.options(output, &options.name, owner.as_ref())?;
     let back = sordino_shield::keep_off(what.collector_cpu, &remark)?;
-    if let Programs::Command(command) = &mut recording.programs {
+    if let Programs::Command(command) = &mut session.programs {
         command.prefix.splice(0..0, back);
     }
     let stop = signals::stop()?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
+    let mut guardian = if session.recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let shares_terminal = !what.command.is_empty() && is_terminal();
     let result = {
         let mut progress = Progress::new(shares_terminal);
-        record(&recording, guardian.as_mut(), stop.as_fd(), &mut progress)
+        record(&session, guardian.as_mut(), stop.as_fd(), &mut progress)
     };
     let recorded = result?;
     if options.json {

@@ -138,10 +138,10 @@ impl KernelRecorder {
         let events = events.into_iter().map(text).collect::<Result<_, _>>()?;
         let drain = Drain::new(instance, &mut file)?;
         let formats = Arc::new(Formats { events, layout: drain.page_layout() });
-        let moving = match (options.geometry.overwrite, &options.session) {
+        let moving = match (options.geometry.overwrite, options.is_persistent) {
             (true, _) => Moving::OnRequest,
-            (false, None) => Moving::Always,
-            (false, Some(_)) => Moving::Persistently,
+            (false, false) => Moving::Always,
+            (false, true) => Moving::Persistently,
         };
         let counted = Vec::new();
         Ok(Self { prepared: Some(drain), thread: None, change, moving, counted, formats, buffer_kib })

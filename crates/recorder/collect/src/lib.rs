@@ -60,10 +60,7 @@ pub use count::user_events_so_far;
 pub use directory::{Directory, PREFIX};
 pub use error::Error;
 pub use missing::UnwrittenData;
-pub use options::{
-    CommandLine, End, Keep, Polling, Programs, RecordingOptions, Rotation, SessionOptions, Snapshots,
-    UserEvents, Worst,
-};
+pub use options::{Keep, Polling, RecordingOptions, UserEvents};
 pub use placement::RecorderCpus;
 pub use rank::Rank;
 pub use received::expect_recording;

@@ -8,21 +8,12 @@ use sordino_ring::layout::Geometry;
 use sordino_sched::CpuList;
 use sordino_tracefs::Selection;
 use std::borrow::Cow;
-use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// The options of a recording: sources, buffers, output.
+/// The options of a recording: sources, buffers, and the collector of its records.
 #[derive(Clone, Debug)]
 pub struct RecordingOptions {
-    /// The directory to record into: created if it does not exist, an error if it is not empty.
-    pub output: PathBuf,
-    /// True if the calling thread gives up rights once it records; the recorder's own threads always do. See
-    /// [`keep_needed_rights`](sordino_inspect::rights::keep_needed_rights).
-    pub confine: bool,
-    /// The user and the group that own the recording in the end; `None` for the recorder's.
-    pub reader: Option<(u32, u32)>,
     /// The session's name, which other recorders see.
     pub name: String,
     /// The command line that records so again.
@@ -40,58 +31,16 @@ pub struct RecordingOptions {
     /// The size and mode of the programs' rings. If they overwrite, the kernel's buffers do so, too: all keep the
     /// newest records, which are written to disk when the recording ends.
     pub geometry: Geometry,
-    /// True if rings have all of their pages from the start. Rings that overwrite, and those for which programs wait,
-    /// always have; others get pages while they are used.
-    pub whole_rings: bool,
-    /// Bytes that the programs' rings may use together; by default a quarter of the memory.
-    pub max_memory: Option<u64>,
-    /// Time that a program waits for room in a full ring that does not overwrite, if the program allows it; otherwise
-    /// the record is lost.
-    pub block: Option<Duration>,
     /// The polling of rings that do not overwrite.
     pub polling: Polling,
     /// The CPUs that get buffers.
     pub cpus: CpuList,
-    /// True if nothing is recorded on other CPUs. Otherwise programs' events on CPUs that come online later are
-    /// recorded.
-    pub cpus_only: bool,
-    /// Maximum duration of the recording.
-    pub duration: Option<Duration>,
     /// The CPU to which the collector is bound.
     pub collector_cpu: Option<u32>,
     /// The collector's `SCHED_FIFO` priority.
     pub collector_priority: Option<u8>,
-    /// Returns the CPUs that are shielded at present, to which the recorder's threads do not move.
-    pub shielded: fn() -> CpuList,
-    /// The programs to record.
-    pub programs: Programs,
-    /// True if no program is recorded: a command is only started and waited for.
-    pub kernel_only: bool,
-    /// The options of a session, which outlives the shell that started it; `output` is then a directory of recordings.
-    pub session: Option<SessionOptions>,
-}
-
-/// The additional options of a session.
-#[derive(Clone, Debug)]
-pub struct SessionOptions {
-    /// The session's runtime directory, by which programs and commands find it, see
-    /// [`session_dir`](sordino_intake::runtime::session_dir).
-    pub runtime: PathBuf,
-    /// The rotation into chunks, if the buffers do not overwrite.
-    pub rotation: Rotation,
-    /// The settings for snapshots, if the buffers overwrite.
-    pub snapshots: Snapshots,
-    /// The number or size of recordings to keep.
-    pub keep: Keep,
-}
-
-/// The conditions for beginning another chunk; the first one that holds counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rotation {
-    /// Size of a chunk, in bytes.
-    pub size: Option<u64>,
-    /// Duration of a chunk.
-    pub every: Option<Duration>,
+    /// True if a file that fails, for example on a full disk, is retried until it works; otherwise it ends there.
+    pub is_persistent: bool,
 }
 
 /// The limits for a session's recordings; the newest one is always kept.
@@ -101,63 +50,6 @@ pub struct Keep {
     pub count: Option<usize>,
     /// Maximum size of all recordings, in bytes.
     pub bytes: Option<u64>,
-}
-
-/// The settings for automatic snapshots of a flight recorder.
-#[derive(Clone, Debug)]
-pub struct Snapshots {
-    /// The time before the request that a snapshot includes; by default all that is available.
-    pub last: Option<Duration>,
-    /// Minimum time between two snapshots requested by programs; requests within it are only counted.
-    pub hold_off: Duration,
-    /// Maximum number of snapshots requested by programs.
-    pub most: Option<u64>,
-    /// The kinds of program end that cause a snapshot.
-    pub ends: Vec<End>,
-    /// The ranking by which only the worst snapshots requested by events are kept; by default all are.
-    pub worst: Option<Worst>,
-}
-
-/// The worst snapshots to keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worst {
-    /// Number of snapshots to keep.
-    pub count: usize,
-    /// The value by which snapshots are ranked.
-    pub ranking: Ranking,
-}
-
-/// A way in which a program ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// By a signal whose default action is to dump core, even if no core is written.
-    Crash,
-    /// With a status other than 0, or by a signal.
-    Failure,
-    /// Any end of the program.
-    Any,
-}
-
-/// The programs that are recorded.
-#[derive(Clone, Debug)]
-pub enum Programs {
-    /// This command and all programs that it starts.
-    Command(CommandLine),
-    /// These processes, and programs started by them that register.
-    Pids(Vec<i32>),
-    /// All programs linked with sordino, including those that start later.
-    All,
-}
-
-/// A command to start.
-#[derive(Clone, Debug)]
-pub struct CommandLine {
-    /// The program, found in `PATH`.
-    pub program: PathBuf,
-    /// The arguments of the program.
-    pub arguments: Vec<OsString>,
-    /// A command to run in front, which executes the program in the end: for example as another user.
-    pub prefix: Vec<OsString>,
 }
 
 /// The times at which the collector checks for full sub-buffers.

@@ -137,7 +137,7 @@ impl Traced {
             traced.trace = placed.inspect_err(|_| drop(traced.detach()))?;
         }
         traced.supply(supply);
-        let order = traced.streams(readers, options.session.is_some());
+        let order = traced.streams(readers, options.is_persistent);
         traced.choose(user, clock);
         Ok((traced, order))
     }

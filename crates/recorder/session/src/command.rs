@@ -1,7 +1,7 @@
 //! The command that is started and recorded.
 
+use crate::options::CommandLine;
 use rustix::io::Errno;
-use sordino_collect::options::CommandLine;
 use sordino_registration::environment::{RESERVE, SESSION, SESSION_OF_COMMAND};
 use sordino_sched::find_program;
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! The exit status of traced programs.
 
-use sordino_collect::options::End;
+use crate::options::ProgramEnd;
 use sordino_collect::program::Traced;
 use sordino_proc::file::of_process;
 use sordino_proc::stat::Stat;
@@ -31,14 +31,14 @@ fn zombie(stat: &str) -> Option<i32> {
 
 impl Exit {
     /// Returns true if the program ended in this way, as far as that is known.
-    pub(crate) fn is(self, end: End) -> bool {
+    pub(crate) fn is(self, end: ProgramEnd) -> bool {
         /// Signals whose default action is to dump core: signal(7).
         const CORE: [i32; 10] = [3, 4, 5, 6, 7, 8, 11, 24, 25, 31];
         let signal = self.0.and_then(|status| status.signal());
         match end {
-            End::Any => true,
-            End::Failure => self.0.is_some_and(|status| !status.success()),
-            End::Crash => signal.is_some_and(|signal| CORE.contains(&signal)),
+            ProgramEnd::Any => true,
+            ProgramEnd::Failure => self.0.is_some_and(|status| !status.success()),
+            ProgramEnd::Crash => signal.is_some_and(|signal| CORE.contains(&signal)),
         }
     }
 }
@@ -71,10 +71,10 @@ mod tests {
     #[test]
     fn ends_are_distinguished() {
         let exit = |status| Exit(Some(ExitStatus::from_raw(status)));
-        assert!(exit(11).is(End::Crash) && exit(11).is(End::Failure));
-        assert!(!exit(15).is(End::Crash) && exit(15).is(End::Failure));
-        assert!(!exit(0).is(End::Failure) && exit(0).is(End::Any));
-        assert!(Exit(None).is(End::Any) && !Exit(None).is(End::Failure));
+        assert!(exit(11).is(ProgramEnd::Crash) && exit(11).is(ProgramEnd::Failure));
+        assert!(!exit(15).is(ProgramEnd::Crash) && exit(15).is(ProgramEnd::Failure));
+        assert!(!exit(0).is(ProgramEnd::Failure) && exit(0).is(ProgramEnd::Any));
+        assert!(Exit(None).is(ProgramEnd::Any) && !Exit(None).is(ProgramEnd::Failure));
         assert_eq!(exit(3 << 8).to_string(), "exited with status 3");
         assert_eq!(exit(6).to_string(), "was ended by signal 6");
     }

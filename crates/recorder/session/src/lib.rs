@@ -6,6 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `options` | the options of a session |
 //! | `session` | the loop, and everything that it does in turn |
 //! | `command` | the command that a recording starts |
 //! | `coverage` | matches of rules |
@@ -15,8 +16,12 @@
 mod command;
 mod coverage;
 mod exit;
+mod options;
 mod session;
 
+pub use options::{
+    CommandLine, ProgramEnd, Programs, Rotation, SeriesOptions, SessionOptions, Snapshots, Worst,
+};
 pub use session::{
     FinishedRecording, LIVE_PATIENCE, MemoryStatus, ProgramStatus, RecordingStatus, Reply, Request,
     RingStatus, SessionResult, Status, keep_session, record, send_request,

@@ -61,11 +61,11 @@ pub use control::{Reply, Request, send_request};
 pub use show::LIVE_PATIENCE;
 pub use status::{MemoryStatus, ProgramStatus, RecordingStatus, RingStatus, Status};
 
+use crate::options::SessionOptions;
 use finish::SessionOutcome;
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
-use sordino_collect::options::RecordingOptions;
 use sordino_collect::series::Ground;
 use sordino_collect::shortfall::Shortfall;
 use sordino_collect::summary::Summary;
@@ -93,7 +93,7 @@ pub struct FinishedRecording {
 /// # Errors
 /// If recording could not start, or could not be completed. No change to the machine is left then.
 pub fn record(
-    options: &RecordingOptions,
+    options: &SessionOptions,
     guardian: Option<&mut Guardian>,
     stop: BorrowedFd<'_>,
     watch: &mut dyn Watch,
@@ -106,7 +106,7 @@ pub fn record(
     // After an error as well: the rest of the rings belongs to the trace, and programs must be detached from.
     let recorded = session.finish(watch)?;
     result?;
-    let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.name.clone()))?;
+    let (directory, summary) = recorded.chunk.ok_or(Error::Kind(options.recording.name.clone()))?;
     options.reader.into_iter().for_each(|(user, group)| directory.dir().give(user, group));
     Ok(FinishedRecording { directory, summary, status: recorded.status, running: recorded.running })
 }
@@ -132,7 +132,7 @@ pub struct SessionResult {
 /// # Errors
 /// If recording could not start, in which case nothing is left behind; or the reason that it ended.
 pub fn keep_session<'a>(
-    options: &'a RecordingOptions,
+    options: &'a SessionOptions,
     guardian: Option<&'a mut Guardian>,
     stop: BorrowedFd<'_>,
     write_now: Option<BorrowedFd<'a>>,

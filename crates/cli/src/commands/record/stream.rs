@@ -8,11 +8,11 @@ use crate::{Failure, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
+use sordino_collect::Keep;
 use sordino_collect::text::missing;
-use sordino_collect::{Keep, Programs, RecordingOptions, Rotation, SessionOptions, Snapshots};
 use sordino_dirfd::Dir;
 use sordino_event::text::count;
-use sordino_session::keep_session;
+use sordino_session::{Programs, Rotation, SeriesOptions, SessionOptions, Snapshots, keep_session};
 use sordino_stream::{StreamReceiver, StreamSender};
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,18 +37,18 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
     let place = tempfile::Builder::new()
         .prefix("sordino-stream-")
         .tempdir_in(sordino_guard::temporary::directory()?)?;
-    let recording = recording(options, place.path())?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
+    let session = session(options, place.path())?;
+    let mut guardian = if session.recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let stop = StreamStop::new()?;
     let mut sender = StreamSender::new(stream);
     let ended = AtomicBool::new(false);
     let kept = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
-            let sent = sender.send_until(&recording.output, &ended);
+            let sent = sender.send_until(&session.output, &ended);
             // Nobody receives the stream any more.
             sent.inspect_err(|_| stop.now())
         });
-        let kept = keep_session(&recording, guardian.as_mut(), stop.readable.as_fd(), None, || {});
+        let kept = keep_session(&session, guardian.as_mut(), stop.readable.as_fd(), None, || {});
         ended.store(true, Relaxed);
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let unsent = |error| Failure::new(UNUSABLE, format!("the stream can't be written to: {error}"));
@@ -63,7 +63,7 @@ pub(super) fn send(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the options of a private session in a temporary directory.
-fn recording(options: &Options, place: &Path) -> Result<RecordingOptions, Failure> {
+fn session(options: &Options, place: &Path) -> Result<SessionOptions, Failure> {
     let what = &options.what;
     if what.overwrite {
         return Err(Failure::new(
@@ -72,9 +72,9 @@ fn recording(options: &Options, place: &Path) -> Result<RecordingOptions, Failur
         ));
     }
     let owner = target(what.as_user.as_deref())?;
-    let mut recording = what.options(place.join("chunks"), &options.name, owner.as_ref())?;
+    let mut session = what.options(place.join("chunks"), &options.name, owner.as_ref())?;
     let back = sordino_shield::keep_off(what.collector_cpu, &remark)?;
-    if let Programs::Command(command) = &mut recording.programs {
+    if let Programs::Command(command) = &mut session.programs {
         command.prefix.splice(0..0, back);
     }
     let runtime = place.join("session");
@@ -82,8 +82,7 @@ fn recording(options: &Options, place: &Path) -> Result<RecordingOptions, Failur
     let snapshots =
         Snapshots { last: None, hold_off: Duration::ZERO, most: None, ends: Vec::new(), worst: None };
     let rotation = Rotation { size: None, every: Some(EACH) };
-    recording.session = Some(SessionOptions { runtime, rotation, snapshots, keep: Keep::default() });
-    Ok(recording)
+    Ok(session.with_series(SeriesOptions { runtime, rotation, snapshots, keep: Keep::default() }))
 }
 
 /// A descriptor that becomes readable when a signal or this process requests the end.

@@ -7,11 +7,10 @@ use crate::{Failure, signals};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use sd_notify::{NotifyState, notify};
-use sordino_collect::Programs;
 use sordino_collect::text::missing;
 use sordino_inspect::rights::keep_needed_rights;
 use sordino_manager::{READY, SessionPlace};
-use sordino_session::keep_session;
+use sordino_session::{Programs, keep_session};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -85,15 +84,15 @@ fn record(
     starter: &mut Option<Starter>,
 ) -> Result<(), Failure> {
     let owner = target(options.what.as_user.as_deref())?;
-    let mut recording = options.recording(place, owner.as_ref())?;
+    let mut session = options.session(place, owner.as_ref())?;
     let back = sordino_shield::keep_off(options.what.collector_cpu, &remark)?;
-    if let Programs::Command(command) = &mut recording.programs {
+    if let Programs::Command(command) = &mut session.programs {
         command.prefix.splice(0..0, back);
     }
     let stop: OwnedFd = signals::stop()?;
-    let mut guardian = if recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
+    let mut guardian = if session.recording.kernel.is_empty() { None } else { Some(sordino_guard::start()?) };
     let ready = || starter.take().into_iter().for_each(|starter| starter.ready(options));
-    let kept = keep_session(&recording, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
+    let kept = keep_session(&session, guardian.as_mut(), stop.as_fd(), Some(write_now), ready);
     let kept = kept?;
     kept.problems.iter().for_each(|problem| message!("sordino: {problem}"));
     show_as_message(&missing(&kept.missing));

@@ -6,12 +6,12 @@ use crate::record_options::RecordOptions;
 use crate::terminal::show;
 use crate::words::without_color;
 use clap::Args;
-use sordino_collect::{
-    End, Keep, Programs, RecordingOptions, Rotation, SessionOptions, Snapshots, UserEvents, Worst,
-};
+use sordino_collect::{Keep, UserEvents};
 use sordino_manager::{Definition, SessionPlace, become_recorder, begin};
 use sordino_quantity::{duration, size};
-use sordino_session::{Reply, Request};
+use sordino_session::{
+    ProgramEnd, Programs, Reply, Request, Rotation, SeriesOptions, SessionOptions, Snapshots, Worst,
+};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -109,7 +109,7 @@ enum OnExit {
     Any,
 }
 
-impl From<OnExit> for End {
+impl From<OnExit> for ProgramEnd {
     fn from(how: OnExit) -> Self {
         match how {
             OnExit::Crash => Self::Crash,
@@ -133,32 +133,33 @@ impl Options {
     }
 
     /// Returns the recorder's options for this session.
-    pub(super) fn recording(
+    pub(super) fn session(
         &self,
         place: &SessionPlace,
         owner: Option<&crate::privilege::Target>,
-    ) -> Result<RecordingOptions, Failure> {
+    ) -> Result<SessionOptions, Failure> {
         let output = self.output.clone().unwrap_or_else(|| format!("sordino-{}", self.name).into());
-        let session = SessionOptions {
+        let series = SeriesOptions {
             runtime: place.path().to_owned(),
             rotation: Rotation { size: self.rotate_size, every: self.rotate_every },
             snapshots: Snapshots {
                 last: self.last,
                 hold_off: self.hold_off,
                 most: self.max_snapshots,
-                ends: self.on_exit.iter().copied().map(End::from).collect(),
+                ends: self.on_exit.iter().copied().map(ProgramEnd::from).collect(),
                 worst: self.worst()?,
             },
             keep: Keep { count: self.keep.map(|keep| keep as usize), bytes: self.max_size },
         };
-        let mut recording = self.what.options(output, &self.name, owner)?;
+        let mut session = self.what.options(output, &self.name, owner)?;
         if self.what.overwrite {
             // A program requests a snapshot by hitting this tracepoint.
             let triggers = self.trigger.iter().cloned().chain(["sordino:snapshot".to_owned()]);
-            let user = recording.user.with_triggers(triggers);
-            recording.user = user.map_err(|error| Failure::new(UNUSABLE, format!("--trigger {error}")))?;
+            let user = session.recording.user.with_triggers(triggers);
+            session.recording.user =
+                user.map_err(|error| Failure::new(UNUSABLE, format!("--trigger {error}")))?;
         }
-        Ok(RecordingOptions { session: Some(session), ..recording })
+        Ok(session.with_series(series))
     }
 }
 
@@ -221,8 +222,8 @@ fn define(options: &Options, place: &SessionPlace) -> Result<Definition, Failure
     }
     // Errors in the options are reported here, instead of in the recorder's log.
     let owner = crate::privilege::target(options.what.as_user.as_deref())?;
-    let recording = options.recording(place, owner.as_ref())?;
-    if matches!(recording.programs, Programs::Pids(ref pids) if pids.is_empty()) {
+    let session = options.session(place, owner.as_ref())?;
+    if matches!(session.programs, Programs::Pids(ref pids) if pids.is_empty()) {
         return Err(Failure::new(UNUSABLE, "--pid: expected the id of a process"));
     }
     let text = |argument: OsString| {
@@ -233,7 +234,7 @@ fn define(options: &Options, place: &SessionPlace) -> Result<Definition, Failure
     let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
     let gone = |error| Failure::new(UNUSABLE, format!("the directory that this is called in: {error}"));
     let directory = std::env::current_dir().map_err(gone)?;
-    let definition = Definition { schema: 1, arguments, output: directory.join(recording.output), directory };
+    let definition = Definition { schema: 1, arguments, output: directory.join(session.output), directory };
     place.define(&definition)?;
     Ok(definition)
 }

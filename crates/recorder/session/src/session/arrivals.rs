@@ -1,8 +1,8 @@
 //! Programs that arrive: their registrations, and the answers of the threads that attach to them.
 
 use super::state::RecordingSession;
+use crate::options::Programs;
 use sordino_collect::Error;
-use sordino_collect::options::Programs;
 use sordino_inspect::discover::{Hidden, glance, identity};
 use sordino_intake::{FoundAreas, Job, JobSource};
 use sordino_ring::area::control::FileId;

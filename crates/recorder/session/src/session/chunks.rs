@@ -19,11 +19,11 @@ impl RecordingSession<'_> {
     /// Begins another chunk when this one is large or old enough. If that fails, the present one continues, and it is
     /// tried again later.
     pub(super) fn rotate_if_due(&mut self) {
-        let (Some(session), Some(outlet)) = (&self.options.session, &self.recordings.outlet) else { return };
-        let is_old = session.rotation.every.is_some_and(|every| outlet.rotation.began.elapsed() >= every);
+        let (Some(series), Some(outlet)) = (&self.options.series, &self.recordings.outlet) else { return };
+        let is_old = series.rotation.every.is_some_and(|every| outlet.rotation.began.elapsed() >= every);
         let has_failed = outlet.rotation.failed.is_some_and(|failed| failed.elapsed() < RETRY);
         if has_failed
-            || !(is_old || session.rotation.size.is_some_and(|size| self.recordings.is_larger_than(size)))
+            || !(is_old || series.rotation.size.is_some_and(|size| self.recordings.is_larger_than(size)))
         {
             return;
         }
@@ -41,7 +41,7 @@ impl RecordingSession<'_> {
     /// If the next chunk could not be begun; the present one continues.
     pub(super) fn rotate(&mut self) -> Result<WriteJob, Error> {
         let Some(outlet) = &mut self.recordings.outlet else {
-            return Err(Error::Kind(self.options.name.clone()));
+            return Err(Error::Kind(self.options.recording.name.clone()));
         };
         let directory =
             outlet.series.next().inspect_err(|_| outlet.rotation.failed = Some(Instant::now()))?;
@@ -74,11 +74,11 @@ impl RecordingSession<'_> {
             self.recorded.programs.iter().map(|program| program.trace.put_in(directory, &self.clock));
         let traces = traces.collect::<Result<Vec<_>, _>>()?;
         let kernel = match &mut self.kernel.recorder {
-            Some(kernel) => kernel.empty(page_files(directory, self.options.cpus.as_slice())?)?,
+            Some(kernel) => kernel.empty(page_files(directory, self.options.recording.cpus.as_slice())?)?,
             None => Vec::new(),
         };
         let RecordSink::Chunk(chunk) = &mut self.recordings.sink else {
-            return Err(Error::Kind(self.options.name.clone()));
+            return Err(Error::Kind(self.options.recording.name.clone()));
         };
         let mut before = std::mem::replace(&mut **chunk, next);
         self.kernel.lost = 0;

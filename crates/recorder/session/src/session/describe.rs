@@ -59,10 +59,10 @@ impl RecordingSession<'_> {
         };
         let mut status = Status {
             schema: 1,
-            name: self.options.name.clone(),
+            name: self.options.recording.name.clone(),
             recorder: std::process::id(),
             duration_ns: self.progress.began.elapsed().as_nanos() as u64,
-            overwrite: self.options.geometry.overwrite,
+            overwrite: self.options.recording.geometry.overwrite,
             user: self.user.patterns(),
             kernel: self.recordings.template.kernel_events.clone(),
             programs: self.recorded.programs.iter().map(program).collect(),

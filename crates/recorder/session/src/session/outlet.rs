@@ -4,10 +4,10 @@ use super::bell::Bell;
 use super::control::{ControlSocket, Reply, Request, WaitingClient};
 use super::live::clean;
 use super::writer::{CompletedWrite, WriterThread};
+use crate::options::{SeriesOptions, SessionOptions, Worst};
 use sordino_collect::Error;
 use sordino_collect::directory::Directory;
 use sordino_collect::missing::UnwrittenData;
-use sordino_collect::options::{RecordingOptions, Worst};
 use sordino_collect::recover::recover;
 use sordino_collect::series::{Ground, Kind, Series};
 use sordino_collect::shortfall::Shortfall;
@@ -85,12 +85,14 @@ impl RotationTimes {
 impl Outlet {
     /// Creates a session's output. Recordings that a killed recorder left are completed.
     pub(super) fn of(
-        options: &RecordingOptions,
+        options: &SessionOptions,
         ground: Option<&Ground>,
         bell: &Bell,
     ) -> Result<Option<Self>, Error> {
-        let (Some(session), Some(ground)) = (&options.session, ground) else { return Ok(None) };
-        let kind = if options.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
+        let (Some(SeriesOptions { runtime, .. }), Some(ground)) = (&options.series, ground) else {
+            return Ok(None);
+        };
+        let kind = if options.recording.geometry.overwrite { Kind::Snapshot } else { Kind::Chunk };
         let series = Series::open(ground, kind);
         let mut writer = WriterThread::start(bell.clone())?;
         // A killed recorder left one of the last recordings unfinished; a user can have put any number there.
@@ -104,8 +106,8 @@ impl Outlet {
             };
             writer.give(Box::new(job), None);
         }
-        let control = ControlSocket::listen(&session.runtime, bell.clone())?;
-        clean(&session.runtime);
+        let control = ControlSocket::listen(runtime, bell.clone())?;
+        clean(runtime);
         Ok(Some(Self {
             series,
             writer,
@@ -121,8 +123,8 @@ impl Outlet {
     }
 
     /// Processes the writer's results.
-    pub(super) fn take(&mut self, done: Vec<CompletedWrite>, options: &RecordingOptions) {
-        let Some(session) = &options.session else { return };
+    pub(super) fn take(&mut self, done: Vec<CompletedWrite>, options: &SessionOptions) {
+        let Some(SeriesOptions { keep, .. }) = &options.series else { return };
         for CompletedWrite { result, whom } in done {
             let reply = match result {
                 Ok((directory, summary)) => {
@@ -130,7 +132,7 @@ impl Outlet {
                     // Recovered recordings are in the series already, and those for live readers do not belong to it.
                     let is_ours = directory.path().parent() == Some(self.series.path());
                     if is_ours && self.series.finished().all(|known| known.path() != directory.path()) {
-                        let old = self.series.finish(directory.clone(), session.keep);
+                        let old = self.series.finish(directory.clone(), *keep);
                         old.into_iter().for_each(|directory| self.writer.remove(directory));
                         self.note_rank(&summary);
                         self.keep_worst(options);
@@ -161,11 +163,12 @@ impl Outlet {
 
     /// Removes ranked snapshots beyond the number to be kept, the least bad ones. Ranks come from the summaries, which
     /// outlive recorders. Snapshots of other sessions, with another ranking or without a rank, are kept.
-    fn keep_worst(&mut self, options: &RecordingOptions) {
-        let worst = options.session.as_ref().and_then(|session| session.snapshots.worst.as_ref());
+    fn keep_worst(&mut self, options: &SessionOptions) {
+        let worst = options.series.as_ref().and_then(|series| series.snapshots.worst.as_ref());
         let Some(Worst { count, ranking }) = worst else { return };
         let read = |directory: &Directory| {
-            let summary = Summary::read(directory).ok().filter(|summary| summary.name == options.name)?;
+            let summary =
+                Summary::read(directory).ok().filter(|summary| summary.name == options.recording.name)?;
             summary.rank.filter(|rank| rank.is_by(ranking)).map(|rank| rank.badness())
         };
         let mut ranked = Vec::new();
@@ -189,15 +192,15 @@ impl Outlet {
         mut self,
         last: Option<&Result<(Directory, Summary), Error>>,
         shortfall: &Shortfall,
-        options: &RecordingOptions,
+        options: &SessionOptions,
     ) -> (Vec<String>, UnwrittenData) {
         self.notes.clear();
         let done = self.writer.finish();
         self.take(done, options);
-        match (last, &options.session) {
-            (Some(Ok((last, summary))), Some(session)) => {
+        match (last, &options.series) {
+            (Some(Ok((last, summary))), Some(SeriesOptions { keep, .. })) => {
                 self.missing.add(summary.missing());
-                let old = self.series.finish(last.clone(), session.keep);
+                let old = self.series.finish(last.clone(), *keep);
                 old.into_iter().for_each(|directory| self.writer.remove(directory));
             }
             (Some(Err(error)), _) => {
@@ -211,7 +214,7 @@ impl Outlet {
         let late =
             late.filter(|(request, _)| matches!(request, Request::Stop { .. })).map(|(_, client)| client);
         self.enders.into_iter().chain(late).for_each(|ender| ender.reply(&reply));
-        options.session.iter().for_each(|session| clean(&session.runtime));
+        options.series.iter().for_each(|series| clean(&series.runtime));
         (self.notes, self.missing)
     }
 }

@@ -16,13 +16,14 @@ use super::state::{
     Arrivals, RecordedCommand, RecordedPrograms, RecordingSession, SessionProgress, ShortfallEvidence,
 };
 use crate::coverage::Coverage;
+use crate::options::{Programs, SessionOptions};
 use rustix::process::geteuid;
 use sordino_collect::Error;
 use sordino_collect::context::Watcher;
 use sordino_collect::directory::{Directory, RAW, page_file};
 use sordino_collect::drain::{TriggerSettings, Work};
 use sordino_collect::kernel::KernelRecorder;
-use sordino_collect::options::{Polling, Programs, RecordingOptions};
+use sordino_collect::options::Polling;
 use sordino_collect::placement::CpuPlacement;
 use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
@@ -41,7 +42,7 @@ impl<'a> RecordingSession<'a> {
     /// Creates everything that recording needs: for a single `directory`, or for a session with a series of recordings
     /// on a `ground`.
     pub(super) fn prepare(
-        options: &'a RecordingOptions,
+        options: &'a SessionOptions,
         mut guardian: Option<&'a mut Guardian>,
         directory: Option<Directory>,
         ground: Option<&Ground>,
@@ -61,10 +62,10 @@ impl<'a> RecordingSession<'a> {
         let mut outlet = Outlet::of(options, ground, &bell)?;
         let directory = match (&mut outlet, directory) {
             (_, Some(directory)) => Some(directory),
-            (Some(outlet), None) if !options.geometry.overwrite => Some(outlet.series.next()?),
+            (Some(outlet), None) if !options.recording.geometry.overwrite => Some(outlet.series.next()?),
             _ => None,
         };
-        let mut memory = SnapshotMemory::new(options);
+        let mut memory = SnapshotMemory::new(&options.recording);
         let raw = directory.as_ref().map(|directory| directory.part(RAW)).transpose()?;
         let file = |cpu| match &raw {
             Some(raw) => page_file(raw, cpu),
@@ -72,14 +73,14 @@ impl<'a> RecordingSession<'a> {
         };
         let clock = look.end();
         let kernel = match guardian.as_deref_mut() {
-            Some(guardian) if !options.kernel.is_empty() => {
-                Some(KernelRecorder::prepare(options, &clock, guardian, file)?)
+            Some(guardian) if !options.recording.kernel.is_empty() => {
+                Some(KernelRecorder::prepare(&options.recording, &clock, guardian, file)?)
             }
             _ => None,
         };
-        let placement = CpuPlacement::here(options.collector_cpu, options.shielded);
+        let placement = CpuPlacement::here(options.recording.collector_cpu, options.shielded);
         let recorder_cpus = placement.cpus();
-        let template = Summary { recorder_cpus, ..Summary::of(options, &clock, kernel.as_ref()) };
+        let template = Summary { recorder_cpus, ..Summary::of(&options.recording, &clock, kernel.as_ref()) };
         let sink = match directory {
             Some(directory) => {
                 let mut chunk = chunk(directory, &template, &clock, kernel.as_ref())?;
@@ -89,12 +90,12 @@ impl<'a> RecordingSession<'a> {
             }
             None => RecordSink::Memory(memory),
         };
-        let session = options.session.as_ref();
-        let mut listener = session.map_or_else(Listener::new, |session| Listener::at(&session.runtime))?;
+        let series = options.series.as_ref();
+        let mut listener = series.map_or_else(Listener::new, |series| Listener::at(&series.runtime))?;
         listener.offer(intake.prepared());
-        let collector = Collector::start(options, work(options, &clock), &clock, bell.clone())?;
+        let collector = Collector::start(&options.recording, work(options, &clock), &clock, bell.clone())?;
         let mut coverage = Coverage::default();
-        coverage.set_rules(&options.user);
+        coverage.set_rules(&options.recording.user);
         let named = match &options.programs {
             Programs::Pids(pids) => pids.clone(),
             _ => Vec::new(),
@@ -103,7 +104,7 @@ impl<'a> RecordingSession<'a> {
         Ok(Self {
             options,
             clock,
-            user: options.user.clone(),
+            user: options.recording.user.clone(),
             listener,
             kernel: KernelSource { guardian, recorder, lost: 0, failed: None },
             collector,
@@ -144,7 +145,7 @@ impl<'a> RecordingSession<'a> {
                 steal: Steal::here(),
                 gaps: Vec::new(),
                 looked: Instant::now(),
-                watcher: Watcher::new(options.contexts),
+                watcher: Watcher::new(options.recording.contexts),
             },
             progress: SessionProgress { began, failed: false, stopped: false, write_now: None },
         })
@@ -153,48 +154,49 @@ impl<'a> RecordingSession<'a> {
 
 /// Returns true if programs may start that would use [an area of this recorder's](uses_prepared_area): its command, if
 /// that has its user, and any program, if it is root's session.
-pub(super) fn awaits_programs(options: &RecordingOptions) -> bool {
+pub(super) fn awaits_programs(options: &SessionOptions) -> bool {
     let user = geteuid().as_raw();
     let may_start = match &options.programs {
         Programs::Command(line) => line.prefix.is_empty(),
-        Programs::All => options.session.is_some() && uses_prepared_area(user, user, false),
+        Programs::All => options.series.is_some() && uses_prepared_area(user, user, false),
         Programs::Pids(_) => false,
     };
     may_start && !options.kernel_only
 }
 
 /// Returns the task of the collector's thread beside its orders.
-fn work(options: &RecordingOptions, clock: &TraceClock) -> Work {
-    match (&options.session, options.geometry.overwrite) {
-        (_, false) => Work::Empty(options.polling),
+fn work(options: &SessionOptions, clock: &TraceClock) -> Work {
+    match (&options.series, options.recording.geometry.overwrite) {
+        (_, false) => Work::Empty(options.recording.polling),
         (None, true) => Work::Wait,
-        (Some(session), true) => {
-            let last = session.snapshots.last.map_or(u64::MAX, |last| clock.ticks_in(last));
-            let often = match Polling::safe_timer(options.geometry) {
+        (Some(series), true) => {
+            let last = series.snapshots.last.map_or(u64::MAX, |last| clock.ticks_in(last));
+            let often = match Polling::safe_timer(options.recording.geometry) {
                 Polling::Timer(time) => time,
                 _ => TICK,
             };
-            Work::Heed(often, TriggerSettings { last, hold_off: session.snapshots.hold_off })
+            Work::Heed(often, TriggerSettings { last, hold_off: series.snapshots.hold_off })
         }
     }
 }
 
 /// Returns the options that apply to every program.
-fn wishes(options: &RecordingOptions, clock: TimestampClock) -> Wishes {
+fn wishes(options: &SessionOptions, clock: TimestampClock) -> Wishes {
+    let recording = &options.recording;
     Wishes {
-        name: options.name.clone(),
-        geometry: options.geometry,
+        name: recording.name.clone(),
+        geometry: recording.geometry,
         clock,
-        cpus: options.cpus.as_slice().iter().copied().map(Cpu).collect(),
+        cpus: recording.cpus.as_slice().iter().copied().map(Cpu).collect(),
         leave_out_others: options.cpus_only,
-        wake: options.polling == Polling::Wakeup,
+        wake: recording.polling == Polling::Wakeup,
         block: options.block,
-        is_sparse: !(options.whole_rings || options.geometry.overwrite || options.block.is_some()),
-        functions: options.user.may_choose(functions::PROVIDER),
-        names_functions: options.user.names_functions(),
-        conditions: options.user.has_conditions() || options.contexts.counters,
-        with_kernel: !options.kernel.is_empty(),
-        is_session: options.session.is_some(),
+        is_sparse: !(options.whole_rings || recording.geometry.overwrite || options.block.is_some()),
+        functions: recording.user.may_choose(functions::PROVIDER),
+        names_functions: recording.user.names_functions(),
+        conditions: recording.user.has_conditions() || recording.contexts.counters,
+        with_kernel: !recording.kernel.is_empty(),
+        is_session: options.series.is_some(),
         skip_ours: matches!(options.programs, Programs::All),
     }
 }

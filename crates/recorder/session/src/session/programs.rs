@@ -24,7 +24,7 @@ impl RecordingSession<'_> {
         let (program, streams) = Traced::begin(
             taken,
             ProgramNumber(self.recorded.numbered),
-            self.options,
+            &self.options.recording,
             directory,
             &self.clock,
             &self.user,

@@ -6,6 +6,7 @@ use super::memory::{ProgramSnapshot, SnapshotMemory};
 use super::misses::Misses;
 use super::outlet::{Outlet, note_once};
 use super::writer::WriteJob;
+use crate::options::SessionOptions;
 use sordino_clock::Sample;
 use sordino_collect::Error;
 use sordino_collect::chunk::Chunk;
@@ -13,7 +14,6 @@ use sordino_collect::convert::{Purpose, raw_bytes};
 use sordino_collect::directory::{Directory, USER};
 use sordino_collect::drain::ProgramCopy;
 use sordino_collect::kernel::KernelRecorder;
-use sordino_collect::options::RecordingOptions;
 use sordino_collect::program::Traced;
 use sordino_collect::summary::Summary;
 use sordino_collect::unanswered::Unanswered;
@@ -74,7 +74,7 @@ impl Recordings {
     }
 
     /// Processes the writer's results since the last call.
-    pub(super) fn finish_written(&mut self, options: &RecordingOptions) {
+    pub(super) fn finish_written(&mut self, options: &SessionOptions) {
         if let Some(outlet) = &mut self.outlet {
             let done = outlet.writer.done();
             outlet.take(done, options);

@@ -31,7 +31,7 @@ impl RecordingSession<'_> {
         let Some(program) = self.recorded.programs.iter().find(|program| program.number() == number) else {
             return;
         };
-        let ends = self.options.session.as_ref().map_or(&[][..], |session| &session.snapshots.ends);
+        let ends = self.options.series.as_ref().map_or(&[][..], |series| &series.snapshots.ends);
         let exit = (!ends.is_empty()).then(|| exit_of(program));
         if let Some(exit) = exit.filter(|exit| ends.iter().any(|&end| exit.is(end))) {
             let why = format!("{} {exit}", program.trace.identity.name);

@@ -29,7 +29,7 @@ impl RecordingSession<'_> {
     }
 
     fn carry_out(&mut self, request: Request) -> Result<ReplyTime, String> {
-        let name = &self.options.name;
+        let name = &self.options.recording.name;
         let reason_of = |error: Error| error.to_string();
         match (request, &self.recordings.sink) {
             (Request::Status, _) => Ok(ReplyTime::Now(Reply::Status(Box::new(self.status())))),

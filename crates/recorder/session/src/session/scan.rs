@@ -3,7 +3,7 @@
 use super::bell::TICK;
 use super::search::{STEP, WALK};
 use super::state::RecordingSession;
-use sordino_collect::options::Programs;
+use crate::options::Programs;
 use sordino_inspect::discover::{Hidden, Incarnation, glance, is_forbidden, user_of};
 use sordino_intake::JobSource;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! Events that a session was to record but has not so far.
 
 use super::state::RecordingSession;
-use sordino_collect::options::{IMPLIED, Programs};
+use crate::options::Programs;
+use sordino_collect::options::IMPLIED;
 use sordino_collect::shortfall::{NoEvents, NoEventsReason, ProcessFound, ProcessState, Shortfall};
 use sordino_event::Pid;
 use sordino_filter::condition::Context;
@@ -36,7 +37,7 @@ impl RecordingSession<'_> {
     /// Returns the reason that there is no event of a program; `None` if there was one, or none was requested. Also
     /// `None` for a session that records the kernel, because events are counted only when a recording is complete.
     fn no_events(&self) -> Option<NoEvents> {
-        let has_kernel = self.options.session.is_some() && !self.options.kernel.is_empty();
+        let has_kernel = self.options.series.is_some() && !self.options.recording.kernel.is_empty();
         if self.findings.has_events || has_kernel || !self.user.includes_any() {
             return None;
         }

@@ -44,7 +44,7 @@ impl RecordingSession<'_> {
             }
         }
         let Some(live) = &mut self.recordings.live else {
-            return Err(Error::Kind(self.options.name.clone()));
+            return Err(Error::Kind(self.options.recording.name.clone()));
         };
         live.requested = Instant::now();
         let (since, clock) = (std::mem::replace(&mut live.since, now), live.clock.clone());
@@ -65,8 +65,7 @@ impl RecordingSession<'_> {
         let (end, observations) = (Sample::take(), self.machine.watcher.since(since));
         let programs = ended.into_iter().chain(running).collect();
         let formats = self.kernel.recorder.as_ref().map(|kernel| Arc::clone(&kernel.formats));
-        let runtime =
-            self.options.session.as_ref().map(|session| session.runtime.clone()).unwrap_or_default();
+        let runtime = self.options.series.as_ref().map(|series| series.runtime.clone()).unwrap_or_default();
         Ok(Box::new(move || {
             clean(&runtime);
             let directory = Directory::create(&runtime.join(PLACE))?;
@@ -95,7 +94,7 @@ impl RecordingSession<'_> {
         if self.recordings.live.as_ref().is_some_and(|live| live.requested.elapsed() > LIVE_PATIENCE) {
             self.recordings.live = None;
             self.collector.keep_for_live(false);
-            self.options.session.iter().for_each(|session| clean(&session.runtime));
+            self.options.series.iter().for_each(|series| clean(&series.runtime));
         }
     }
 
@@ -129,7 +128,7 @@ impl RecordingSession<'_> {
             return Ok(());
         };
         let page_size = kernel.formats.layout.page_size() as u64;
-        for &cpu in self.options.cpus.as_slice() {
+        for &cpu in self.options.recording.cpus.as_slice() {
             let name = format!("{RAW}/{}", page_name(Cpu(cpu)));
             let path = directory.path().join(&name);
             let file = match directory.dir().read(&name) {

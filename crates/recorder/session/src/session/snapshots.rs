@@ -44,7 +44,7 @@ impl RecordingSession<'_> {
     /// Returns the hits that rank a snapshot, up to timestamp `at`. Those that come while the rings are copied may rank
     /// two snapshots.
     fn hits_before(&mut self, at: Ticks) -> Option<Hits> {
-        let worst = self.options.session.as_ref()?.snapshots.worst.as_ref()?;
+        let worst = self.options.series.as_ref()?.snapshots.worst.as_ref()?;
         let since = std::mem::replace(&mut self.recordings.outlet.as_mut()?.ranks.since, at);
         Some(Hits {
             ranking: worst.ranking.clone(),
@@ -55,10 +55,10 @@ impl RecordingSession<'_> {
 
     /// Takes a snapshot because of a program's end, unless the last automatic one was a moment ago.
     pub(super) fn ended_badly(&mut self, why: &str) {
-        let (Some(outlet), Some(session)) = (&mut self.recordings.outlet, &self.options.session) else {
+        let (Some(outlet), Some(series)) = (&mut self.recordings.outlet, &self.options.series) else {
             return;
         };
-        if outlet.triggers.last_taken.is_some_and(|last| last.elapsed() < session.snapshots.hold_off) {
+        if outlet.triggers.last_taken.is_some_and(|last| last.elapsed() < series.snapshots.hold_off) {
             outlet.triggers.all += 1;
             return;
         }
@@ -74,11 +74,11 @@ impl RecordingSession<'_> {
         copy: impl FnOnce(&Self) -> Vec<ProgramCopy>,
     ) {
         let backlog = self.recordings.has_backlog();
-        let (Some(outlet), Some(session)) = (&mut self.recordings.outlet, &self.options.session) else {
+        let (Some(outlet), Some(series)) = (&mut self.recordings.outlet, &self.options.series) else {
             return;
         };
         outlet.triggers.all += 1;
-        if session.snapshots.most.is_some_and(|most| outlet.triggers.taken >= most) {
+        if series.snapshots.most.is_some_and(|most| outlet.triggers.taken >= most) {
             return;
         }
         if backlog {
@@ -113,7 +113,7 @@ impl RecordingSession<'_> {
         let shortfall = self.shortfall();
         let (Some(outlet), RecordSink::Memory(memory)) = (&mut self.recordings.outlet, &self.recordings.sink)
         else {
-            let name = self.options.name.clone();
+            let name = self.options.recording.name.clone();
             return Box::new(move || Err(Error::Kind(name)));
         };
         let running = copies.into_iter().filter_map(|copy| {

@@ -4,9 +4,9 @@ use super::finish::SessionOutcome;
 use super::recordings::RecordSink;
 use super::state::RecordingSession;
 use crate::command;
+use crate::options::Programs;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sordino_collect::Error;
-use sordino_collect::options::Programs;
 use sordino_collect::place::CollectorPlace;
 use sordino_collect::watch::Watch;
 use sordino_event::Nanos;
@@ -54,7 +54,7 @@ impl<'a> RecordingSession<'a> {
             self.attach_named(self.arrivals.named[index])?;
         }
         if let Some(kernel) = &mut self.kernel.recorder {
-            kernel.start(CollectorPlace::of(self.options))?;
+            kernel.start(CollectorPlace::of(&self.options.recording))?;
             if kernel.formats.events().any(|event| event.name == "local_timer_exit") {
                 self.machine.gaps = interrupted::measure(self.clock.now(), |time| self.clock.ticks_in(time));
             }
@@ -97,9 +97,9 @@ impl<'a> RecordingSession<'a> {
 
     /// Returns the address space that a program should reserve for this session and a few others, in bytes.
     fn reserve(&self) -> u64 {
-        let geometry = self.options.geometry;
+        let geometry = self.options.recording.geometry;
         let ring = geometry.data_size() + geometry.table_size();
-        let rings = self.options.cpus.as_slice().len() + 1;
+        let rings = self.options.recording.cpus.as_slice().len() + 1;
         (2 * (rings * ring + geometry.commits_size()) + (64 << 20)).max(1 << 30) as u64
     }
 

@@ -11,8 +11,9 @@ use super::search::ProcessSearch;
 use super::sightings::Sightings;
 use super::skipped::Skipped;
 use crate::coverage::Coverage;
+use crate::options::SessionOptions;
 use rustix::process::Rlimit;
-use sordino_collect::options::{RecordingOptions, UserEvents};
+use sordino_collect::options::UserEvents;
 use sordino_collect::program::Traced;
 use sordino_event::Ticks;
 use sordino_inspect::clock::TraceClock;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// A recording session, which attaches to programs and leads the threads that empty rings and write traces.
 pub(super) struct RecordingSession<'a> {
-    pub(super) options: &'a RecordingOptions,
+    pub(super) options: &'a SessionOptions,
     pub(super) clock: TraceClock,
     /// The tracepoints that are enabled at present.
     pub(super) user: UserEvents,
@@ -45,7 +46,7 @@ pub(super) struct RecordingSession<'a> {
 impl RecordingSession<'_> {
     /// Returns the timestamp `last` before now; without `last`, by the session's setting for snapshots.
     pub(super) fn since(&self, last: Option<Duration>) -> Ticks {
-        let last = last.or(self.options.session.as_ref().and_then(|session| session.snapshots.last));
+        let last = last.or(self.options.series.as_ref().and_then(|series| series.snapshots.last));
         let back = last.map_or(u64::MAX, |last| self.clock.ticks_in(last));
         self.clock.now()().before(back)
     }
