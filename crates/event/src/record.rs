@@ -1,5 +1,9 @@
 //! One decoded event, in memory that is reused from event to event.
 
+mod batch;
+
+pub use batch::EventBatch;
+
 use crate::{Base, Class, ClassId, Cpu, Pid, Tid, Time};
 
 /// One value in an event's flat, preorder list of values.

@@ -8,7 +8,7 @@
 //! | types to operations, and classes for users | `compile`, `compile_type`, `program`, `hidden` |
 //! | headers of packets to an index | `index` |
 //! | paths to open files, regular ones only | `regular` |
-//! | packets to events and losses | [`Events`], `decoder` |
+//! | packets to events and losses | [`Events`], `decoder`, `registers` |
 //!
 //! Nothing in a trace is trusted. A violation of the format is an error with its place (metadata) or a
 //! [`Loss`](sordino_event::Loss) of cause [`Corrupt`](sordino_event::LossCause::Corrupt) (packets).
@@ -26,6 +26,7 @@ mod metadata;
 mod parse;
 mod parse_type;
 mod program;
+mod registers;
 mod regular;
 mod source;
 mod trace;

@@ -3,7 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
-use sordino_ctf::read::Trace;
+use sordino_ctf::read::{Events, Stream, Trace};
 use sordino_event::{Classes, Event, Step, Time};
 use std::path::PathBuf;
 use support::packets::{WrittenPacket, metadata};
@@ -45,6 +45,42 @@ fn own_file() -> Vec<u8> {
     packets.iter().flat_map(WrittenPacket::bytes).collect()
 }
 
+/// Returns the next item in words; `None` at the end. The time of an event precedes its words.
+fn item(events: &mut Events, event: &mut Event) -> Option<(Option<Time>, String)> {
+    match events.next(event).unwrap() {
+        Step::Event => Some((Some(event.time), format!("{event:?}"))),
+        Step::Loss(loss) => Some((None, format!("{loss:?}"))),
+        Step::End => None,
+    }
+}
+
+/// Returns the rest of the items of a reader in words.
+fn items(events: &mut Events) -> Vec<String> {
+    let mut event = Event::default();
+    std::iter::from_fn(|| item(events, &mut event)).map(|(_, words)| words).collect()
+}
+
+/// Returns the items of a stream that is divided at every packet where that is possible, in words; and the number of
+/// parts that are read on their own.
+fn divided(stream: &Stream) -> (Vec<String>, usize) {
+    let (mut part, mut event, mut parts) = (stream.events(), Event::default(), 1);
+    let mut rest = part.split_off(1);
+    let mut seen = items(&mut part);
+    while let Some(mut next) = rest {
+        rest = next.split_off(1);
+        match item(&mut next, &mut event) {
+            Some((Some(time), words)) if part.last().is_none_or(|last| last <= time) => {
+                seen.push(words);
+                part = next;
+                parts += 1;
+            }
+            _ => part.rejoin(&next),
+        }
+        seen.extend(items(&mut part));
+    }
+    (seen, parts)
+}
+
 /// Reads the whole trace and checks the properties that hold for any bytes. Returns the number of events.
 fn check(metadata: &[u8], file: Vec<u8>) -> Option<usize> {
     let mut classes = Classes::default();
@@ -54,6 +90,7 @@ fn check(metadata: &[u8], file: Vec<u8>) -> Option<usize> {
     for stream in trace.streams() {
         let (mut events, mut event, mut now) = (stream.events(), Event::default(), Time::MIN);
         let mut losses = 0;
+        assert_eq!(divided(stream).0, items(&mut stream.events()));
         loop {
             match events.next(&mut event).unwrap() {
                 Step::Event => {
@@ -109,6 +146,19 @@ fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, prop::sample::In
 fn the_unspoilt_files_are_read_whole() {
     assert_eq!(check(OTHER.as_bytes(), other_file()), Some(4));
     assert_eq!(check(metadata().as_bytes(), own_file()), Some(6));
+}
+
+#[test]
+fn packets_without_losses_are_parts_of_their_own() {
+    let packet =
+        |seqno, events| WrittenPacket { seqno, span: (10 * seqno, 10 * seqno + 5), lost: (0, 0), events };
+    let times = [[(10, 0), (15, 0)], [(20, 0), (25, 0)], [(30, 0), (30, 0)]];
+    let packets = [packet(1, &times[0]), packet(2, &times[1]), packet(3, &times[2])];
+    let file = packets.iter().flat_map(WrittenPacket::bytes).collect();
+    let mut classes = Classes::default();
+    let trace = Trace::from_memory(metadata().as_bytes(), [(PathBuf::new(), file)], &mut classes).unwrap();
+    let (seen, parts) = divided(&trace.streams()[0]);
+    assert_eq!((seen.len(), parts), (6, 3));
 }
 
 proptest! {

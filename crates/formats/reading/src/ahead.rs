@@ -1,186 +1,285 @@
 //! Decoding of streams side by side, ahead of the merge.
 //!
-//! Each stream has two batches of events: the merge takes events from one while a thread fills the other. A thread that
-//! has filled a batch turns to the next stream whose merge has begun a new one, so any number of streams needs no more
-//! threads than there are CPUs. A stream's items come in the order in which it returns them, whichever threads decode
-//! it: the result is that of one thread.
+//! Streams are divided into parts, of some packets each, and threads decode the parts of a stream side by side: the
+//! streams of CPUs are often dense at different times. Each part has two batches of events: the merge takes events from
+//! one while a thread fills the other. A thread that has filled a batch turns to the next part that needs one, so any
+//! number of streams needs no more threads than there are CPUs. A stream's items come in the order in which it returns
+//! them, whichever threads decode it: the result is that of one thread. Where a part's begin depends on the part before
+//! (losses, disorder), it is decoded again, behind that.
 
 use crate::demand::OfStream;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use sordino_ctf::Error;
-use sordino_event::{Event, Loss, Step};
+use sordino_ctf::read::Events;
+use sordino_event::{Event, EventBatch, Loss, Step, Time};
 use sordino_timeline::Source;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::vec;
 
-/// The number of events of all streams together that a batch of each may hold.
-const EVENTS: usize = 1 << 14;
-/// The maximum number of events in a batch, and the minimum with which a thread is worth its while.
-const BATCH: (usize, usize) = (2048, 32);
-/// The number of bytes of events at which a batch ends.
-const BYTES: usize = 1 << 19;
+/// The number of events, and of their bytes, that one batch of each stream may hold, all streams together.
+const ALL: BatchLimits = BatchLimits { events: 1 << 16, bytes: 1 << 24 };
+/// The maximum of a batch.
+const MOST: BatchLimits = BatchLimits { events: 8192, bytes: 1 << 19 };
+/// The minimum number of events in a batch with which a thread is worth its while.
+const FEWEST: usize = 32;
 /// The number of events, left out or not, after which a batch ends.
 const SCANNED: usize = 1 << 16;
-/// The maximum size of the buffers that an event keeps for the next one in its place.
-const KEPT: usize = 1 << 12;
+/// The maximum size of the buffers that a batch keeps for its next events, relative to the bytes at which it ends.
+const KEPT: usize = 4;
+/// The size of a part in the file, in bytes, if packets are smaller: decoding it takes some milliseconds.
+const PART: u64 = 1 << 20;
+/// The number of a stream's parts that are decoded side by side.
+const PARTS: usize = 4;
 
-/// A source of a stream's items.
-type Decode = Box<dyn FnMut(&mut Event) -> Result<Step, Error> + Send>;
+/// The numbers of events, and of bytes, at which a batch ends.
+#[derive(Clone, Copy, Debug)]
+struct BatchLimits {
+    events: usize,
+    bytes: usize,
+}
+
+/// A stream's reader, which can be divided.
+pub(crate) trait Divisible: Sized + Send + 'static {
+    /// Reads the next item: an event into `event`.
+    ///
+    /// # Errors
+    /// Those of the stream, which has no items then.
+    fn next(&mut self, event: &mut Event) -> Result<Step, Error>;
+    /// Ends behind the next part. Returns a reader of what follows; `None` if nothing does.
+    fn split_off(&mut self) -> Option<Self>;
+    /// Continues with the part that followed.
+    fn rejoin(&mut self, part: &Self);
+    /// Returns the time of the last item.
+    fn last(&self) -> Option<Time>;
+}
+
+impl Divisible for Events {
+    fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
+        self.next(event)
+    }
+
+    fn split_off(&mut self) -> Option<Self> {
+        self.split_off(PART)
+    }
+
+    fn rejoin(&mut self, part: &Self) {
+        self.rejoin(part);
+    }
+
+    fn last(&self) -> Option<Time> {
+        self.last()
+    }
+}
 
 /// The threads that decode streams. They end when it is dropped.
-pub(crate) struct Decoders {
-    jobs: Sender<DecodeJob>,
+pub(crate) struct Decoders<S> {
+    jobs: Sender<DecodeJob<S>>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// A batch to be filled.
-struct DecodeJob {
-    decode: Decode,
+struct DecodeJob<S> {
+    part: S,
     demand: OfStream,
     batch: Batch,
+    /// The part's first item; `None` if it was not read yet.
+    first: Option<FirstItem>,
     /// The way back to the stream's reader. The reader has no copy: it notices if a thread dies with the job.
-    back: SyncSender<DecodeJob>,
+    back: Sender<DecodeJob<S>>,
+}
+
+/// The first item of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstItem {
+    Event(Time),
+    Other,
 }
 
 /// Items of a stream, in the order in which it returned them.
 #[derive(Default)]
 struct Batch {
-    events: Vec<Event>,
-    /// The number of events that are valid; those behind keep their buffers.
-    count: usize,
+    events: EventBatch,
     /// The items that are no events, each with the number of events before it.
     others: VecDeque<(usize, Result<Step, Error>)>,
-    /// True if the stream has nothing behind the batch.
-    is_last: bool,
+    end: BatchEnd,
+}
+
+/// What follows a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BatchEnd {
+    /// Further batches of the part.
+    #[default]
+    Open,
+    /// The next part of the stream.
+    PartEnded,
+    /// Nothing: the stream can't be read further.
+    Failed,
 }
 
 /// A stream that is decoded by the reader itself, or ahead of it; or losses that no stream has.
 pub(crate) enum StreamReader<'a, S> {
     Own(S, OfStream),
-    Ahead(AheadStream<'a>),
+    Ahead(Box<AheadStream<'a, S>>),
     Losses(vec::IntoIter<Loss>),
 }
 
 /// A stream that is decoded ahead.
-pub(crate) struct AheadStream<'a> {
+pub(crate) struct AheadStream<'a, S> {
     batch: Batch,
-    /// The number of the batch's events that were taken.
-    taken: usize,
-    jobs: &'a Sender<DecodeJob>,
-    filled: Receiver<DecodeJob>,
+    jobs: &'a Sender<DecodeJob<S>>,
+    /// The parts that are being decoded, in order. The batch is of the first.
+    parts: VecDeque<Receiver<DecodeJob<S>>>,
+    /// What follows these parts.
+    rest: Option<S>,
+    demand: OfStream,
+    /// The first part, when the batch is its last.
+    ended: Option<DecodeJob<S>>,
+    /// Batches for further parts, which keep their buffers.
+    spare: Vec<Batch>,
 }
 
-impl Decoders {
+impl<S: Divisible> Decoders<S> {
     /// Starts this many threads for this number of streams. `None` if threads bring no gain: there is a single one, or
     /// so many streams that their batches would be tiny.
     pub(crate) fn start(threads: usize, streams: usize) -> Option<Self> {
-        let batch = (EVENTS / streams.max(1)).min(BATCH.0);
-        if threads < 2 || batch < BATCH.1 {
+        let limits = BatchLimits {
+            events: (ALL.events / streams.max(1)).min(MOST.events),
+            bytes: (ALL.bytes / streams.max(1)).min(MOST.bytes),
+        };
+        if threads < 2 || limits.events < FEWEST {
             return None;
         }
-        let (jobs, waiting) = channel();
-        let (waiting, is_over) = (Arc::new(Mutex::new(waiting)), Arc::new(AtomicBool::new(false)));
+        let (jobs, waiting) = unbounded();
+        let is_over = Arc::new(AtomicBool::new(false));
         let mut decoders = Self { jobs, is_over, threads: Vec::new() };
-        for _ in 0..threads.min(streams) {
-            let (waiting, is_over) = (Arc::clone(&waiting), Arc::clone(&decoders.is_over));
+        for _ in 0..threads.min(streams * PARTS) {
+            let (waiting, is_over) = (waiting.clone(), Arc::clone(&decoders.is_over));
             let thread = thread::Builder::new().name("sordino-decode".into());
             // Without the right to have another thread, those that there are do the work.
-            decoders.threads.extend(thread.spawn(move || work(&waiting, &is_over, batch)).ok());
+            decoders.threads.extend(thread.spawn(move || work(&waiting, &is_over, limits)).ok());
         }
         (!decoders.threads.is_empty()).then_some(decoders)
     }
 
     /// Begins to decode a stream.
-    fn decode(&self, decode: Decode, demand: OfStream) -> AheadStream<'_> {
-        let (back, filled) = sync_channel(1);
-        // Without a thread that takes it, the job is lost, and the reader notices.
-        _ = self.jobs.send(DecodeJob { decode, demand, batch: Batch::default(), back });
-        AheadStream { batch: Batch::default(), taken: 0, jobs: &self.jobs, filled }
+    fn decode(&self, stream: S, demand: OfStream) -> AheadStream<'_, S> {
+        let mut ahead = AheadStream {
+            batch: Batch { end: BatchEnd::PartEnded, ..Batch::default() },
+            jobs: &self.jobs,
+            parts: VecDeque::new(),
+            rest: Some(stream),
+            demand,
+            ended: None,
+            spare: Vec::new(),
+        };
+        ahead.begin_parts();
+        ahead
     }
 }
 
-impl Drop for Decoders {
+impl<S> Drop for Decoders<S> {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         // Without a sender, the threads that wait end: readers borrow this one.
-        self.jobs = channel().0;
+        self.jobs = unbounded().0;
         // A thread that panicked has printed its message; its stream's reader panics, too.
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
 
 /// Fills batches until no stream requests another.
-fn work(waiting: &Mutex<Receiver<DecodeJob>>, is_over: &AtomicBool, most: usize) {
-    loop {
-        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(mut job) = job else { return };
+fn work<S: Divisible>(waiting: &Receiver<DecodeJob<S>>, is_over: &AtomicBool, limits: BatchLimits) {
+    let mut event = Event::default();
+    for mut job in waiting {
+        if event.memory() > KEPT * limits.bytes {
+            event = Event::default();
+        }
         if is_over.load(Ordering::Relaxed) {
             return;
         }
-        job.batch.fill(&mut job.decode, &mut job.demand, most);
+        job.fill(&mut event, limits);
         // The reader of the stream may have ended.
         let back = job.back.clone();
         _ = back.send(job);
     }
 }
 
-impl Batch {
-    /// Replaces the content with the next items of a stream.
-    fn fill(&mut self, decode: &mut Decode, demand: &mut OfStream, most: usize) {
-        self.count = 0;
-        let (mut bytes, mut scanned) = (0, 0);
-        while self.count < most && bytes < BYTES && scanned < SCANNED && !self.is_last {
-            scanned += 1;
-            if self.events.len() == self.count {
-                self.events.push(Event::default());
+impl<S: Divisible> DecodeJob<S> {
+    /// Replaces the batch's content with the next items of the part. `event` is only a buffer.
+    fn fill(&mut self, event: &mut Event, limits: BatchLimits) {
+        let Self { part, demand, batch, first, .. } = self;
+        batch.clear(KEPT * limits.bytes);
+        for _ in 0..SCANNED {
+            if batch.reaches(limits) || batch.end != BatchEnd::Open {
+                return;
             }
-            let event = &mut self.events[self.count];
-            if event.memory() > KEPT {
-                *event = Event::default();
-            }
-            match decode(event) {
+            let item = part.next(event);
+            first.get_or_insert_with(|| match &item {
+                Ok(Step::Event) => FirstItem::Event(event.time),
+                _ => FirstItem::Other,
+            });
+            match item {
                 Ok(Step::Event) if demand.rejects(event) => {}
-                Ok(Step::Event) => {
-                    bytes += size_of::<Event>() + event.memory();
-                    self.count += 1;
-                }
+                Ok(Step::Event) => batch.events.push(event),
+                Ok(Step::End) => batch.end = BatchEnd::PartEnded,
                 other => {
-                    bytes += size_of_val(&other);
-                    self.is_last = !matches!(other, Ok(Step::Loss(_)));
-                    self.others.push_back((self.count, other));
+                    if other.is_err() {
+                        batch.end = BatchEnd::Failed;
+                    }
+                    batch.others.push_back((batch.events.len(), other));
                 }
             }
         }
     }
-}
 
-impl<'a, S> StreamReader<'a, S>
-where
-    S: FnMut(&mut Event) -> Result<Step, Error> + Send + 'static,
-{
-    /// Reads a stream by these threads, if there are any.
-    pub(crate) fn new(decode: S, demand: OfStream, decoders: Option<&'a Decoders>) -> Self {
-        match decoders {
-            Some(decoders) => Self::Ahead(decoders.decode(Box::new(decode), demand)),
-            None => Self::Own(decode, demand),
+    /// Returns true if the part's items are those that a single reader would return behind `before`. Losses at its
+    /// begin, and an event that is earlier than the last item, depend on that item.
+    fn follows(&self, before: &Self) -> bool {
+        match self.first {
+            Some(FirstItem::Event(time)) => before.part.last().is_none_or(|last| last <= time),
+            Some(FirstItem::Other) | None => false,
         }
     }
 }
 
-impl<S> Source for StreamReader<'_, S>
-where
-    S: FnMut(&mut Event) -> Result<Step, Error>,
-{
+impl Batch {
+    /// Removes all items. Buffers of more bytes, which have grown for a large event, are not kept.
+    fn clear(&mut self, kept: usize) {
+        match self.events.memory() > kept {
+            true => self.events = EventBatch::default(),
+            false => self.events.clear(),
+        }
+        self.others.clear();
+        self.end = BatchEnd::Open;
+    }
+
+    fn reaches(&self, limits: BatchLimits) -> bool {
+        let others = self.others.len() * size_of::<(usize, Result<Step, Error>)>();
+        self.events.len() >= limits.events || self.events.bytes() + others >= limits.bytes
+    }
+}
+
+impl<'a, S: Divisible> StreamReader<'a, S> {
+    /// Reads a stream by these threads, if there are any.
+    pub(crate) fn new(stream: S, demand: OfStream, decoders: Option<&'a Decoders<S>>) -> Self {
+        match decoders {
+            Some(decoders) => Self::Ahead(Box::new(decoders.decode(stream, demand))),
+            None => Self::Own(stream, demand),
+        }
+    }
+}
+
+impl<S: Divisible> Source for StreamReader<'_, S> {
     type Error = Error;
 
     fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
         match self {
-            Self::Own(decode, demand) => loop {
-                let step = decode(event)?;
+            Self::Own(stream, demand) => loop {
+                let step = stream.next(event)?;
                 if step != Step::Event || !demand.rejects(event) {
                     return Ok(step);
                 }
@@ -191,7 +290,7 @@ where
     }
 }
 
-impl AheadStream<'_> {
+impl<S: Divisible> AheadStream<'_, S> {
     /// Returns the stream's next item: an event in `event`.
     ///
     /// # Errors
@@ -201,24 +300,93 @@ impl AheadStream<'_> {
     /// If the thread that decoded the stream has panicked.
     fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
         loop {
-            if let Some((_, item)) = self.batch.others.pop_front_if(|(before, _)| *before == self.taken) {
+            let taken = self.batch.events.taken();
+            if let Some((_, item)) = self.batch.others.pop_front_if(|(before, _)| *before == taken) {
                 return item;
             }
-            if self.taken < self.batch.count {
-                std::mem::swap(event, &mut self.batch.events[self.taken]);
-                self.taken += 1;
+            if self.batch.events.take(event) {
                 return Ok(Step::Event);
             }
-            if self.batch.is_last {
+            if !self.advance() {
                 return Ok(Step::End);
             }
-            let Ok(mut job) = self.filled.recv() else { panic!("a stream's decoder has panicked") };
-            std::mem::swap(&mut self.batch, &mut job.batch);
-            self.taken = 0;
-            if !self.batch.is_last {
-                // If no thread is left, the job is lost, and the next turn notices.
-                _ = self.jobs.send(job);
+        }
+    }
+
+    /// Gets the next batch. Returns false if there is none.
+    fn advance(&mut self) -> bool {
+        match self.batch.end {
+            BatchEnd::Failed => return false,
+            BatchEnd::Open => self.get_batch(),
+            BatchEnd::PartEnded => {
+                let ended = self.ended.take();
+                if ended.is_some() {
+                    self.parts.pop_front();
+                }
+                if self.parts.is_empty() {
+                    return false;
+                }
+                self.get_batch_after(ended);
+                self.begin_parts();
             }
+        }
+        true
+    }
+
+    /// Gets the next batch of the first part.
+    fn get_batch(&mut self) {
+        let job = self.receive();
+        self.take_up(job);
+    }
+
+    /// Gets the first batch of the part behind `ended`, if that is `Some`, or else of the stream.
+    fn get_batch_after(&mut self, ended: Option<DecodeJob<S>>) {
+        let mut job = self.receive();
+        if let Some(mut ended) = ended {
+            if job.follows(&ended) {
+                self.spare.push(ended.batch);
+            } else {
+                ended.part.rejoin(&job.part);
+                self.spare.push(std::mem::take(&mut job.batch));
+                let (back, filled) = bounded(1);
+                self.parts[0] = filled;
+                self.submit(DecodeJob { back, ..ended });
+                job = self.receive();
+            }
+        }
+        self.take_up(job);
+    }
+
+    /// Waits for a batch of the first part.
+    fn receive(&self) -> DecodeJob<S> {
+        let job = self.parts.front().and_then(|filled| filled.recv().ok());
+        job.unwrap_or_else(|| panic!("a stream's decoder has panicked"))
+    }
+
+    /// Continues with the batch of `job`, while the part's next one is filled.
+    fn take_up(&mut self, mut job: DecodeJob<S>) {
+        std::mem::swap(&mut self.batch, &mut job.batch);
+        match self.batch.end {
+            BatchEnd::Open => self.submit(job),
+            BatchEnd::PartEnded | BatchEnd::Failed => self.ended = Some(job),
+        }
+    }
+
+    fn submit(&self, job: DecodeJob<S>) {
+        // If no thread is left, the job is lost, and the reader notices.
+        _ = self.jobs.send(job);
+    }
+
+    /// Begins to decode as many parts as may be decoded side by side.
+    fn begin_parts(&mut self) {
+        while self.parts.len() < PARTS
+            && let Some(mut part) = self.rest.take()
+        {
+            self.rest = part.split_off();
+            let (back, filled) = bounded(1);
+            let batch = self.spare.pop().unwrap_or_default();
+            self.submit(DecodeJob { part, demand: self.demand.clone(), batch, first: None, back });
+            self.parts.push_back(filled);
         }
     }
 }
@@ -227,7 +395,7 @@ impl AheadStream<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use sordino_event::{Classes, Loss, LossCause, Time};
+    use sordino_event::{Classes, Loss, LossCause};
     use sordino_timeline::{Merge, Merged};
     use std::io;
     use std::path::PathBuf;
@@ -236,65 +404,128 @@ mod tests {
 
     /// An item of a stream, of which an event has a text of this length.
     #[derive(Clone, Copy, Debug)]
-    enum Item {
+    enum TestItem {
         Event(usize),
+        /// An event whose time lies some nanoseconds back. It is lost if it is earlier than the item before.
+        Early(i64),
         Loss,
         Error,
     }
 
-    fn items() -> impl Strategy<Value = Vec<Item>> {
+    /// The length of a text that takes a good part of a batch.
+    const LARGE: usize = MOST.bytes / 10;
+
+    fn items() -> impl Strategy<Value = Vec<TestItem>> {
         let item = prop_oneof![
-            60 => (0..40_usize).prop_map(Item::Event),
-            3 => (0..KEPT * 3).prop_map(Item::Event),
-            3 => Just(Item::Loss),
-            1 => Just(Item::Error),
+            60 => (0..40_usize).prop_map(TestItem::Event),
+            3 => (0..1000_usize).prop_map(TestItem::Event),
+            1 => (0..LARGE).prop_map(TestItem::Event),
+            3 => (0..4_i64).prop_map(TestItem::Early),
+            3 => Just(TestItem::Loss),
         ];
-        prop::collection::vec(item, 0..200)
+        let items = prop::collection::vec(item, 0..200);
+        (items, prop::bool::weighted(0.2)).prop_map(|(mut items, has_error)| {
+            items.extend(has_error.then_some(TestItem::Error));
+            items
+        })
     }
 
-    /// Returns a stream of these items, one each nanosecond, repeated so often.
-    fn stream(
-        items: Vec<Item>,
-        times: usize,
-    ) -> impl FnMut(&mut Event) -> Result<Step, Error> + Send + 'static {
-        let count = items.len() * times;
-        let mut next = 0;
-        move |event| {
-            if next == count {
+    /// A stream of items, one each nanosecond, repeated, in parts of some items.
+    #[derive(Clone, Debug)]
+    struct TestStream {
+        items: Arc<[TestItem]>,
+        next: usize,
+        end: usize,
+        part: usize,
+        last: Option<Time>,
+        decoded: Arc<AtomicUsize>,
+        pause: Duration,
+    }
+
+    impl TestStream {
+        fn new(items: &[TestItem], times: usize, part: usize) -> Self {
+            Self {
+                items: items.into(),
+                next: 0,
+                end: items.len().saturating_mul(times),
+                part,
+                last: None,
+                decoded: Arc::default(),
+                pause: Duration::ZERO,
+            }
+        }
+
+        /// Returns a loss from the last item to now.
+        fn loss(&mut self, at: Time, cause: LossCause) -> Step {
+            let from = self.last.unwrap_or(at);
+            self.last = Some(from.max(at));
+            Step::Loss(Loss {
+                from,
+                to: at.max(from),
+                cpu: None,
+                pid: None,
+                count: Some(self.next as u64),
+                cause,
+            })
+        }
+    }
+
+    impl Divisible for TestStream {
+        fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
+            self.decoded.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(self.pause);
+            if self.next == self.end {
                 return Ok(Step::End);
             }
-            let (item, at) = (items[next % items.len()], Time(next as i64));
-            next += 1;
+            let item = self.items[self.next % self.items.len()];
+            let back = if let TestItem::Early(back) = item { back } else { 0 };
+            let at = Time(self.next as i64 - back);
+            self.next += 1;
             match item {
-                Item::Event(length) => {
+                TestItem::Early(_) if self.last.is_some_and(|last| last > at) => {
+                    Ok(self.loss(at, LossCause::Corrupt))
+                }
+                TestItem::Event(_) | TestItem::Early(_) => {
+                    let length = if let TestItem::Event(length) = item { length } else { 1 };
                     event.begin(at, Default::default());
-                    event.push_text(&vec![next as u8; length]);
+                    event.push_text(&vec![self.next as u8; length]);
+                    self.last = Some(at);
                     Ok(Step::Event)
                 }
-                Item::Loss => {
-                    let cause = LossCause::RingFull;
-                    Ok(Step::Loss(Loss {
-                        from: at,
-                        to: at,
-                        cpu: None,
-                        pid: None,
-                        count: Some(next as u64),
-                        cause,
-                    }))
-                }
-                Item::Error => {
-                    let source = io::Error::other(format!("item {next}"));
+                TestItem::Loss => Ok(self.loss(at, LossCause::RingFull)),
+                TestItem::Error => {
+                    let source = io::Error::other(format!("item {}", self.next));
                     Err(Error::Io { action: "read", path: PathBuf::from("cpu0"), source })
                 }
             }
         }
+
+        fn split_off(&mut self) -> Option<Self> {
+            let next = self.next.checked_add(self.part).filter(|next| *next < self.end)?;
+            let rest = Self { next, last: None, ..self.clone() };
+            self.end = next;
+            Some(rest)
+        }
+
+        fn rejoin(&mut self, part: &Self) {
+            self.end = part.end;
+        }
+
+        fn last(&self) -> Option<Time> {
+            self.last
+        }
     }
 
     /// Returns all results of a merge of streams.
-    fn merged(streams: &[Vec<Item>], times: usize, decoders: Option<&Decoders>) -> Vec<String> {
-        let readers = streams
-            .iter()
-            .map(|items| StreamReader::new(stream(items.clone(), times), OfStream::default(), decoders));
+    fn merged(
+        streams: &[Vec<TestItem>],
+        times: usize,
+        part: usize,
+        decoders: Option<&Decoders<TestStream>>,
+    ) -> Vec<String> {
+        let readers = streams.iter().map(|items| {
+            StreamReader::new(TestStream::new(items, times, part), OfStream::default(), decoders)
+        });
         let mut merge = Merge::new(&Classes::default(), readers);
         let mut seen = Vec::new();
         loop {
@@ -309,80 +540,118 @@ mod tests {
     proptest! {
         #[test]
         fn threads_change_nothing_in_what_is_read(
-            streams in prop::collection::vec(items(), 1..9), times in 1..4_usize, threads in 2..6_usize,
+            streams in prop::collection::vec(items(), 1..9),
+            times in 1..4_usize,
+            threads in 2..6_usize,
+            part in prop_oneof![1..20_usize, 1..600_usize],
         ) {
             let decoders = Decoders::start(threads, streams.len()).expect("threads");
-            prop_assert_eq!(merged(&streams, times, None), merged(&streams, times, Some(&decoders)));
+            let alone = merged(&streams, times, part, None);
+            prop_assert_eq!(alone, merged(&streams, times, part, Some(&decoders)));
         }
     }
 
     #[test]
     fn batches_that_are_full_continue_where_they_end() {
-        let streams =
-            [vec![Item::Event(8), Item::Loss, Item::Event(30)], vec![Item::Event(3)], vec![Item::Loss]];
+        let streams = [
+            vec![TestItem::Event(8), TestItem::Loss, TestItem::Event(30)],
+            vec![TestItem::Event(3)],
+            vec![TestItem::Loss],
+        ];
         let decoders = Decoders::start(2, streams.len()).expect("threads");
-        let times = 3 * BATCH.0 + 7;
-        assert!(merged(&streams, times, None) == merged(&streams, times, Some(&decoders)));
+        let times = 3 * MOST.events + 7;
+        for part in [MOST.events + 3, usize::MAX] {
+            let alone = merged(&streams, times, part, None);
+            assert!(alone == merged(&streams, times, part, Some(&decoders)), "parts of {part}");
+        }
+    }
+
+    #[test]
+    fn parts_of_one_stream_are_decoded_side_by_side() {
+        let decoders = Decoders::start(2, 1).expect("threads");
+        let stream = TestStream::new(&[TestItem::Event(1)], 1000, 10);
+        let decoded = Arc::clone(&stream.decoded);
+        let _reader = StreamReader::new(stream, OfStream::default(), Some(&decoders));
+        // Each part has ten events and an end.
+        while decoded.load(Ordering::Relaxed) < PARTS * 11 {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(decoded.load(Ordering::Relaxed), PARTS * 11, "nobody has read on");
     }
 
     #[test]
     fn a_batch_is_bounded_in_events_and_in_bytes() {
-        let large = Item::Event(KEPT * 50);
-        let few_large = [&[Item::Event(0); 300][..], &[large]].concat();
-        for items in [vec![Item::Event(0)], vec![Item::Loss], vec![large], few_large] {
-            let mut batch = Batch::default();
-            let mut decode: Decode = Box::new(stream(items.clone(), 1 << 40));
+        let large = TestItem::Event(4 * LARGE);
+        let few_large = [&[TestItem::Event(0); 300][..], &[large]].concat();
+        for items in [vec![TestItem::Event(0)], vec![TestItem::Loss], vec![large], few_large] {
+            let (back, _filled) = bounded(1);
+            let part = TestStream::new(&items, 1 << 40, usize::MAX);
+            let (demand, batch) = (OfStream::default(), Batch::default());
+            let mut job = DecodeJob { part, demand, batch, first: None, back };
+            let mut event = Event::default();
             // Large events come at other places in each batch.
-            for most in (50..BATCH.0).step_by(7) {
-                batch.others.clear();
-                batch.fill(&mut decode, &mut OfStream::default(), most);
-                assert!(batch.count <= most && batch.others.len() <= BYTES / 32, "{:?}", items.last());
-                let bytes: usize = batch.events.iter().map(Event::memory).sum();
-                assert!(bytes <= 4 * BYTES, "{:?}: {bytes} bytes", items.last());
+            for most in (50..MOST.events).step_by(7) {
+                job.fill(&mut event, BatchLimits { events: most, ..MOST });
+                let (events, others) = (&job.batch.events, job.batch.others.len());
+                assert!(events.len() <= most && others <= MOST.bytes / 32, "{:?}", items.last());
+                let bytes = events.memory();
+                assert!(bytes <= KEPT * MOST.bytes, "{:?}: {bytes} bytes", items.last());
                 // Buffers that large events have left behind do not fill the batch.
-                let small = items.iter().filter(|item| matches!(item, Item::Event(0))).count();
-                assert!(batch.count >= most.min(small), "{:?}: {} events", items.last(), batch.count);
+                let small = items.iter().filter(|item| matches!(item, TestItem::Event(0))).count();
+                assert!(events.len() >= most.min(small), "{:?}: {} events", items.last(), events.len());
             }
         }
     }
 
     #[test]
     fn threads_end_soon_if_nobody_reads_on() {
-        let decoded = Arc::new(AtomicUsize::new(0));
         let decoders = Decoders::start(2, 100).expect("threads");
-        let endless = || {
-            let (decoded, mut next) = (Arc::clone(&decoded), stream(vec![Item::Event(1)], usize::MAX));
-            move |event: &mut Event| {
-                decoded.fetch_add(1, Ordering::Relaxed);
-                thread::sleep(Duration::from_micros(200));
-                next(event)
-            }
-        };
-        let mut readers: Vec<_> =
-            (0..100).map(|_| StreamReader::new(endless(), OfStream::default(), Some(&decoders))).collect();
+        let mut endless = TestStream::new(&[TestItem::Event(1)], usize::MAX, usize::MAX);
+        endless.pause = Duration::from_micros(200);
+        let mut readers: Vec<_> = (0..100)
+            .map(|_| StreamReader::new(endless.clone(), OfStream::default(), Some(&decoders)))
+            .collect();
         assert_eq!(readers[0].next(&mut Event::default()).unwrap(), Step::Event);
         drop(readers);
         drop(decoders);
-        assert!(decoded.load(Ordering::Relaxed) < EVENTS / 2, "most streams were decoded for nobody");
+        let decoded = endless.decoded.load(Ordering::Relaxed);
+        assert!(decoded < ALL.events / 2, "most streams were decoded for nobody");
+    }
+
+    /// A stream whose decoder panics if it has no items.
+    struct SpoiltStream(TestStream);
+
+    impl Divisible for SpoiltStream {
+        fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
+            assert!(!self.0.items.is_empty(), "planted");
+            self.0.next(event)
+        }
+
+        fn split_off(&mut self) -> Option<Self> {
+            self.0.split_off().map(Self)
+        }
+
+        fn rejoin(&mut self, part: &Self) {
+            self.0.rejoin(&part.0);
+        }
+
+        fn last(&self) -> Option<Time> {
+            self.0.last()
+        }
     }
 
     #[test]
     fn a_panic_of_a_decoder_is_one_of_its_reader_and_of_no_other() {
         let decoders = Decoders::start(2, 2).expect("threads");
-        let mut whole = StreamReader::new(
-            stream(vec![Item::Event(1)], 10 * BATCH.0),
-            OfStream::default(),
-            Some(&decoders),
-        );
-        let mut spoilt = StreamReader::new(
-            |_: &mut Event| -> Result<Step, Error> { panic!("planted") },
-            OfStream::default(),
-            Some(&decoders),
-        );
+        let stream = |items: &[TestItem]| SpoiltStream(TestStream::new(items, 10 * MOST.events, 100));
+        let whole = stream(&[TestItem::Event(1)]);
+        let mut whole = StreamReader::new(whole, OfStream::default(), Some(&decoders));
+        let mut spoilt = StreamReader::new(stream(&[]), OfStream::default(), Some(&decoders));
         let mut event = Event::default();
         let read = std::panic::AssertUnwindSafe(|| spoilt.next(&mut Event::default()));
         assert!(std::panic::catch_unwind(read).is_err());
-        for _ in 0..10 * BATCH.0 {
+        for _ in 0..10 * MOST.events {
             assert_eq!(whole.next(&mut event).unwrap(), Step::Event);
         }
         assert_eq!(whole.next(&mut event).unwrap(), Step::End);

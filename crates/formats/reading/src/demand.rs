@@ -30,7 +30,7 @@ struct Rejected {
 }
 
 /// The part of a demand that is for one stream.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OfStream {
     rejected: Option<Rejected>,
     /// The time at which a pass ends. An event after it is not left out, and ends the pass.

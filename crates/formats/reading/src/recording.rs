@@ -11,9 +11,9 @@ use crate::demand::Demand;
 use crate::gaps::TraceCoverage;
 use sordino_analyze::{GroupQuotas, Quotas};
 use sordino_collect::Watch;
-use sordino_ctf::read::Stream;
+use sordino_ctf::read::{Events, Stream};
 use sordino_event::text::with_causes;
-use sordino_event::{Classes, Event, Loss, Nanos, Pid, PriorityNumbering, Step, Time};
+use sordino_event::{Classes, Loss, Nanos, Pid, PriorityNumbering, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::{Facts, FileMapping};
 use sordino_timeline::{Consumer, Host, Hosts, Item, Recorded, Source, SuperTrace, System, Vocabulary};
@@ -121,7 +121,7 @@ impl OpenRecording {
     }
 
     /// Returns the threads that decode streams in a pass, if it has any.
-    fn decoders(&self) -> Option<Decoders> {
+    fn decoders(&self) -> Option<Decoders<Events>> {
         let bytes: u64 = self.streams.iter().flat_map(Stream::packets).map(|packet| packet.bytes).sum();
         let threads = match self.threads {
             Some(threads) => threads,
@@ -141,14 +141,14 @@ impl OpenRecording {
         &self,
         stream: &Stream,
         demand: &Demand,
-        decoders: Option<&'a Decoders>,
-    ) -> StreamReader<'a, impl FnMut(&mut Event) -> Result<Step, sordino_ctf::Error> + Send + use<>> {
+        decoders: Option<&'a Decoders<Events>>,
+    ) -> StreamReader<'a, Events> {
         let (from, to) = (self.within.0 - LEAD, self.within.1);
         let mut events = stream.events().without_fields(demand.bare());
         if from > Time::MIN && !describes_state(stream) {
             events.skip_to(from);
         }
-        StreamReader::new(move |event: &mut Event| events.next(event), demand.of_stream(to), decoders)
+        StreamReader::new(events, demand.of_stream(to), decoders)
     }
 
     /// Returns the events that `source` returns from each stream, in order of time.

@@ -100,6 +100,9 @@ impl Compiler {
         for hidden in own.chain([&mut event_header, &mut event_context.hidden]) {
             hidden.simplify(&self.ops);
         }
+        let is_whole =
+            |op: &DecodeOp| matches!(op, DecodeOp::Register(int, Register::Begin) if int.bits == 64);
+        let has_whole_clock = self.ops[packet_context.clone()].iter().any(is_whole);
         Ok(StreamProgram {
             id: stream.id,
             packet_context,
@@ -109,6 +112,7 @@ impl Compiler {
             events,
             clock: clock(metadata, stream)?,
             loss,
+            has_whole_clock,
             discarded_bits: discarded_bits(stream.packet_context.as_deref()),
         })
     }

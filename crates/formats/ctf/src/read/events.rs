@@ -19,6 +19,8 @@ pub struct Events {
     decoder: PacketDecoder,
     /// The index of the next packet; the current one lies before it.
     next: usize,
+    /// The index behind the last packet.
+    end: usize,
     current: Option<CurrentPacket>,
     /// The file of that packet, and its index among the stream's files.
     opened: Option<(usize, OpenSource)>,
@@ -63,6 +65,7 @@ impl Events {
     pub(super) fn new(stream: Arc<StreamContent>) -> Self {
         Self {
             decoder: PacketDecoder::new(stream.program.slots),
+            end: stream.packets.len(),
             stream,
             next: 0,
             current: None,
@@ -90,7 +93,7 @@ impl Events {
                 return Ok(Step::Loss(loss));
             }
             let Some(current) = self.current else {
-                if self.next == self.stream.packets.len() {
+                if self.next == self.end {
                     self.opened = None;
                     return Ok(Step::End);
                 }
@@ -141,18 +144,57 @@ impl Events {
         if self.current.is_some() && self.ends_before(self.next - 1, time) {
             self.current = None;
         }
-        while self.current.is_none()
-            && self.next < self.stream.packets.len()
-            && self.ends_before(self.next, time)
-        {
-            let packet = &self.stream.packets[self.next];
-            if packet.content_bits > 0 {
-                self.discarded = packet.discarded.unwrap_or(self.discarded);
-                self.too_large = packet.too_large.unwrap_or(self.too_large);
-                self.seqno = packet.seqno;
-            }
-            self.next += 1;
+        while self.current.is_none() && self.next < self.end && self.ends_before(self.next, time) {
+            self.pass();
         }
+    }
+
+    /// Passes over the next packet, but for its counts.
+    fn pass(&mut self) {
+        let packet = &self.stream.packets[self.next];
+        if packet.content_bits > 0 {
+            if let Some(count) = packet.discarded {
+                (self.discarded, self.too_large) = (count, packet.too_large.unwrap_or(0));
+            }
+            self.seqno = packet.seqno;
+        }
+        self.next += 1;
+    }
+
+    /// Splits off the packets behind those that are left and have this size together: this reader ends before them.
+    /// Returns a reader of them; `None` if there are none, or none whose header has the whole clock.
+    ///
+    /// The events and losses of both are those of the undivided reader if this one returns no error, the other one
+    /// begins with an event, and that is not earlier than the [`last`](Self::last) item of this one. Otherwise, let
+    /// this reader [continue](Self::rejoin) in place of the other.
+    pub fn split_off(&mut self, bytes: u64) -> Option<Self> {
+        let mut rest =
+            Self { bare: Arc::clone(&self.bare), end: self.end, ..Self::new(Arc::clone(&self.stream)) };
+        (rest.next, rest.discarded, rest.too_large, rest.seqno) =
+            (self.next, self.discarded, self.too_large, self.seqno);
+        let mut passed = 0;
+        while rest.next < rest.end && passed < bytes {
+            passed += self.stream.packets[rest.next].bytes;
+            rest.pass();
+        }
+        while rest.next < rest.end && !self.stream.has_whole_clock(rest.next) {
+            rest.pass();
+        }
+        if rest.next == rest.end {
+            return None;
+        }
+        self.end = rest.next;
+        Some(rest)
+    }
+
+    /// Continues with the packets of a reader that was [split off](Self::split_off), and was not divided since.
+    pub fn rejoin(&mut self, rest: &Self) {
+        self.end = rest.end;
+    }
+
+    /// Returns the time of the last item.
+    pub fn last(&self) -> Option<Time> {
+        self.last
     }
 
     /// Returns true if the whole packet at `index` lies before `time`.

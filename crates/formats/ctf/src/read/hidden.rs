@@ -19,7 +19,12 @@ pub(super) struct RegisterLoads {
     pub(super) mask: u64,
     /// The size of all of them in bits, including the gaps between them.
     pub(super) bits: u64,
+    /// The load of the clock's register.
+    pub(super) ticks: Option<RegisterLoad>,
+    /// The loads of other registers.
     pub(super) loads: Box<[RegisterLoad]>,
+    /// A bit for each register that is filled.
+    pub(super) present: u32,
 }
 
 /// The read of one register.
@@ -38,6 +43,11 @@ impl HiddenProgram {
         Self { ops, loads: None }
     }
 
+    /// Returns true if there is nothing to run.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
     /// Determines if the operations, among `all` of the stream, are simple. This is known only when all are compiled: a
     /// later field may need the value of one.
     pub(super) fn simplify(&mut self, all: &[DecodeOp]) {
@@ -54,7 +64,7 @@ impl RegisterLoads {
         };
         // An alignment does not have the same effect in every event if it is larger than that of the begin.
         let largest = mask | 7;
-        let (mut bits, mut loads) = (0_u64, Vec::new());
+        let (mut bits, mut ticks, mut loads) = (0_u64, None, Vec::new());
         // An alignment behind the last integer may lead behind the content, which is no fault.
         if let [_, .., DecodeOp::Align(_)] = ops {
             return None;
@@ -70,15 +80,21 @@ impl RegisterLoads {
                         return None;
                     }
                     let (byte, signed) = ((bits / 8) as usize, int.signed);
-                    if *register != Register::Nowhere {
-                        loads.push(RegisterLoad { byte, bits: int.bits, signed, register: *register });
+                    let load = RegisterLoad { byte, bits: int.bits, signed, register: *register };
+                    match register {
+                        Register::Nowhere => {}
+                        Register::Ticks if ticks.is_none() => ticks = Some(load),
+                        // Their values depend on those before.
+                        Register::Ticks | Register::Begin | Register::End => return None,
+                        _ => loads.push(load),
                     }
                     bits += u64::from(int.bits);
                 }
                 _ => return None,
             }
         }
-        Some(Self { mask, bits, loads: loads.into() })
+        let present = loads.iter().chain(&ticks).fold(0, |bits, load| bits | load.register.bit());
+        Some(Self { mask, bits, ticks, loads: loads.into(), present })
     }
 }
 
@@ -153,8 +169,10 @@ mod tests {
             integer(16, Register::Id),
         ];
         let loads = RegisterLoads::of(&ops).unwrap();
-        assert_eq!((loads.mask, loads.bits, loads.loads.len()), (63, 96, 2));
+        assert_eq!((loads.mask, loads.bits, loads.loads.len()), (63, 96, 1));
+        assert_eq!(loads.ticks.map(|load| load.byte), Some(0));
         assert_eq!(loads.loads.last().map(|load| load.byte), Some(10));
+        assert!(RegisterLoads::of(&[integer(32, Register::Ticks), integer(32, Register::Ticks)]).is_none());
         assert!(RegisterLoads::of(&[integer(12, Register::Id)]).is_none());
         assert!(RegisterLoads::of(&[integer(8, Register::Id), DecodeOp::Align(31)]).is_none());
     }

@@ -32,6 +32,8 @@ pub(super) struct StreamProgram {
     /// The clock of the events' timestamps, if they have any.
     pub(super) clock: Option<TickConversion>,
     pub(super) loss: LossPlace,
+    /// True if the packets have the whole clock at their begin, so that it does not depend on earlier packets.
+    pub(super) has_whole_clock: bool,
     /// The number of bits of the packets' count of lost records; it wraps.
     pub(super) discarded_bits: u32,
 }
@@ -174,4 +176,9 @@ impl Register {
     pub(super) const COUNT: usize = Self::Nowhere as usize + 1;
     /// The first register that belongs to an event.
     pub(super) const FIRST_OF_EVENT: Self = Self::Id;
+
+    /// Returns the register's bit in a word.
+    pub(super) const fn bit(self) -> u32 {
+        1 << self as u32
+    }
 }

@@ -52,6 +52,13 @@ impl StreamContent {
     pub(super) fn begin_of(&self, index: usize) -> Option<Time> {
         self.packets.get(index).filter(|packet| packet.content_bits > 0)?.begin
     }
+
+    /// Returns true if the packet at `index` has the whole clock in a valid header.
+    pub(super) fn has_whole_clock(&self, index: usize) -> bool {
+        let class = self.packets.get(index).map(|packet| packet.class);
+        self.begin_of(index).is_some()
+            && class.is_some_and(|class| self.program.streams[class].has_whole_clock)
+    }
 }
 
 impl Trace {
