@@ -2,6 +2,7 @@
 
 use crate::dataset::Dataset;
 use crate::failure::FailureMessage;
+use crate::progress::ShownProgress;
 use crate::{owner, report};
 use clap::Args;
 use datafusion::arrow::array::RecordBatch;
@@ -11,6 +12,7 @@ use sordino_tables::{PassLimits, RecordingSource, TableKind};
 use sordino_terminal::answer;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
@@ -47,6 +49,8 @@ pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> 
     let source =
         RecordingSource::open(options.directory.as_deref(), rules, |span| options.within.resolve(span))?;
     let dataset = Dataset::create(&options.output)?;
+    let source = Arc::new(source);
+    let shown = ShownProgress::of_reading("exporting", &source);
     let (sender, received) = sync_channel(WAITING);
     let writer = thread::spawn(move || write(dataset, &received));
     let projection: Vec<usize> = (0..TableKind::Events.schema().fields().len()).collect();
@@ -55,6 +59,7 @@ pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> 
     drop(sender);
     let written =
         writer.join().map_err(|_| FailureMessage::new("the thread that writes the files panicked"))??;
+    drop(shown);
     let filter = filter?;
     let (dataset, rows) = written;
     let bytes = dataset.close(source.host(), source.span().0, owner())?;

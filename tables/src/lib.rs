@@ -9,6 +9,7 @@
 //! | `functions` | functions for durations and times |
 //! | `query`, `output`, `prompt` | queries, their results, and the prompt |
 //! | `export`, `dataset` | the export, and its files |
+//! | `progress` | the progress of both, on a terminal |
 //! | `failure` | exit status and message |
 
 mod dataset;
@@ -16,6 +17,7 @@ mod export;
 mod failure;
 mod functions;
 mod output;
+mod progress;
 mod prompt;
 mod provider;
 mod query;

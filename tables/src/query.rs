@@ -3,6 +3,7 @@
 use crate::failure::FailureMessage;
 use crate::functions;
 use crate::output::ResultWriter;
+use crate::progress::ShownProgress;
 use crate::provider::RecordedTable;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Int64Type, Schema};
@@ -95,14 +96,23 @@ impl Tables {
         let options = SQLOptions::new().with_allow_dml(false);
         let frame = self.context.sql_with_options(sql, options).await.map_err(|error| refused(&error))?;
         let schema = Arc::new(frame.schema().as_arrow().clone());
+        let mut shown = Some(match &self.source {
+            Some(source) => ShownProgress::of_reading("reading", source),
+            None => ShownProgress::without_length("reading"),
+        });
         let mut batches = frame.execute_stream().await.map_err(|error| refused(&error))?;
         let mut writer = None;
         while let Some(batch) = batches.next().await {
             let batch = batch.map_err(|error| refused(&error))?;
+            // Rows and progress may be on the same terminal.
+            if destination.file.is_none() {
+                shown = None;
+            }
             if !self.writer(&mut writer, &schema, destination)?.write(&batch)? {
                 break;
             }
         }
+        drop(shown);
         self.writer(&mut writer, &schema, destination)?;
         if let Some(writer) = writer {
             writer.close(destination.owner)?;

@@ -389,6 +389,25 @@ fn results_are_written_in_each_format_and_a_closed_pipe_is_no_failure() {
 }
 
 #[test]
+fn progress_is_shown_on_a_terminal_alone_and_leaves_nothing() {
+    let place = Place::new();
+    place.record();
+    // A product of many rows takes longer than half a second.
+    let query = "SELECT count(*) AS n FROM events a, events b, (SELECT * FROM events LIMIT 10) c \
+         WHERE a.time_ns + b.time_ns < c.time_ns";
+    let piped = place.run(&["sql", "trace", query]);
+    assert!(piped.succeeded().starts_with("n"), "{}", piped.output);
+    assert_eq!(piped.errors, "");
+    let mut script = Command::new("script");
+    script.args(["-qefc", &format!("./sordino sql trace '{query}'"), "/dev/null"]);
+    script.current_dir(place.dir.path()).env("LC_ALL", "C.UTF-8").env("TERM", "xterm");
+    let shown = Ended::of(script.output().unwrap());
+    let (progress, result) = shown.succeeded().rsplit_once("\x1b[2K").expect("a line that is removed");
+    assert!(progress.contains("reading ") && progress.contains('%'), "{progress}");
+    assert!(result.starts_with("n") && result.contains("(1 row)") && !result.contains('%'), "{result}");
+}
+
+#[test]
 fn without_the_program_the_message_says_how_to_get_it() {
     let place = Place::without_program();
     for words in [&["sql", "trace", "SELECT 1"][..], &["sql"]] {

@@ -11,18 +11,22 @@
 //! | events, one a line | [`ListingOutput`] | the same, on a terminal only |
 //! | JSON | [`print()`] | stay |
 //! | an error, a remark | [`message!`] | stay, so that commands in them can be copied |
+//! | progress | [`ProgressLine`] | are cut |
 //! | the cells of a view | [`Screen`], which has no text of its own | are cut by the view |
 //!
 //! | module | contents |
 //! |---|---|
 //! | `means` | the colours, characters and columns that an output can show |
+//! | `progress` | the line that shows an activity while it lasts |
 //! | `screen` | the whole terminal, for a view |
 #![forbid(unsafe_code)]
 
 mod means;
+mod progress;
 mod screen;
 
 pub use means::{choose_color, is_utf8};
+pub use progress::ProgressLine;
 pub use screen::{Input, Screen};
 
 use sordino_event::text::{is_printable, printable};

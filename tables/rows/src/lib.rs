@@ -4,7 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `schema` | the tables and their columns |
-//! | `source` | a recording as batches of rows |
+//! | `source`, `progress` | a recording as batches of rows; the progress of reading it |
 //! | `events`, `rows`, `names` | columns that are filled row by row |
 //! | `intervals` | the spans of states |
 //! | `error` | the error of opening |
@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod intervals;
 mod names;
+mod progress;
 mod rows;
 mod schema;
 mod source;
@@ -20,5 +21,6 @@ mod source;
 pub use error::OpenError;
 pub use events::is_plain;
 pub use names::{hour_name, hour_of};
+pub use progress::PassProgress;
 pub use schema::{PARTITIONS, TableKind};
 pub use source::{PassLimits, RecordingSource};

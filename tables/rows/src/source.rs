@@ -3,6 +3,7 @@
 use crate::error::OpenError;
 use crate::events::{ClassColumns, EventColumns, UNKNOWN_HOST};
 use crate::intervals::{IntervalFinder, IntervalRow, WOKEN};
+use crate::progress::PassProgress;
 use crate::rows::{IntervalColumns, LossColumns};
 use crate::schema::TableKind;
 use arrow_array::RecordBatch;
@@ -19,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of rows in a batch.
 const ROWS: usize = 8192;
+/// Number of events between two updates of the progress.
+const EACH: u64 = 1 << 16;
 
 /// The part of a recording that a query reads.
 #[derive(Clone, Debug)]
@@ -42,6 +45,7 @@ pub struct RecordingSource {
     classes: Arc<ClassColumns>,
     host: Arc<str>,
     findings: Mutex<PassFindings>,
+    progress: PassProgress,
 }
 
 /// The findings of passes over a recording, besides its rows.
@@ -70,7 +74,14 @@ impl RecordingSource {
         rules.condition().into_iter().for_each(|condition| recording.limit_to(condition));
         let classes = Arc::new(ClassColumns::new(&recording.classes, &recording.facts));
         let host = recording.host.as_deref().unwrap_or(UNKNOWN_HOST).into();
-        Ok(Self { recording, rules, classes, host, findings: Mutex::default() })
+        Ok(Self {
+            recording,
+            rules,
+            classes,
+            host,
+            findings: Mutex::default(),
+            progress: PassProgress::default(),
+        })
     }
 
     /// Returns the times of the recording's first and last event.
@@ -86,6 +97,11 @@ impl RecordingSource {
     /// Returns the name of the machine that the rows without an event of their own belong to.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Returns the progress of all passes.
+    pub fn progress(&self) -> &PassProgress {
+        &self.progress
     }
 
     /// Returns the problems of reading, and the losses as a message if there are any.
@@ -135,7 +151,8 @@ impl RecordingSource {
             tables.iter().any(|table| matches!(table, TableKind::Intervals | TableKind::Latencies));
         let begin = recording.begin();
         let demand = if has_lead { Demand::default().with_lead() } else { Demand::default() };
-        recording.pass_of(&demand, None, |item| pass.take(item, begin))?;
+        let mut share = self.progress.begin();
+        recording.pass_of(&demand, Some(("reading", &mut share)), |item| pass.take(item, begin))?;
         self.find(recording.problems(), pass.lost);
         pass.end()
     }
@@ -174,12 +191,19 @@ impl RecordingSource {
         let (from, to) = (within.0.max(limits.within.0), within.1.min(limits.within.1));
         let mut columns = EventColumns::new(&self.classes, projection)?;
         let (mut event, mut problems, mut lost) = (Event::default(), Vec::new(), (0, 0));
-        for stream in streams {
+        let mut share = self.progress.begin();
+        let mut read = 0;
+        for (index, stream) in streams.iter().enumerate() {
+            let span = stream.span().unwrap_or_default();
             let mut events = stream.events();
             if from > Time::MIN && !describes_state(stream) {
                 events.skip_to(from);
             }
             loop {
+                read += 1;
+                if read % EACH == 0 {
+                    share.reach(steps_of(index, span, event.time), steps_of(streams.len(), span, span.0));
+                }
                 match events.next(&mut event) {
                     Ok(Step::Event) if event.time > to => break,
                     Ok(Step::Event) if event.time < from || !selected[event.class.index()] => {}
@@ -201,6 +225,13 @@ impl RecordingSource {
         self.find(&problems, lost);
         Ok(())
     }
+}
+
+/// Returns the progress at a time within the stream with this index, for streams that count the same.
+fn steps_of(index: usize, (from, to): (Time, Time), now: Time) -> u64 {
+    const STEPS: u64 = 1 << 16;
+    let part = (now - from).0.max(0) as f64 / (to - from).0.max(1) as f64;
+    index as u64 * STEPS + (part.min(1.0) * STEPS as f64) as u64
 }
 
 fn count(lost: &mut (u64, u64), loss: &Loss) {
