@@ -139,6 +139,7 @@ impl<S: Source> SuperTrace<S> {
     }
 }
 
+#[inline]
 fn moment<'a>(
     event: &'a Event,
     vocabulary: &'a Vocabulary,
