@@ -3,6 +3,9 @@
 use super::{Event, Value};
 use crate::{ClassId, Cpu, Pid, Tid, Time};
 
+/// The number of values, or of bytes, from which on an event gets no more room than it needs.
+const LARGE: usize = 1 << 16;
+
 /// Decoded events in order, which are taken in that order.
 ///
 /// The values of all events are in a few vectors. An event that was decoded on one CPU is read on another from one or
@@ -51,6 +54,10 @@ impl EventBatch {
         let Event { time, cpu, pid, tid, class, values, bytes, starts, .. } = event;
         let lengths = [values.len(), bytes.len(), starts.len()].map(|length| length as u32);
         self.heads.push(EventHead { time: *time, cpu: *cpu, pid: *pid, tid: *tid, class: *class, lengths });
+        if values.len() > LARGE || bytes.len() > LARGE {
+            self.values.reserve_exact(values.len());
+            self.bytes.reserve_exact(bytes.len());
+        }
         self.values.extend_from_slice(values);
         self.bytes.extend_from_slice(bytes);
         self.starts.extend_from_slice(starts);

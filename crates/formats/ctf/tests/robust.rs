@@ -5,6 +5,7 @@ mod support;
 use proptest::prelude::*;
 use sordino_ctf::read::{Events, Stream, Trace};
 use sordino_event::{Classes, Event, Step, Time};
+use std::fs::{self, File};
 use std::path::PathBuf;
 use support::packets::{WrittenPacket, metadata};
 
@@ -159,6 +160,44 @@ fn packets_without_losses_are_parts_of_their_own() {
     let trace = Trace::from_memory(metadata().as_bytes(), [(PathBuf::new(), file)], &mut classes).unwrap();
     let (seen, parts) = divided(&trace.streams()[0]);
     assert_eq!((seen.len(), parts), (6, 3));
+}
+
+/// The metadata of events of five bytes: a time, whose high bits are in the packet's header, and a number.
+const SMALL: &str = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+    clock { name = c; freq = 1000000000; };
+    typealias integer { size = 8; align = 8; } := u8;
+    typealias integer { size = 64; align = 8; } := u64;
+    typealias integer { size = 32; align = 8; map = clock.c.value; } := low;
+    typealias integer { size = 64; align = 8; map = clock.c.value; } := whole;
+    stream {
+        event.header := struct { low timestamp; };
+        packet.context := struct {
+            whole timestamp_begin; whole timestamp_end; u64 content_size; u64 packet_size;
+        };
+    };
+    event { name = a; fields := struct { u8 x; }; };";
+
+#[test]
+fn a_hole_ends_a_packet_at_the_same_place_in_a_part_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let header =
+        |begin: u64, end: u64, bytes: u64| [begin, end, bytes * 8, bytes * 8].map(u64::to_le_bytes).concat();
+    // The first packet is longer than a window; the second is a hole behind its header.
+    let (first, second) = (100 * 4096, 4 << 20);
+    let mut bytes = header(1, 1 << 20, first);
+    for time in 1_u32..(first / 5) as u32 - 6 {
+        bytes.extend(time.to_le_bytes());
+        bytes.push(1);
+    }
+    bytes.resize(first as usize, 0);
+    bytes.extend(header(1 << 21, 1 << 33, second));
+    fs::write(dir.path().join("metadata"), SMALL).unwrap();
+    fs::write(dir.path().join("cpu0"), bytes).unwrap();
+    File::options().write(true).open(dir.path().join("cpu0")).unwrap().set_len(first + second).unwrap();
+    let trace = Trace::open(dir.path(), &mut Classes::default()).unwrap();
+    let stream = &trace.streams()[0];
+    let (seen, parts) = divided(stream);
+    assert_eq!((seen.len(), parts), (items(&mut stream.events()).len(), 2));
 }
 
 proptest! {

@@ -14,6 +14,7 @@ use sordino_ctf::read::Events;
 use sordino_event::{Event, EventBatch, Loss, Step, Time};
 use sordino_timeline::Source;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -29,10 +30,11 @@ const FEWEST: usize = 32;
 const SCANNED: usize = 1 << 16;
 /// The maximum size of the buffers that a batch keeps for its next events, relative to the bytes at which it ends.
 const KEPT: usize = 4;
-/// The size of a part in the file, in bytes, if packets are smaller: decoding it takes some milliseconds.
-const PART: u64 = 1 << 20;
 /// The number of a stream's parts that are decoded side by side.
 const PARTS: usize = 4;
+/// The smallest and the largest size of a part in the file, in bytes, if packets are smaller. Decoding the largest
+/// takes some milliseconds.
+const PART: (u64, u64) = (1 << 14, 1 << 20);
 
 /// The numbers of events, and of bytes, at which a batch ends.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +50,11 @@ pub(crate) trait Divisible: Sized + Send + 'static {
     /// # Errors
     /// Those of the stream, which has no items then.
     fn next(&mut self, event: &mut Event) -> Result<Step, Error>;
-    /// Ends behind the next part. Returns a reader of what follows; `None` if nothing does.
-    fn split_off(&mut self) -> Option<Self>;
-    /// Continues with the part that followed.
+    /// Returns the number of bytes that are left in the file.
+    fn bytes(&self) -> u64;
+    /// Ends behind the next part, of this size. Returns a reader of what follows; `None` if nothing does.
+    fn split_off(&mut self, bytes: u64) -> Option<Self>;
+    /// Also reads the part that follows.
     fn rejoin(&mut self, part: &Self);
     /// Returns the time of the last item.
     fn last(&self) -> Option<Time>;
@@ -61,8 +65,12 @@ impl Divisible for Events {
         self.next(event)
     }
 
-    fn split_off(&mut self) -> Option<Self> {
-        self.split_off(PART)
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn split_off(&mut self, bytes: u64) -> Option<Self> {
+        self.split_off(bytes)
     }
 
     fn rejoin(&mut self, part: &Self) {
@@ -76,9 +84,16 @@ impl Divisible for Events {
 
 /// The threads that decode streams. They end when it is dropped.
 pub(crate) struct Decoders<S> {
-    jobs: Sender<DecodeJob<S>>,
+    orders: Sender<DecodeOrder<S>>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// A job, and the way back to the stream's reader. The reader has no copy of that: it notices if a thread dies with the
+/// job. A job does not have it, either, or it would live for ever in a channel to a reader that has ended.
+struct DecodeOrder<S> {
+    job: DecodeJob<S>,
+    back: Sender<DecodeJob<S>>,
 }
 
 /// A batch to be filled.
@@ -88,8 +103,6 @@ struct DecodeJob<S> {
     batch: Batch,
     /// The part's first item; `None` if it was not read yet.
     first: Option<FirstItem>,
-    /// The way back to the stream's reader. The reader has no copy: it notices if a thread dies with the job.
-    back: Sender<DecodeJob<S>>,
 }
 
 /// The first item of a part.
@@ -130,12 +143,17 @@ pub(crate) enum StreamReader<'a, S> {
 /// A stream that is decoded ahead.
 pub(crate) struct AheadStream<'a, S> {
     batch: Batch,
-    jobs: &'a Sender<DecodeJob<S>>,
+    orders: &'a Sender<DecodeOrder<S>>,
     /// The parts that are being decoded, in order. The batch is of the first.
     parts: VecDeque<Receiver<DecodeJob<S>>>,
     /// What follows these parts.
     rest: Option<S>,
+    /// The size of a part in bytes.
+    part: u64,
     demand: OfStream,
+    /// The demand at the end of the part before, until it cannot differ any more from that of the part: a part begins
+    /// without knowledge of the last thread.
+    before: Option<OfStream>,
     /// The first part, when the batch is its last.
     ended: Option<DecodeJob<S>>,
     /// Batches for further parts, which keep their buffers.
@@ -153,9 +171,9 @@ impl<S: Divisible> Decoders<S> {
         if threads < 2 || limits.events < FEWEST {
             return None;
         }
-        let (jobs, waiting) = unbounded();
+        let (orders, waiting) = unbounded();
         let is_over = Arc::new(AtomicBool::new(false));
-        let mut decoders = Self { jobs, is_over, threads: Vec::new() };
+        let mut decoders = Self { orders, is_over, threads: Vec::new() };
         for _ in 0..threads.min(streams * PARTS) {
             let (waiting, is_over) = (waiting.clone(), Arc::clone(&decoders.is_over));
             let thread = thread::Builder::new().name("sordino-decode".into());
@@ -169,10 +187,12 @@ impl<S: Divisible> Decoders<S> {
     fn decode(&self, stream: S, demand: OfStream) -> AheadStream<'_, S> {
         let mut ahead = AheadStream {
             batch: Batch { end: BatchEnd::PartEnded, ..Batch::default() },
-            jobs: &self.jobs,
+            orders: &self.orders,
             parts: VecDeque::new(),
+            part: (stream.bytes() / (4 * PARTS as u64)).clamp(PART.0, PART.1),
             rest: Some(stream),
             demand,
+            before: None,
             ended: None,
             spare: Vec::new(),
         };
@@ -185,26 +205,28 @@ impl<S> Drop for Decoders<S> {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         // Without a sender, the threads that wait end: readers borrow this one.
-        self.jobs = unbounded().0;
+        self.orders = unbounded().0;
         // A thread that panicked has printed its message; its stream's reader panics, too.
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
 
 /// Fills batches until no stream requests another.
-fn work<S: Divisible>(waiting: &Receiver<DecodeJob<S>>, is_over: &AtomicBool, limits: BatchLimits) {
+fn work<S: Divisible>(waiting: &Receiver<DecodeOrder<S>>, is_over: &AtomicBool, limits: BatchLimits) {
     let mut event = Event::default();
-    for mut job in waiting {
+    for DecodeOrder { mut job, back } in waiting {
         if event.memory() > KEPT * limits.bytes {
             event = Event::default();
         }
         if is_over.load(Ordering::Relaxed) {
             return;
         }
-        job.fill(&mut event, limits);
-        // The reader of the stream may have ended.
-        let back = job.back.clone();
-        _ = back.send(job);
+        // A panic ends this job alone: the thread has the jobs of other streams, too.
+        let fill = AssertUnwindSafe(|| job.fill(&mut event, limits));
+        if catch_unwind(fill).is_ok() {
+            // The reader of the stream may have ended.
+            _ = back.send(job);
+        }
     }
 }
 
@@ -305,12 +327,26 @@ impl<S: Divisible> AheadStream<'_, S> {
                 return item;
             }
             if self.batch.events.take(event) {
+                if self.is_left_out(event) {
+                    continue;
+                }
                 return Ok(Step::Event);
             }
             if !self.advance() {
                 return Ok(Step::End);
             }
         }
+    }
+
+    /// Returns true if a single reader would have left out the event, the first of a thread in its part.
+    #[inline]
+    fn is_left_out(&mut self, event: &Event) -> bool {
+        let Some(before) = &mut self.before else { return false };
+        let is_left_out = before.rejects(event);
+        if event.pid.zip(event.tid).is_some() {
+            self.before = None;
+        }
+        is_left_out
     }
 
     /// Gets the next batch. Returns false if there is none.
@@ -344,17 +380,23 @@ impl<S: Divisible> AheadStream<'_, S> {
         let mut job = self.receive();
         if let Some(mut ended) = ended {
             if job.follows(&ended) {
-                self.spare.push(ended.batch);
+                self.before = Some(ended.demand.behind(self.before.take()));
+                self.spare_batch(ended.batch);
             } else {
                 ended.part.rejoin(&job.part);
-                self.spare.push(std::mem::take(&mut job.batch));
-                let (back, filled) = bounded(1);
-                self.parts[0] = filled;
-                self.submit(DecodeJob { back, ..ended });
+                self.spare_batch(std::mem::take(&mut job.batch));
+                self.parts[0] = self.order(ended);
                 job = self.receive();
             }
         }
         self.take_up(job);
+    }
+
+    /// Keeps a batch for another part, unless it has grown for a large event.
+    fn spare_batch(&mut self, batch: Batch) {
+        if batch.events.memory() <= KEPT * MOST.bytes {
+            self.spare.push(batch);
+        }
     }
 
     /// Waits for a batch of the first part.
@@ -367,14 +409,17 @@ impl<S: Divisible> AheadStream<'_, S> {
     fn take_up(&mut self, mut job: DecodeJob<S>) {
         std::mem::swap(&mut self.batch, &mut job.batch);
         match self.batch.end {
-            BatchEnd::Open => self.submit(job),
+            BatchEnd::Open => self.parts[0] = self.order(job),
             BatchEnd::PartEnded | BatchEnd::Failed => self.ended = Some(job),
         }
     }
 
-    fn submit(&self, job: DecodeJob<S>) {
+    /// Has a batch filled. Returns the way on which it comes.
+    fn order(&self, job: DecodeJob<S>) -> Receiver<DecodeJob<S>> {
+        let (back, filled) = bounded(1);
         // If no thread is left, the job is lost, and the reader notices.
-        _ = self.jobs.send(job);
+        _ = self.orders.send(DecodeOrder { job, back });
+        filled
     }
 
     /// Begins to decode as many parts as may be decoded side by side.
@@ -382,10 +427,9 @@ impl<S: Divisible> AheadStream<'_, S> {
         while self.parts.len() < PARTS
             && let Some(mut part) = self.rest.take()
         {
-            self.rest = part.split_off();
-            let (back, filled) = bounded(1);
+            self.rest = part.split_off(self.part);
             let batch = self.spare.pop().unwrap_or_default();
-            self.submit(DecodeJob { part, demand: self.demand.clone(), batch, first: None, back });
+            let filled = self.order(DecodeJob { part, demand: self.demand.clone(), batch, first: None });
             self.parts.push_back(filled);
         }
     }
@@ -500,7 +544,11 @@ mod tests {
             }
         }
 
-        fn split_off(&mut self) -> Option<Self> {
+        fn bytes(&self) -> u64 {
+            0
+        }
+
+        fn split_off(&mut self, _: u64) -> Option<Self> {
             let next = self.next.checked_add(self.part).filter(|next| *next < self.end)?;
             let rest = Self { next, last: None, ..self.clone() };
             self.end = next;
@@ -585,10 +633,9 @@ mod tests {
         let large = TestItem::Event(4 * LARGE);
         let few_large = [&[TestItem::Event(0); 300][..], &[large]].concat();
         for items in [vec![TestItem::Event(0)], vec![TestItem::Loss], vec![large], few_large] {
-            let (back, _filled) = bounded(1);
             let part = TestStream::new(&items, 1 << 40, usize::MAX);
             let (demand, batch) = (OfStream::default(), Batch::default());
-            let mut job = DecodeJob { part, demand, batch, first: None, back };
+            let mut job = DecodeJob { part, demand, batch, first: None };
             let mut event = Event::default();
             // Large events come at other places in each batch.
             for most in (50..MOST.events).step_by(7) {
@@ -619,6 +666,21 @@ mod tests {
         assert!(decoded < ALL.events / 2, "most streams were decoded for nobody");
     }
 
+    #[test]
+    fn a_reader_that_ends_early_leaves_nothing_behind() {
+        let stream = TestStream::new(&[TestItem::Event(1)], 1000, 10);
+        let decoded = Arc::clone(&stream.decoded);
+        let decoders = Decoders::start(2, 1).expect("threads");
+        let mut reader = StreamReader::new(stream, OfStream::default(), Some(&decoders));
+        assert_eq!(reader.next(&mut Event::default()).unwrap(), Step::Event);
+        while decoded.load(Ordering::Relaxed) < PARTS * 11 {
+            thread::yield_now();
+        }
+        drop(reader);
+        drop(decoders);
+        assert_eq!(Arc::strong_count(&decoded), 1, "a part is kept, with its file");
+    }
+
     /// A stream whose decoder panics if it has no items.
     struct SpoiltStream(TestStream);
 
@@ -628,8 +690,12 @@ mod tests {
             self.0.next(event)
         }
 
-        fn split_off(&mut self) -> Option<Self> {
-            self.0.split_off().map(Self)
+        fn bytes(&self) -> u64 {
+            0
+        }
+
+        fn split_off(&mut self, bytes: u64) -> Option<Self> {
+            self.0.split_off(bytes).map(Self)
         }
 
         fn rejoin(&mut self, part: &Self) {
@@ -647,10 +713,13 @@ mod tests {
         let stream = |items: &[TestItem]| SpoiltStream(TestStream::new(items, 10 * MOST.events, 100));
         let whole = stream(&[TestItem::Event(1)]);
         let mut whole = StreamReader::new(whole, OfStream::default(), Some(&decoders));
-        let mut spoilt = StreamReader::new(stream(&[]), OfStream::default(), Some(&decoders));
         let mut event = Event::default();
-        let read = std::panic::AssertUnwindSafe(|| spoilt.next(&mut Event::default()));
-        assert!(std::panic::catch_unwind(read).is_err());
+        // More than there are threads.
+        for _ in 0..4 {
+            let mut spoilt = StreamReader::new(stream(&[]), OfStream::default(), Some(&decoders));
+            let read = AssertUnwindSafe(|| spoilt.next(&mut Event::default()));
+            assert!(catch_unwind(read).is_err());
+        }
         for _ in 0..10 * MOST.events {
             assert_eq!(whole.next(&mut event).unwrap(), Step::Event);
         }

@@ -86,6 +86,12 @@ impl Demand {
 }
 
 impl OfStream {
+    /// Returns the demand behind another one, which has the thread of the last event if this one has had none.
+    pub(crate) fn behind(self, before: Option<Self>) -> Self {
+        let last = self.last.or(before.and_then(|before| before.last));
+        Self { last, ..self }
+    }
+
     /// Returns true if the event is left out.
     #[inline]
     pub(crate) fn rejects(&mut self, event: &Event) -> bool {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{ClassId, Cpu, Field, Level, Schema, Ticks, Time};
+use sordino_event::{ClassId, Cpu, Event, Field, Level, Schema, Ticks, Time};
 use sordino_reading::{Demand, OpenRecording};
 use sordino_timeline::{Consumer, Item};
 use std::convert::Infallible;
@@ -190,6 +190,23 @@ fn events_that_are_rejected_are_left_out_but_for_those_that_show_a_thread() {
     // Of 20 numbers, a third are texts instead; three threads are shown by their first events.
     let expected = (0..2000).filter(|event| event % 3 != 0 && event % 100 == 1).count();
     assert_eq!((events, seen.len() - events), (expected + 3, 4));
+}
+
+#[test]
+fn parts_of_a_stream_leave_out_the_same_events() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), [30_000, 0, 10]);
+    // The threads of packets, and of parts, change at other places.
+    for each in [1000, 7] {
+        let few = |recording: &OpenRecording| {
+            let rejects = move |event: &Event| event.integer(0).is_none_or(|value| value % each != 1);
+            Demand::default().without(&recording.classes, Arc::new(rejects))
+        };
+        let alone = items(dir.path(), 1, Some(&few));
+        for threads in 2..4 {
+            assert!(alone == items(dir.path(), threads, Some(&few)), "{threads} threads, one of {each}");
+        }
+    }
 }
 
 proptest! {

@@ -24,7 +24,8 @@ const MAX_REPEATED: u64 = 1 << 20;
 /// The most bytes of labels and names, which come from the metadata, that an event's lists may repeat.
 const MAX_LABELS: usize = 1 << 22;
 
-/// The size of a packet's first window in bytes. A stream whose reading continues gets up to [`WINDOW_MAX`].
+/// The size of a packet's first window in bytes; the next ones have up to [`WINDOW_MAX`]. Holes are noticed at the ends
+/// of windows, so these depend on the packet alone.
 const WINDOW_MIN: usize = 64 << 10;
 
 /// The size of a packet's window in bytes, unless one event is longer.
@@ -46,7 +47,7 @@ pub(super) struct PacketDecoder {
     bytes: Vec<u8>,
     /// The number of the packet's bytes that lie before the window.
     pub(super) base: u64,
-    /// The size of the stream's next window in bytes, unless an event needs more.
+    /// The size of the packet's next window in bytes, unless an event needs more.
     window: usize,
     /// The next bit in the window.
     pub(super) position: u64,
@@ -74,7 +75,7 @@ pub(super) struct Checkpoint {
 
 impl PacketDecoder {
     pub(super) fn new(slots: usize) -> Self {
-        Self { slots: vec![0; slots], window: WINDOW_MIN, ..Self::default() }
+        Self { slots: vec![0; slots], ..Self::default() }
     }
 
     /// Returns the whole bytes between two places.
@@ -93,7 +94,7 @@ impl PacketDecoder {
         bytes: u64,
         fill: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
     ) -> std::result::Result<(), E> {
-        (self.position, self.base) = (0, 0);
+        (self.position, self.base, self.window) = (0, 0, WINDOW_MIN);
         self.registers.clear();
         self.empty = MAX_EMPTY;
         self.short = false;

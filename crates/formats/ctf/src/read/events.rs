@@ -161,19 +161,24 @@ impl Events {
         self.next += 1;
     }
 
-    /// Splits off the packets behind those that are left and have this size together: this reader ends before them.
-    /// Returns a reader of them; `None` if there are none, or none whose header has the whole clock.
+    /// Returns the size of the packets that are left, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.stream.packets[self.next..self.end].iter().map(|packet| packet.bytes).sum()
+    }
+
+    /// Splits off the packets behind the next ones, which have this size together or are one: this reader ends before
+    /// them. Returns a reader of them; `None` if there are none, or none whose header has the whole clock.
     ///
     /// The events and losses of both are those of the undivided reader if this one returns no error, the other one
-    /// begins with an event, and that is not earlier than the [`last`](Self::last) item of this one. Otherwise, let
-    /// this reader [continue](Self::rejoin) in place of the other.
+    /// begins with an event, and that is not earlier than the [`last`](Self::last) item of this one. Otherwise, this
+    /// reader has to [read on](Self::rejoin) in place of the other.
     pub fn split_off(&mut self, bytes: u64) -> Option<Self> {
         let mut rest =
             Self { bare: Arc::clone(&self.bare), end: self.end, ..Self::new(Arc::clone(&self.stream)) };
         (rest.next, rest.discarded, rest.too_large, rest.seqno) =
             (self.next, self.discarded, self.too_large, self.seqno);
         let mut passed = 0;
-        while rest.next < rest.end && passed < bytes {
+        while rest.next < rest.end && passed < bytes.max(1) {
             passed += self.stream.packets[rest.next].bytes;
             rest.pass();
         }
@@ -187,7 +192,7 @@ impl Events {
         Some(rest)
     }
 
-    /// Continues with the packets of a reader that was [split off](Self::split_off), and was not divided since.
+    /// Reads on to the end of a reader that was [split off](Self::split_off) from this one, and takes its place.
     pub fn rejoin(&mut self, rest: &Self) {
         self.end = rest.end;
     }
