@@ -7,7 +7,7 @@ use super::tree::{EventVariable, Node, Tree};
 use crate::Invalid;
 use sordino_event::functions::function;
 use sordino_event::{Class, Cpu, Domain, Event, Nanos, Pid, Tid, View};
-use sordino_filter_vm::{Number, Relation, glob};
+use sordino_filter_vm::{Number, Operator, Relation, glob};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -109,6 +109,9 @@ impl<'a> Evaluation<'a> {
             }
             Node::Compare(relation, left, right) => {
                 let relation = if negated { relation.opposite() } else { *relation };
+                if let (Some(left), Some(right)) = (self.small(left), self.small(right)) {
+                    return Ok(relation.holds(Number::Integer(left.into()), Number::Integer(right.into())));
+                }
                 self.comparison(tree, relation, left, right)
             }
             _ => {
@@ -198,6 +201,30 @@ impl<'a> Evaluation<'a> {
                 None => Side::Unknown,
             }),
             _ => self.value(tree).map(Side::Number),
+        }
+    }
+
+    /// Returns the value of a tree if it, and each value on the way to it, is an integer of 64 bits; `value` has the
+    /// others. Most comparisons are of such integers, and most events of a recording fail one.
+    fn small(&self, tree: &Tree) -> Option<i64> {
+        match &tree.node {
+            Node::Number(Number::Integer(number)) => i64::try_from(*number).ok(),
+            Node::Field { name, index: None } => self.event.integer(self.class.field(name)?),
+            Node::Apply(operator, left, right) => {
+                let (left, right) = (self.small(left)?, self.small(right)?);
+                match operator {
+                    Operator::Add => left.checked_add(right),
+                    Operator::Subtract => left.checked_sub(right),
+                    Operator::Multiply => left.checked_mul(right),
+                    Operator::Divide => left.checked_div(right),
+                    Operator::Remainder => left.checked_rem(right),
+                    Operator::And => Some(left & right),
+                    Operator::Or => Some(left | right),
+                    Operator::Xor => Some(left ^ right),
+                    Operator::ShiftLeft | Operator::ShiftRight => None,
+                }
+            }
+            _ => None,
         }
     }
 
