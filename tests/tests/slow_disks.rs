@@ -23,7 +23,7 @@ fn rings_get_memory_while_the_recorder_waits_for_its_disk() {
     let program = scene.program("steady.c");
     // Some 150,000 records a second from each, of 24 bytes.
     let steady = |_| {
-        let mut running = ScopedSession::join(&scene, Command::new(&program).arg("13000"));
+        let mut running = ScopedSession::join(&scene, Command::new(&program).args(["6600", "ns"]));
         running.says("recorded");
         running
     };
