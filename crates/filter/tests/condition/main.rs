@@ -4,10 +4,12 @@ mod reference;
 
 use proptest::prelude::*;
 use reference::{logic, record, seeds};
+use sordino_event::{Class, Classes, Domain, Event, Time, Value};
 use sordino_event::{Pid, Tid};
 use sordino_filter::Invalid;
 use sordino_filter::condition::{Condition, Context, Expression, Known, MAX_CODE, holds};
 use sordino_filter::rule::{Rule, Rules};
+use std::cmp::Ordering;
 
 const CONTEXT: Context<'static> = Context { pid: Pid(4711), procname: "motor" };
 
@@ -65,6 +67,42 @@ fn nearly_sense() -> impl Strategy<Value = String> {
     proptest::collection::vec(word, 0..16).prop_map(|words| words.concat())
 }
 
+/// Integers that a field can have; small ones, and the ends of the types, more often.
+fn integers() -> impl Strategy<Value = i128> {
+    prop_oneof![
+        4 => -9..10_i128,
+        1 => any::<i64>().prop_map(i128::from),
+        1 => any::<u64>().prop_map(i128::from),
+        1 => prop::sample::select(vec![i64::MIN.into(), i64::MAX.into(), i128::from(u64::MAX), 1 << 62]),
+    ]
+}
+
+/// An operator, and its result, if it has one.
+type OperatorCase = (&'static str, fn(i128, i128) -> Option<i128>);
+
+/// A relation, and the orders for which it holds.
+type RelationCase = (&'static str, fn(Ordering) -> bool);
+
+const OPERATORS: [OperatorCase; 8] = [
+    ("+", i128::checked_add),
+    ("-", i128::checked_sub),
+    ("*", |a, b| Some(a.wrapping_mul(b))),
+    ("/", i128::checked_div),
+    ("%", i128::checked_rem),
+    ("&", |a, b| Some(a & b)),
+    ("|", |a, b| Some(a | b)),
+    ("^", |a, b| Some(a ^ b)),
+];
+
+const RELATIONS: [RelationCase; 6] = [
+    ("==", Ordering::is_eq),
+    ("!=", Ordering::is_ne),
+    ("<", Ordering::is_lt),
+    ("<=", Ordering::is_le),
+    (">", Ordering::is_gt),
+    (">=", Ordering::is_ge),
+];
+
 fn lies_in(invalid: &Invalid, text: &str) -> bool {
     invalid.picture(text);
     text.get(invalid.at.clone()).is_some()
@@ -101,6 +139,37 @@ proptest! {
         let known = Known { tid: Some(Tid(tid as i32)), ..Known::default() };
         let found = expression.is_met_by(&record.classes()[record.event.class], &record.event, &known);
         prop_assert_eq!(found, Ok(expected == Some(true)), "{}", text);
+    }
+
+    /// The reference is arithmetic with 128 bits, which wraps. A third field is the result, or next to it.
+    #[test]
+    fn integers_of_decoded_events_have_exact_results(
+        a in integers(), b in integers(), operator in 0..OPERATORS.len(), relation in 0..RELATIONS.len(),
+        beside in -1..2_i128, has_constants: bool,
+    ) {
+        let (operator, result) = OPERATORS[operator];
+        let (relation, holds) = RELATIONS[relation];
+        let result = result(a, b);
+        let c = result.unwrap_or(0).saturating_add(beside);
+        let c = c.clamp(i64::MIN.into(), u64::MAX.into());
+        let mut classes = Classes::default();
+        let id = classes.add(Class::new(Domain::User, "p:e", ["a", "b", "c"]));
+        let mut event = Event::default();
+        event.begin(Time(0), id);
+        for value in [a, b, c] {
+            event.push(match u64::try_from(value) {
+                Ok(value) => Value::unsigned(value),
+                Err(_) => Value::signed(value as i64),
+            });
+        }
+        let written = |name: &str, value: i128| match has_constants && value >= 0 {
+            true => value.to_string(),
+            false => name.to_owned(),
+        };
+        let text = format!("a {operator} {} {relation} {}", written("b", b), written("c", c));
+        let met = Expression::parse(&text).unwrap().is_met_by(&classes[id], &event, &Known::default());
+        let expected = result.is_some_and(|result| holds(result.cmp(&c)));
+        prop_assert_eq!(met, Ok(expected), "{} with a = {}, b = {}, c = {}", text, a, b, c);
     }
 
     #[test]
