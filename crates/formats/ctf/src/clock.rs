@@ -98,8 +98,7 @@ impl TickConversion {
     ///
     /// `fraction` falls short of its true value by less than 2^-64, and there are fewer than 2^64 ticks. So `nanos`
     /// falls short of the true quotient `ticks * part / frequency` by less than 1 before it is rounded down, and by at
-    /// most 1 afterwards. The remainder, below twice the frequency, shows which: it fits 64 bits, though its terms need
-    /// not.
+    /// most 1 afterwards. The remainder, below twice the frequency, shows which. It fits 64 bits; its terms may wrap.
     #[inline]
     fn fast(&self, ticks: u64) -> Option<Time> {
         let (base, ticks) = (self.fast_base?, ticks.checked_add(self.rest)?);

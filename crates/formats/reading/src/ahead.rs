@@ -32,8 +32,7 @@ const SCANNED: usize = 1 << 16;
 const KEPT: usize = 4;
 /// The number of a stream's parts that are decoded side by side.
 const PARTS: usize = 4;
-/// The smallest and the largest size of a part in the file, in bytes, if packets are smaller. Decoding the largest
-/// takes some milliseconds.
+/// The smallest and the largest size of a part in the file, in bytes, unless a packet is larger.
 const PART: (u64, u64) = (1 << 14, 1 << 20);
 
 /// The numbers of events, and of bytes, at which a batch ends.
@@ -89,8 +88,8 @@ pub(crate) struct Decoders<S> {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A job, and the way back to the stream's reader. The reader has no copy of that: it notices if a thread dies with the
-/// job. A job does not have it, either, or it would live for ever in a channel to a reader that has ended.
+/// A job, and the way back to the stream's reader. The reader has no copy of that: it notices if the job is dropped. A
+/// job does not have it, either, or it would live for ever in a channel to a reader that has ended.
 struct DecodeOrder<S> {
     job: DecodeJob<S>,
     back: Sender<DecodeJob<S>>,
@@ -206,7 +205,7 @@ impl<S> Drop for Decoders<S> {
         self.is_over.store(true, Ordering::Relaxed);
         // Without a sender, the threads that wait end: readers borrow this one.
         self.orders = unbounded().0;
-        // A thread that panicked has printed its message; its stream's reader panics, too.
+        // They do not panic: see `work`.
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
@@ -221,7 +220,8 @@ fn work<S: Divisible>(waiting: &Receiver<DecodeOrder<S>>, is_over: &AtomicBool, 
         if is_over.load(Ordering::Relaxed) {
             return;
         }
-        // A panic ends this job alone: the thread has the jobs of other streams, too.
+        // A panic, which has printed its message, ends this job alone; its reader panics, too. The thread has the jobs
+        // of other streams.
         let fill = AssertUnwindSafe(|| job.fill(&mut event, limits));
         if catch_unwind(fill).is_ok() {
             // The reader of the stream may have ended.
@@ -319,7 +319,7 @@ impl<S: Divisible> AheadStream<'_, S> {
     /// Those of the stream.
     ///
     /// # Panics
-    /// If the thread that decoded the stream has panicked.
+    /// If the decoding of the stream has panicked.
     fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
         loop {
             let taken = self.batch.events.taken();
@@ -438,8 +438,9 @@ impl<S: Divisible> AheadStream<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demand::Demand;
     use proptest::prelude::*;
-    use sordino_event::{Classes, Loss, LossCause};
+    use sordino_event::{Class, Classes, Domain, Loss, LossCause, Pid, Tid};
     use sordino_timeline::{Merge, Merged};
     use std::io;
     use std::path::PathBuf;
@@ -452,6 +453,8 @@ mod tests {
         Event(usize),
         /// An event whose time lies some nanoseconds back. It is lost if it is earlier than the item before.
         Early(i64),
+        /// An event of the process's only thread.
+        OfThread,
         Loss,
         Error,
     }
@@ -529,9 +532,12 @@ mod tests {
                 TestItem::Early(_) if self.last.is_some_and(|last| last > at) => {
                     Ok(self.loss(at, LossCause::Corrupt))
                 }
-                TestItem::Event(_) | TestItem::Early(_) => {
+                TestItem::Event(_) | TestItem::Early(_) | TestItem::OfThread => {
                     let length = if let TestItem::Event(length) = item { length } else { 1 };
                     event.begin(at, Default::default());
+                    if matches!(item, TestItem::OfThread) {
+                        (event.pid, event.tid) = (Some(Pid(1)), Some(Tid(1)));
+                    }
                     event.push_text(&vec![self.next as u8; length]);
                     self.last = Some(at);
                     Ok(Step::Event)
@@ -612,6 +618,23 @@ mod tests {
             let alone = merged(&streams, times, part, None);
             assert!(alone == merged(&streams, times, part, Some(&decoders)), "parts of {part}");
         }
+    }
+
+    #[test]
+    fn a_thread_that_is_known_is_left_out_behind_a_part_without_threads() {
+        let mut classes = Classes::default();
+        let class = classes.add(Class::new(Domain::User, "t:e", ["text"]));
+        assert_eq!(class, Default::default());
+        let demand = Demand::default().without(&classes, Arc::new(|_| true));
+        let items = [&[TestItem::OfThread][..], &[TestItem::Event(1); 25], &[TestItem::OfThread]].concat();
+        let count = |decoders: Option<&Decoders<TestStream>>| {
+            let stream = TestStream::new(&items, 1, 9);
+            let mut reader = StreamReader::new(stream, demand.of_stream(Time::MAX), decoders);
+            let mut event = Event::default();
+            std::iter::from_fn(|| Some(reader.next(&mut event).unwrap()).filter(|step| *step == Step::Event))
+                .count()
+        };
+        assert_eq!((count(None), count(Decoders::start(2, 1).as_ref())), (1, 1));
     }
 
     #[test]
