@@ -160,6 +160,21 @@ fn colours_are_where_they_are_wanted() {
 }
 
 #[test]
+fn progress_says_rate_and_time_left_once_they_are_known_and_only_on_a_terminal() {
+    let scene = Scene::new();
+    let recording = scene.record(&[], &["./sordino", "npt", "-p", "0", "-l", "2000000"]);
+    let command = format!("./sordino export {} --to csv -o shown.csv", recording.name());
+    let shown = on_terminal(&scene, 80, &command, |_| {});
+    let lines: Vec<&str> = shown.succeeded().split(['\r', '\n']).filter(|line| line.contains('%')).collect();
+    let (known, unknown): (Vec<&str>, Vec<_>) = lines.into_iter().partition(|line| line.contains(" left"));
+    assert!(known.iter().any(|line| line.contains("%/s, ")), "{known:?}");
+    assert!(!known.iter().any(|line| line.contains(" 0.0%/s")), "{known:?}");
+    assert!(unknown.iter().all(|line| line.contains(" 0%")), "{unknown:?}");
+    let piped = scene.sordino(&["export", recording.name(), "--to", "csv", "-o", "piped.csv"]);
+    assert!(!(piped.succeeded().contains('%') || piped.errors.contains('%')), "{}", piped.errors);
+}
+
+#[test]
 fn a_locale_without_utf_8_gets_ascii_alone_and_json_holds_the_same() {
     let scene = Scene::new();
     let program = scene.path("Zürich");

@@ -1,7 +1,7 @@
 //! The line of standard error that shows an activity while it lasts.
 
 use crate::{has_terminal_for_errors, is_utf8};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sordino_event::text::printable;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl ProgressLine {
 
     /// Shows that `done` of `total` is done, with the time left.
     pub fn part(&mut self, what: &'static str, done: u64, total: u64) {
-        self.style(what, "{msg} {wide_bar} {percent}%, {rate}, {eta} left");
+        self.style(what, "{msg} {wide_bar} {percent}%{pace}");
         self.bar.set_message(what);
         self.bar.set_length(total);
         self.bar.set_position(done);
@@ -62,17 +62,21 @@ impl ProgressLine {
             self.what = what;
             let style =
                 ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            let style = style.with_key("rate", rate);
+            let style = style.with_key("pace", pace);
             let in_ascii = |style: ProgressStyle| style.tick_chars("|/-\\ ").progress_chars("#>-");
             self.bar.set_style(if is_utf8() { style } else { in_ascii(style) });
         }
     }
 }
 
-/// Writes the amount of work that is done in a second.
-fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
-    let part = state.per_sec() * 100.0 / state.len().unwrap_or(0).max(1) as f64;
-    let _ = if part < 10.0 { write!(text, "{part:.1}%/s") } else { write!(text, "{part:.0}%/s") };
+/// Writes the share of the work that is done in a second and the time left, both of which are unknown at the start.
+fn pace(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    let percent = state.per_sec() * 100.0 / state.len().unwrap_or(0).max(1) as f64;
+    if state.pos() == 0 || percent <= 0.0 {
+        return;
+    }
+    let decimals = usize::from(percent < 10.0);
+    let _ = write!(text, ", {percent:.decimals$}%/s, {:#} left", HumanDuration(state.eta()));
 }
 
 impl Drop for ProgressLine {
