@@ -8,7 +8,7 @@ use crate::lane::{fiber_name, name, since};
 use crate::markup::{escape, lines, named, shortened};
 use crate::style::Fillings;
 use crate::thin::{DrawnStretch, SEVERAL};
-use rows::{BAR, LaneBar, LaneRow, rows, thin_rows};
+use rows::{BAR, LaneBar, LaneRow, letters, rows, thin_rows};
 
 use sordino_event::text::count;
 use sordino_event::{Domain, Tid, Time};
@@ -25,9 +25,8 @@ const BOTTOM: f64 = 24.0;
 /// The heights of a line of the title, and the letters in it.
 const TITLE: f64 = 21.0;
 const TITLE_LETTERS: usize = 125;
-/// Widths of a letter in a bar, and in a lane's name.
+/// Width of a letter in a bar.
 const LETTER: f64 = 6.6;
-const NAME_LETTER: f64 = 7.2;
 /// The length of an arrow whose waker has no lane.
 const STUB: f64 = 14.0;
 /// The maximum number of marks, of arrows of threads and of fibers, and of losses, in a picture.
@@ -186,7 +185,7 @@ impl Picture<'_> {
             row.class,
             LEFT - 8.0,
             row.y + row.height - 9.0,
-            escape(&shortened(&row.name, ((LEFT - 10.0) / NAME_LETTER) as usize)),
+            escape(&shortened(&row.name, letters(row.class))),
             escape(&row.title)
         );
         for bar in &row.bars {

@@ -98,6 +98,23 @@ fn each_timeline_has_a_pattern_of_its_own() {
 }
 
 #[test]
+fn a_fiber_whose_number_leaves_no_room_has_its_name() {
+    let mut lanes = lanes("worker 5", &[1000]);
+    let label = |lanes: &Lanes, text: &str| drawn(lanes, "fibers").contains(&format!(">{text}<title>"));
+    assert!(label(&lanes, "fiber 16(worker 5)"));
+    lanes.fibers[0].fiber.number = 139_677_590_720_256;
+    assert!(label(&lanes, "fiber worker 5"));
+    lanes.fibers[0].name = None;
+    assert!(label(&lanes, "fiber 139677590720256"));
+    // The bold name of the explained fiber needs more room.
+    lanes.fibers[0].name = Some("of twenty letters".into());
+    lanes.fibers[0].fiber.number = 1;
+    assert!(label(&lanes, "fiber of twenty letters"));
+    lanes.window.fiber = Some(lanes.fibers[0].fiber);
+    assert!(label(&lanes, "fiber of twenty lett…"));
+}
+
+#[test]
 fn marks_and_arrows_of_a_full_picture_are_spread_over_it_and_their_rest_is_counted() {
     let mut full = lanes("motor", &[1000; 10]);
     let mark = full.marks[0].clone();

@@ -1,14 +1,19 @@
 //! The rows of a timeline: the stretches of each lane, with their place in the picture.
 
 use crate::lane::{Colours, described, fiber_name, fibers, interrupts, name, runs, states};
+use crate::markup::named;
 use crate::thin::{DrawnStretch, thin};
+use crate::timeline::LEFT;
 use sordino_event::{Nanos, Time};
-use sordino_lanes::Lanes;
+use sordino_lanes::{FiberLane, Lanes};
 
 /// Heights of a lane, of its bar, and of the strip of one depth of interrupts.
 pub(super) const LANE: f64 = 26.0;
 pub(super) const BAR: f64 = 17.0;
 const STRIP: f64 = 7.0;
+/// Widths of a letter in a lane's name, and in that of the explained thread or fiber.
+const NAME_LETTER: f64 = 7.2;
+const BOLD_LETTER: f64 = 8.0;
 /// The depths of interrupts that have a strip; deeper ones lie in the last.
 const DEPTHS: u32 = 3;
 
@@ -69,17 +74,25 @@ pub(super) fn rows(lanes: &Lanes, origin: Time, top: f64) -> Vec<LaneRow> {
         let bars =
             vec![LaneBar { y: y + 2.0, height: BAR, stretches: fibers(lane, lanes, &colours, origin) }];
         let title = format!("fiber {} of process {}", fiber_name(lane), lane.fiber.pid);
-        rows.push(LaneRow {
-            y,
-            height: LANE,
-            name: format!("fiber {}", fiber_name(lane)),
-            title,
-            class,
-            bars,
-        });
+        rows.push(LaneRow { y, height: LANE, name: fiber_label(lane, letters(class)), title, class, bars });
         y += LANE;
     }
     rows
+}
+
+/// Returns the number of letters for which a lane's name has room.
+pub(super) fn letters(class: &str) -> usize {
+    let letter = if class == "own" { BOLD_LETTER } else { NAME_LETTER };
+    ((LEFT - 10.0) / letter) as usize
+}
+
+/// Returns a fiber's name, with its number if there is room: a library's number may be an address.
+fn fiber_label(lane: &FiberLane, letters: usize) -> String {
+    let whole = format!("fiber {}", fiber_name(lane));
+    match &lane.name {
+        Some(name) if !name.is_empty() && whole.chars().count() > letters => format!("fiber {}", named(name)),
+        _ => whole,
+    }
 }
 
 /// Joins the shortest stretches until the picture has few enough.
