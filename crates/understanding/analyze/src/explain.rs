@@ -4,7 +4,7 @@ mod story;
 
 use crate::Quotas;
 use crate::account::OwnTime;
-use crate::cause::Thread;
+use crate::cause::{Cause, Thread};
 use crate::cause_ranking::CauseRanking;
 use crate::entry_cost::EntryCosts;
 use crate::fibers::Followed;
@@ -160,7 +160,11 @@ impl Explainer {
             explained.stolen = stolen_about(&explained.interval, &self.stolen);
             usual.judge(explained, is_constant);
             for part in &mut explained.parts {
-                part.may_be_stolen = !is_constant && part.cause.is_own_code() && !explained.stolen.is_empty();
+                let varies = match part.cause {
+                    Cause::Unexplained => true,
+                    ref cause => !is_constant && cause.is_own_code(),
+                };
+                part.may_be_stolen = varies && !explained.stolen.is_empty();
                 part.quota = self.quotas.of(&part.cause, explained.interval.pid, &explained.thread);
             }
             (explained.begin_fields, explained.end_fields) = self.ends.of(&explained.interval);

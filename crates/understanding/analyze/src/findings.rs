@@ -137,7 +137,8 @@ pub struct Part {
     pub longest_at: Time,
     /// The certainty of the cause.
     pub certainty: Certainty,
-    /// True for own code where a hypervisor took time from the thread's CPUs [about then](Explanation::stolen).
+    /// True for unexplained time and for own code, where a hypervisor took time from the thread's CPUs [about
+    /// then](Explanation::stolen).
     pub may_be_stolen: bool,
     /// The functions of the kernel that ran inside, longest first.
     pub inside: Vec<Inside>,

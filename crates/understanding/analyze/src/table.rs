@@ -108,6 +108,9 @@ pub static TABLE: &[CauseEntry] = &{
             otherwise {
                 row: ["unexplained (hardware or hypervisor?)"],
                 sentence: [Time " unexplained: hardware, a hypervisor, or not recorded" Longer],
+                if |part| part.may_be_stolen =>
+                    [Time " unexplained: a hypervisor, which took time from its CPU about then, \
+                        hardware, or not recorded"],
             }
         },
         entry! { "syscall", Known, [Switches, Syscalls];

@@ -212,7 +212,8 @@ fn every_cause_has_a_headline_and_a_row() {
         all += &headline(&limited);
         all += "\n";
     }
-    for cause in [Cause::Own, Cause::OwnOrUnrecorded { missing: [Missing::Irqs].into() }] {
+    let unrecorded = Cause::OwnOrUnrecorded { missing: [Missing::Irqs].into() };
+    for cause in [Cause::Own, unrecorded, Cause::Unexplained] {
         let mut stolen = taking(4_900_000, vec![cause], main(0));
         stolen.parts[0].may_be_stolen = true;
         all += &headline(&stolen);
