@@ -64,7 +64,14 @@ SORDINO_OWN static inline void sordino_fiber_thread_leave(void)
 /* Records a new fiber. Its name may be NULL. */
 SORDINO_OWN static inline void sordino_fiber_new(uint64_t fiber, const char *name)
 {
-    sordino_tracepoint(sordino_fiber, new, fiber, name ? name : "");
+    const uint64_t enabled = SORDINO_ENABLED(sordino_point_sordino_fiber_new);
+    if (__builtin_expect(enabled == 0, 1))
+        return;
+    /* An empty text is one zero byte, a scalar, as in sordino_fiber_switch. */
+    if (name == NULL || *name == 0)
+        sordino_emit_scalars(&sordino_point_sordino_fiber_new, enabled, SORDINO_LAYOUT(8, 1, 0), fiber, 0, 0);
+    else
+        sordino_hit_sordino_fiber_new(fiber, name, enabled);
 }
 
 /* Records that the calling thread stops to run the fiber 'from', and runs the fiber 'to'; 0 for either stands for the
