@@ -89,7 +89,8 @@ pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), Stri
     Ok(())
 }
 
-fn no_loss(lost: u64) -> Result<(), String> {
+/// Returns an error if records were lost.
+pub(crate) fn no_loss(lost: u64) -> Result<(), String> {
     if lost == 0 { Ok(()) } else { Err(format!("{lost} events were lost: the figures are of full rings")) }
 }
 

@@ -13,11 +13,13 @@
 //! | `oslat` | npt beside rt-tests' oslat, which measures the same |
 //! | `collector`, `watch` | CPU time of collectors, and of views of a session |
 //! | `reading`, `queries`, `pages` | the speed of reading, of questions to a large recording, and of its page |
+//! | `fibers`, `sumtime`, `superlu` | events of fibers and functions: their cost, in a tree of fibers, in a solver |
 //! | `peers`, `programs`, `knob`, `table` | shared: tracers, measuring programs, settings of the machine, the table |
 
 mod collector;
 mod conditions;
 mod cost;
+mod fibers;
 mod gaps;
 mod kernel;
 mod knob;
@@ -33,6 +35,8 @@ mod reading;
 mod scaling;
 mod sessions;
 mod start;
+mod sumtime;
+mod superlu;
 mod table;
 mod take_up;
 mod watch;
@@ -68,6 +72,9 @@ const MEASUREMENTS: &[(&str, MeasurementFunction)] = &[
     ("oslat", oslat::measure),
     ("pages", pages::measure),
     ("watch", watch::measure),
+    ("fibers", fibers::measure),
+    ("sumtime", sumtime::measure),
+    ("superlu", superlu::measure),
 ];
 
 fn main() -> ExitCode {

@@ -22,7 +22,18 @@ pub(crate) fn sordino(
     directory: &Path,
     command: &[&str],
 ) -> Result<RecordingResult, Error> {
-    let (rule, cpu, kernel) = (EVENT, COLLECTOR_CPU, KernelEvents::Nothing);
+    record(sordino, EVENT, polling, directory, command)
+}
+
+/// Runs a program under `sordino record`, which writes the events that the rule selects to `directory`.
+pub(crate) fn record(
+    sordino: &Path,
+    rule: &str,
+    polling: CollectorPolling,
+    directory: &Path,
+    command: &[&str],
+) -> Result<RecordingResult, Error> {
+    let (cpu, kernel) = (COLLECTOR_CPU, KernelEvents::Nothing);
     Recorder { sordino, rule, polling, cpu, kernel, as_root: false }.record(directory, command)
 }
 

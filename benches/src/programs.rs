@@ -1,6 +1,7 @@
 //! Measuring programs, built for each tracer.
 
 pub(crate) use sordino_peers::output_of;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,8 +23,7 @@ pub(crate) struct MeasuringPrograms {
 
 impl MeasuringPrograms {
     pub(crate) fn build() -> Result<Self, String> {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = here.parent().unwrap_or(here);
+        let root = root();
         let release = std::env::current_exe().map_err(|error| error.to_string())?;
         let release = release.parent().unwrap_or(root).to_owned();
         let sordino = release.join("sordino");
@@ -61,10 +61,37 @@ impl MeasuringPrograms {
         Ok(output_of(&mut command).map(drop)?)
     }
 
+    /// Returns words of a compiler's command that link a program with libsordino-functions and libsordino, statically:
+    /// calls of functions in the same file cost least.
+    ///
+    /// # Errors
+    /// Returns an error if libsordino-functions cannot be built.
+    pub(crate) fn functions(&self) -> Result<[OsString; 3], String> {
+        let functions = self.directory.path().join("functions.o");
+        if !functions.exists() {
+            let probe = root().join("crates/recording/probe-c");
+            let mut command = Command::new("gcc");
+            command.args(["-O2", "-std=gnu11", "-c"]).arg(probe.join("src/functions.c"));
+            output_of(command.arg("-I").arg(probe.join("include")).arg("-o").arg(&functions))?;
+        }
+        Ok([functions.into(), self.sordino.with_file_name("libsordino_c.a").into(), "-ldl".into()])
+    }
+
+    /// Returns the path of a program that a measurement compiles itself.
+    pub(crate) fn other(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
     /// Returns the path of a measuring program.
     pub(crate) fn path(&self, name: &str, tracer: TargetTracer) -> PathBuf {
         self.directory.path().join(format!("{name}-{tracer:?}"))
     }
+}
+
+/// Directory of the sources.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
 }
 
 /// File name of the shared library.
