@@ -49,7 +49,7 @@ pub use id::{Cpu, Pid, Tid};
 pub use level::Level;
 pub use loss::{Loss, LossCause, Step};
 pub use numbering::PriorityNumbering;
-pub use record::{Entries, Event, EventBatch, Fields, Value, View};
+pub use record::{Entries, Event, EventBatch, EventHead, FieldValues, Fields, Value, View};
 pub use schema::{
     Base, ByteOrder, Enumeration, Field, FloatWidth, Integer, MAX_FIELDS, MAX_NAME, Range, Scalar, Schema,
     Type, Width,

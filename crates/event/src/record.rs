@@ -47,6 +47,30 @@ impl Value {
     }
 }
 
+/// The facts about an event besides its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventHead {
+    /// The time of the event.
+    pub time: Time,
+    /// The CPU on which it was recorded, if the trace has it.
+    pub cpu: Option<Cpu>,
+    /// The process that recorded it, if the trace has it.
+    pub pid: Option<Pid>,
+    /// The thread that recorded it, if the trace has it.
+    pub tid: Option<Tid>,
+    /// The kind of event.
+    pub class: ClassId,
+}
+
+/// The values of an event's top-level fields, whether all of them were decoded or none was.
+pub trait FieldValues {
+    /// Returns the top-level field with this index, which [`Class::field`] finds.
+    fn value(&self, field: usize) -> Option<View<'_>>;
+
+    /// Returns an integer field's value or an enumeration's integer. `None` for other types and above `i64::MAX`.
+    fn integer(&self, field: usize) -> Option<i64>;
+}
+
 /// One decoded event.
 ///
 /// A reader fills it: it calls [`begin`](Self::begin) and then pushes values. Nothing is allocated once the buffers
@@ -71,7 +95,24 @@ pub struct Event {
     open: u64,
 }
 
+impl FieldValues for Event {
+    fn value(&self, field: usize) -> Option<View<'_>> {
+        self.value(field)
+    }
+
+    fn integer(&self, field: usize) -> Option<i64> {
+        self.integer(field)
+    }
+}
+
 impl Event {
+    /// Returns the facts besides the fields.
+    #[inline]
+    pub fn head(&self) -> EventHead {
+        let Self { time, cpu, pid, tid, class, .. } = *self;
+        EventHead { time, cpu, pid, tid, class }
+    }
+
     /// Starts over as an event of `class` at `time`, with no CPU, process, thread or value.
     #[inline]
     pub fn begin(&mut self, time: Time, class: ClassId) {
@@ -141,9 +182,9 @@ impl Event {
     /// Returns an integer field's value or an enumeration's integer. `None` for other types and above `i64::MAX`.
     #[inline]
     pub fn integer(&self, field: usize) -> Option<i64> {
-        match self.value(field)? {
-            View::Unsigned(value, _) => i64::try_from(value).ok(),
-            View::Signed(value, _) | View::Label(value, _) => Some(value),
+        match *self.values.get(*self.starts.get(field)? as usize)? {
+            Value::Unsigned(value, _) => i64::try_from(value).ok(),
+            Value::Signed(value, _) | Value::Label(value, _) => Some(value),
             _ => None,
         }
     }

@@ -7,7 +7,8 @@
 //! text -> lexer -> parse -> tree -> resolve (layout) -> plan -> emit -> code ... machine
 //! ```
 //!
-//! [`Expression::is_met_by`] evaluates the same text on an event that was recorded and decoded, without code.
+//! [`Expression::for_class`] compiles the same text for recorded events, whose fields have no types before they are
+//! read.
 //!
 //! The code crosses the shared memory, so the machine trusts none of it. The machine is also the only part that runs in
 //! a traced program.
@@ -30,6 +31,7 @@ mod bounds;
 mod comparison;
 mod decoded;
 mod emit;
+mod known;
 mod layout;
 mod lexer;
 mod parse;
@@ -39,14 +41,15 @@ mod span;
 mod tree;
 
 pub use comparison::InlineComparison;
-pub use decoded::{FunctionNames, Known};
+pub use decoded::ClassCondition;
+pub use known::{FunctionNames, Known};
 pub use sordino_filter_vm::{MAX_CODE, holds};
 
 use crate::Invalid;
 use layout::Layout;
 use plan::Test;
 use resolve::Resolver;
-use sordino_event::{Class, Event, Nanos, Pid, Schema};
+use sordino_event::{Class, Nanos, Pid, Schema};
 use sordino_filter_vm::glob;
 use std::ops::RangeInclusive;
 use tree::{EventVariable, Node, Tree};
@@ -110,13 +113,12 @@ impl Expression {
         self.0.names_functions()
     }
 
-    /// Returns true if a decoded event meets the condition.
+    /// Compiles the condition for decoded events of `class`.
     ///
     /// # Errors
-    /// The part that does not fit the event: a field that `class` does not have, a text compared with a number. The
-    /// place is one in the text that was parsed.
-    pub fn is_met_by(&self, class: &Class, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
-        decoded::is_met(&self.0, class, event, known)
+    /// A field that `class` does not have. The place is one in the text that was parsed.
+    pub fn for_class(&self, class: &Class) -> Result<ClassCondition, Invalid> {
+        decoded::compile(&self.0, class)
     }
 
     /// Returns the names of the fields in the condition, each once.

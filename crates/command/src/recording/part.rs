@@ -22,7 +22,7 @@ impl Recording {
             classes.filter(|class| names.is_empty() || names.contains(&&*class.name)).collect();
         check_fields("--where", &expression, &named)?;
         self.limit_to(&expression);
-        Ok(Rc::new(SpanCondition::new(expression, &self.classes, self.facts.clone())))
+        Ok(Rc::new(SpanCondition::new(&expression, &self.classes, self.facts.clone())))
     }
 }
 

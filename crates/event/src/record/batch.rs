@@ -26,7 +26,7 @@ const LARGE: usize = 1 << 16;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
-    heads: Vec<EventHead>,
+    heads: Vec<BatchedEvent>,
     values: Vec<Value>,
     bytes: Vec<u8>,
     starts: Vec<u32>,
@@ -37,7 +37,7 @@ pub struct EventBatch {
 
 /// An event without its values.
 #[derive(Clone, Copy, Debug)]
-struct EventHead {
+struct BatchedEvent {
     time: Time,
     cpu: Option<Cpu>,
     pid: Option<Pid>,
@@ -53,7 +53,14 @@ impl EventBatch {
     pub fn push(&mut self, event: &Event) {
         let Event { time, cpu, pid, tid, class, values, bytes, starts, .. } = event;
         let lengths = [values.len(), bytes.len(), starts.len()].map(|length| length as u32);
-        self.heads.push(EventHead { time: *time, cpu: *cpu, pid: *pid, tid: *tid, class: *class, lengths });
+        self.heads.push(BatchedEvent {
+            time: *time,
+            cpu: *cpu,
+            pid: *pid,
+            tid: *tid,
+            class: *class,
+            lengths,
+        });
         if values.len() > LARGE || bytes.len() > LARGE {
             self.values.reserve_exact(values.len());
             self.bytes.reserve_exact(bytes.len());
@@ -110,7 +117,7 @@ impl EventBatch {
 
     /// Returns the number of bytes that the buffers take.
     pub fn memory(&self) -> usize {
-        self.heads.capacity() * size_of::<EventHead>()
+        self.heads.capacity() * size_of::<BatchedEvent>()
             + self.values.capacity() * size_of::<Value>()
             + self.bytes.capacity()
             + self.starts.capacity() * size_of::<u32>()

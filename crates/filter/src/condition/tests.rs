@@ -1,7 +1,7 @@
 //! The language of conditions, on records of one tracepoint that has a field of every kind.
 
 use super::*;
-use sordino_event::{Classes, Domain, Field, Level, MAX_NAME, Range, Tid, Time, Type, Value};
+use sordino_event::{Classes, Domain, Event, Field, Level, MAX_NAME, Range, Tid, Time, Type, Value};
 use sordino_filter_vm::{Op, Sole};
 use std::sync::Arc;
 
@@ -510,7 +510,7 @@ fn a_fiber_is_compared_by_its_number_and_by_its_name() {
     let event = Event::default();
     let is_met = |text: &str, fiber| {
         let known = Known { fiber, ..Known::default() };
-        Expression::parse(text).unwrap().is_met_by(&class, &event, &known).unwrap()
+        Expression::parse(text).unwrap().for_class(&class).unwrap().is_met_by(&event, &known).unwrap()
     };
     let worker = Some((7, Some("worker-1")));
     assert!(is_met("$fiber == 7 && $fiber == \"worker*\" && $fiber + 1 == 8", worker));
@@ -592,7 +592,7 @@ fn recorded(text: &str, event: &str, function: u64) -> Result<bool, Invalid> {
     decoded.push(Value::unsigned(function));
     let known =
         Known { pid: Some(Pid(7)), tid: Some(Tid(8)), functions: Some(&Functions), ..Known::default() };
-    Expression::parse(text).unwrap().is_met_by(&classes[id], &decoded, &known)
+    Expression::parse(text).unwrap().for_class(&classes[id]).unwrap().is_met_by(&decoded, &known)
 }
 
 #[test]
@@ -610,4 +610,21 @@ fn a_recorded_function_is_compared_by_its_name() {
         }
     }
     assert!(entry("$function == \"x\" || $tid == 8", 0x11));
+}
+
+#[test]
+fn results_wait_for_their_operators_in_any_number() {
+    let mut classes = Classes::default();
+    let id = classes.add(Class::new(Domain::User, "p:e", ["a"]));
+    let mut event = Event::default();
+    event.begin(Time(0), id);
+    event.push(Value::unsigned(3));
+    // Each level keeps two results until that within it is known.
+    let (mut text, mut sum) = ("a".to_owned(), 3);
+    for _ in 0..9 {
+        (text, sum) = (format!("(a * a - -a * (1 + {text}))"), 9 + 3 * (1 + sum));
+        let condition = Expression::parse(&format!("{text} == {sum}")).unwrap();
+        let condition = condition.for_class(&classes[id]).unwrap();
+        assert_eq!(condition.is_met_by(&event, &Known::NOTHING), Ok(true), "{text} == {sum}");
+    }
 }

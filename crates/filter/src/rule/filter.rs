@@ -2,8 +2,8 @@
 
 use super::{Rule, Rules};
 use crate::Invalid;
-use crate::condition::{Expression, Known};
-use sordino_event::{Class, ClassId, Classes, Event};
+use crate::condition::{ClassCondition, Expression, Known};
+use sordino_event::{Class, ClassId, Classes, Event, FieldValues};
 use sordino_filter_vm::glob;
 
 /// Rules and a condition, applied to the classes of a recording.
@@ -27,11 +27,10 @@ enum Pick {
 /// The events of one class that meet a condition.
 #[derive(Clone, Debug)]
 struct ClassFilter {
-    class: Class,
     /// The alternative conditions: an event has to meet one of them, if there are any.
-    any: Vec<Expression>,
+    any: Vec<ClassCondition>,
     /// The condition that every event has to meet in addition.
-    condition: Option<Expression>,
+    condition: Option<ClassCondition>,
     /// True if an event's fields alone decide.
     is_about_fields: bool,
 }
@@ -46,14 +45,11 @@ impl Filter {
         is_default: impl Fn(&Class) -> bool,
     ) -> Self {
         let pick = |class: &Class| match rules.pick(class, &is_default) {
-            _ if condition.is_some_and(|condition| condition.lacking_in(class).is_some()) => Pick::None,
             None => Pick::None,
             Some(any) if any.is_empty() && condition.is_none() => Pick::All,
-            Some(any) => {
-                let is_about_fields = any.iter().chain(condition).all(Expression::is_about_fields);
-                let (class, condition) = (class.clone(), condition.cloned());
-                Pick::Some(Box::new(ClassFilter { class, any, condition, is_about_fields }))
-            }
+            // A class that lacks a field of the condition has no event that meets it.
+            Some(any) => ClassFilter::new(&any, condition, class)
+                .map_or(Pick::None, |filter| Pick::Some(Box::new(filter))),
         };
         Self { picks: classes.iter().map(|(_, class)| pick(class)).collect() }
     }
@@ -70,11 +66,11 @@ impl Filter {
         }
     }
 
-    /// Returns true if no facts about an event could make it pass, and its fields fit the conditions.
-    pub fn rejects(&self, event: &Event) -> bool {
-        match self.picks.get(event.class.index()) {
+    /// Returns true if no facts about an event of `class` could make it pass, and its fields fit the conditions.
+    pub fn rejects(&self, class: ClassId, values: &dyn FieldValues) -> bool {
+        match self.picks.get(class.index()) {
             Some(Pick::All) => false,
-            Some(Pick::Some(part)) => part.is_about_fields && part.has(event, &Known::default()) == Ok(false),
+            Some(Pick::Some(part)) => part.is_about_fields && part.has(values, &Known::NOTHING) == Ok(false),
             Some(Pick::None) | None => true,
         }
     }
@@ -86,8 +82,16 @@ impl Filter {
 }
 
 impl ClassFilter {
-    fn has(&self, event: &Event, known: &Known<'_>) -> Result<bool, Invalid> {
-        let is_met = |expression: &Expression| expression.is_met_by(&self.class, event, known);
+    fn new(any: &[&Expression], condition: Option<&Expression>, class: &Class) -> Result<Self, Invalid> {
+        Ok(Self {
+            is_about_fields: any.iter().copied().chain(condition).all(Expression::is_about_fields),
+            any: any.iter().map(|expression| expression.for_class(class)).collect::<Result<_, _>>()?,
+            condition: condition.map(|condition| condition.for_class(class)).transpose()?,
+        })
+    }
+
+    fn has(&self, values: &dyn FieldValues, known: &Known<'_>) -> Result<bool, Invalid> {
+        let is_met = |condition: &ClassCondition| condition.is_met_by(values, known);
         if let Some(condition) = &self.condition
             && !is_met(condition)?
         {
@@ -95,8 +99,8 @@ impl ClassFilter {
         }
         // A rule that does not fit the event leaves the decision to the others, whatever their order.
         let mut misfit = None;
-        for expression in &self.any {
-            match is_met(expression) {
+        for condition in &self.any {
+            match is_met(condition) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(invalid) => misfit = misfit.or(Some(invalid)),
@@ -109,7 +113,7 @@ impl ClassFilter {
 impl Rules {
     /// Returns the alternative conditions for events of `class`, of which an event has to meet one; an empty list if
     /// there is no condition, `None` if the rules do not choose the class.
-    fn pick(&self, class: &Class, is_default: impl Fn(&Class) -> bool) -> Option<Vec<Expression>> {
+    fn pick(&self, class: &Class, is_default: impl Fn(&Class) -> bool) -> Option<Vec<&Expression>> {
         let matching: Vec<&Rule> = self.0.iter().filter(|rule| rule.matches_class(class)).collect();
         let included = matching.rsplit(|rule| rule.excludes).next().unwrap_or_default();
         if matching.is_empty() && self.0.iter().all(|rule| rule.excludes) && is_default(class) {
@@ -119,7 +123,7 @@ impl Rules {
         for rule in included {
             match rule.condition() {
                 None => return Some(Vec::new()),
-                Some(condition) if condition.lacking_in(class).is_none() => any.push(condition.clone()),
+                Some(condition) if condition.lacking_in(class).is_none() => any.push(condition),
                 Some(_) => {}
             }
         }

@@ -137,8 +137,29 @@ proptest! {
         let (text, expected) = logic.of(&record, tid);
         let expression = Expression::parse(&text).unwrap();
         let known = Known { tid: Some(Tid(tid as i32)), ..Known::default() };
-        let found = expression.is_met_by(&record.classes()[record.event.class], &record.event, &known);
+        let condition = expression.for_class(&record.classes()[record.event.class]).unwrap();
+        let found = condition.is_met_by(&record.event, &known);
         prop_assert_eq!(found, Ok(expected == Some(true)), "{}", text);
+    }
+
+    /// The part that does not fit has no number where one is needed. The parts are evaluated in order.
+    #[test]
+    fn a_part_that_does_not_fit_is_an_error_where_no_part_before_it_decides(
+        seeds in seeds(), parts in proptest::collection::vec(logic(), 1..5), at in 0..5_usize, all: bool,
+    ) {
+        let record = record(&seeds);
+        let at = at % (parts.len() + 1);
+        let parts: Vec<_> = parts.iter().map(|part| part.of(&record, 1)).collect();
+        let mut texts: Vec<_> = parts.iter().map(|(text, _)| format!("({text})")).collect();
+        texts.insert(at, "$comm".to_owned());
+        let text = texts.join(if all { " && " } else { " || " });
+        let known = Known { tid: Some(Tid(1)), ..Known::NOTHING };
+        let condition = Expression::parse(&text).unwrap().for_class(&record.classes()[record.event.class]).unwrap();
+        let is_decided = parts[..at].iter().any(|(_, holds)| (*holds == Some(true)) != all);
+        match condition.is_met_by(&record.event, &known) {
+            Ok(found) => prop_assert!(is_decided && found != all, "{}", text),
+            Err(invalid) => prop_assert!(!is_decided && &text[invalid.at.clone()] == "$comm", "{}", text),
+        }
     }
 
     /// The reference is arithmetic with 128 bits, which wraps. A third field is the result, or next to it.
@@ -167,7 +188,8 @@ proptest! {
             false => name.to_owned(),
         };
         let text = format!("a {operator} {} {relation} {}", written("b", b), written("c", c));
-        let met = Expression::parse(&text).unwrap().is_met_by(&classes[id], &event, &Known::default());
+        let condition = Expression::parse(&text).unwrap().for_class(&classes[id]).unwrap();
+        let met = condition.is_met_by(&event, &Known::default());
         let expected = result.is_some_and(|result| holds(result.cmp(&c)));
         prop_assert_eq!(met, Ok(expected), "{} with a = {}, b = {}, c = {}", text, a, b, c);
     }

@@ -84,9 +84,8 @@ impl PartReader {
         let waiting = classified(waiting, &mut recording);
         let path = recording.path.clone();
         recording.read_symbols_by(self.symbols.clone());
-        let condition = condition.map(|expression| {
-            SpanCondition::new(expression.clone(), &recording.classes, recording.facts.clone())
-        });
+        let condition = condition
+            .map(|expression| SpanCondition::new(expression, &recording.classes, recording.facts.clone()));
         let news = recording.streams().iter().filter(|stream| bounds.has_state || !describes_state(stream));
         let sources: Vec<BoxedSource<'_>> = news
             .map(|stream| {

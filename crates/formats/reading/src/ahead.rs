@@ -11,7 +11,7 @@ use crate::demand::OfStream;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use sordino_ctf::Error;
 use sordino_ctf::read::Events;
-use sordino_event::{Event, EventBatch, Loss, Step, Time};
+use sordino_event::{Event, EventBatch, EventHead, FieldValues, Loss, Step, Time};
 use sordino_timeline::Source;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,11 +44,15 @@ struct BatchLimits {
 
 /// A stream's reader, which can be divided.
 pub(crate) trait Divisible: Sized + Send + 'static {
-    /// Reads the next item: an event into `event`.
+    /// Reads the next item: an event that `rejects` returns false for into `event`.
     ///
     /// # Errors
     /// Those of the stream, which has no items then.
-    fn next(&mut self, event: &mut Event) -> Result<Step, Error>;
+    fn next_unless(
+        &mut self,
+        event: &mut Event,
+        rejects: &mut impl FnMut(&EventHead, &dyn FieldValues) -> bool,
+    ) -> Result<Step, Error>;
     /// Returns the number of bytes that are left in the file.
     fn bytes(&self) -> u64;
     /// Ends behind the next part, of this size. Returns a reader of what follows; `None` if nothing does.
@@ -60,8 +64,12 @@ pub(crate) trait Divisible: Sized + Send + 'static {
 }
 
 impl Divisible for Events {
-    fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
-        self.next(event)
+    fn next_unless(
+        &mut self,
+        event: &mut Event,
+        rejects: &mut impl FnMut(&EventHead, &dyn FieldValues) -> bool,
+    ) -> Result<Step, Error> {
+        self.next_unless(event, rejects)
     }
 
     fn bytes(&self) -> u64 {
@@ -235,17 +243,17 @@ impl<S: Divisible> DecodeJob<S> {
     fn fill(&mut self, event: &mut Event, limits: BatchLimits) {
         let Self { part, demand, batch, first, .. } = self;
         batch.clear(KEPT * limits.bytes);
-        for _ in 0..SCANNED {
-            if batch.reaches(limits) || batch.end != BatchEnd::Open {
-                return;
-            }
-            let item = part.next(event);
-            first.get_or_insert_with(|| match &item {
-                Ok(Step::Event) => FirstItem::Event(event.time),
-                _ => FirstItem::Other,
+        let mut scanned = 0;
+        while scanned < SCANNED && !batch.reaches(limits) && batch.end == BatchEnd::Open {
+            let item = part.next_unless(event, &mut |head, values| {
+                scanned += 1;
+                first.get_or_insert(FirstItem::Event(head.time));
+                // The last event of the batch is returned, and left out below.
+                scanned < SCANNED && demand.rejects(head, values)
             });
+            first.get_or_insert(FirstItem::Other);
             match item {
-                Ok(Step::Event) if demand.rejects(event) => {}
+                Ok(Step::Event) if scanned == SCANNED && demand.rejects(&event.head(), event) => {}
                 Ok(Step::Event) => batch.events.push(event),
                 Ok(Step::End) => batch.end = BatchEnd::PartEnded,
                 other => {
@@ -300,12 +308,9 @@ impl<S: Divisible> Source for StreamReader<'_, S> {
 
     fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
         match self {
-            Self::Own(stream, demand) => loop {
-                let step = stream.next(event)?;
-                if step != Step::Event || !demand.rejects(event) {
-                    return Ok(step);
-                }
-            },
+            Self::Own(stream, demand) => {
+                stream.next_unless(event, &mut |head, values| demand.rejects(head, values))
+            }
             Self::Ahead(ahead) => ahead.next(event),
             Self::Losses(losses) => Ok(losses.next().map_or(Step::End, Step::Loss)),
         }
@@ -342,7 +347,7 @@ impl<S: Divisible> AheadStream<'_, S> {
     #[inline]
     fn is_left_out(&mut self, event: &Event) -> bool {
         let Some(before) = &mut self.before else { return false };
-        let is_left_out = before.rejects(event);
+        let is_left_out = before.rejects(&event.head(), event);
         if event.pid.zip(event.tid).is_some() {
             self.before = None;
         }
@@ -518,6 +523,40 @@ mod tests {
     }
 
     impl Divisible for TestStream {
+        fn next_unless(
+            &mut self,
+            event: &mut Event,
+            rejects: &mut impl FnMut(&EventHead, &dyn FieldValues) -> bool,
+        ) -> Result<Step, Error> {
+            loop {
+                let step = self.next(event)?;
+                if step != Step::Event || !rejects(&event.head(), event) {
+                    return Ok(step);
+                }
+            }
+        }
+
+        fn bytes(&self) -> u64 {
+            0
+        }
+
+        fn split_off(&mut self, _: u64) -> Option<Self> {
+            let next = self.next.checked_add(self.part).filter(|next| *next < self.end)?;
+            let rest = Self { next, last: None, ..self.clone() };
+            self.end = next;
+            Some(rest)
+        }
+
+        fn rejoin(&mut self, part: &Self) {
+            self.end = part.end;
+        }
+
+        fn last(&self) -> Option<Time> {
+            self.last
+        }
+    }
+
+    impl TestStream {
         fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
             self.decoded.fetch_add(1, Ordering::Relaxed);
             thread::sleep(self.pause);
@@ -548,25 +587,6 @@ mod tests {
                     Err(Error::Io { action: "read", path: PathBuf::from("cpu0"), source })
                 }
             }
-        }
-
-        fn bytes(&self) -> u64 {
-            0
-        }
-
-        fn split_off(&mut self, _: u64) -> Option<Self> {
-            let next = self.next.checked_add(self.part).filter(|next| *next < self.end)?;
-            let rest = Self { next, last: None, ..self.clone() };
-            self.end = next;
-            Some(rest)
-        }
-
-        fn rejoin(&mut self, part: &Self) {
-            self.end = part.end;
-        }
-
-        fn last(&self) -> Option<Time> {
-            self.last
         }
     }
 
@@ -625,7 +645,7 @@ mod tests {
         let mut classes = Classes::default();
         let class = classes.add(Class::new(Domain::User, "t:e", ["text"]));
         assert_eq!(class, Default::default());
-        let demand = Demand::default().without(&classes, Arc::new(|_| true));
+        let demand = Demand::default().without(&classes, Arc::new(|_, _| true));
         let items = [&[TestItem::OfThread][..], &[TestItem::Event(1); 25], &[TestItem::OfThread]].concat();
         let count = |decoders: Option<&Decoders<TestStream>>| {
             let stream = TestStream::new(&items, 1, 9);
@@ -708,9 +728,13 @@ mod tests {
     struct SpoiltStream(TestStream);
 
     impl Divisible for SpoiltStream {
-        fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
+        fn next_unless(
+            &mut self,
+            event: &mut Event,
+            rejects: &mut impl FnMut(&EventHead, &dyn FieldValues) -> bool,
+        ) -> Result<Step, Error> {
             assert!(!self.0.items.is_empty(), "planted");
-            self.0.next(event)
+            self.0.next_unless(event, rejects)
         }
 
         fn bytes(&self) -> u64 {

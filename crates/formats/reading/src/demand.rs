@@ -1,12 +1,12 @@
 //! The events that a pass shows, and the classes whose fields it shows.
 
-use sordino_event::{ClassId, Classes, Domain, Event, Pid, Tid, Time};
+use sordino_event::{ClassId, Classes, Domain, EventHead, FieldValues, Pid, Tid, Time};
 use sordino_timeline::Vocabulary;
 use std::fmt;
 use std::sync::Arc;
 
 /// Function that returns true if an event is certainly not selected, by its class and its own fields.
-pub type Rejects = Arc<dyn Fn(&Event) -> bool + Send + Sync>;
+pub type Rejects = Arc<dyn Fn(ClassId, &dyn FieldValues) -> bool + Send + Sync>;
 
 /// The demand of a pass; by default, all events with all fields. Other events and fields are not decoded, unless the
 /// pass needs them to determine threads and CPUs.
@@ -94,7 +94,7 @@ impl OfStream {
 
     /// Returns true if the event is left out.
     #[inline]
-    pub(crate) fn rejects(&mut self, event: &Event) -> bool {
+    pub(crate) fn rejects(&mut self, event: &EventHead, values: &dyn FieldValues) -> bool {
         let Some(rejected) = &self.rejected else { return false };
         let of = event.pid.zip(event.tid);
         let is_idle = rejected.idle.get(event.class.index()).is_some_and(|idle| *idle)
@@ -102,7 +102,7 @@ impl OfStream {
                 None => true,
                 Some(_) => rejected.are_threads_lasting && of.is_some() && of == self.last,
             };
-        let rejects = is_idle && event.time <= self.end && (rejected.rejects)(event);
+        let rejects = is_idle && event.time <= self.end && (rejected.rejects)(event.class, values);
         if !rejects {
             self.last = of.or(self.last);
         }

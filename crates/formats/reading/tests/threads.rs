@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sordino_ctf::write::{StreamClass, StreamWriter, event_class, preamble, stream_class};
 use sordino_ctf::{ClockDescription, Environment, Uuid};
-use sordino_event::{ClassId, Cpu, Event, Field, Level, Schema, Ticks, Time};
+use sordino_event::{ClassId, Cpu, Field, FieldValues, Level, Schema, Ticks, Time};
 use sordino_reading::{Demand, OpenRecording};
 use sordino_timeline::{Consumer, Item};
 use std::convert::Infallible;
@@ -182,7 +182,7 @@ fn events_that_are_rejected_are_left_out_but_for_those_that_show_a_thread() {
     let odd = |recording: &OpenRecording| {
         Demand::default().without(
             &recording.classes,
-            Arc::new(|event| event.integer(0).is_none_or(|value| value % 100 != 1)),
+            Arc::new(|_, event| event.integer(0).is_none_or(|value| value % 100 != 1)),
         )
     };
     let seen = items(dir.path(), 1, Some(&odd));
@@ -199,7 +199,8 @@ fn parts_of_a_stream_leave_out_the_same_events() {
     // The threads of packets, and of parts, change at other places.
     for each in [1000, 7] {
         let few = |recording: &OpenRecording| {
-            let rejects = move |event: &Event| event.integer(0).is_none_or(|value| value % each != 1);
+            let rejects =
+                move |_, event: &dyn FieldValues| event.integer(0).is_none_or(|value| value % each != 1);
             Demand::default().without(&recording.classes, Arc::new(rejects))
         };
         let alone = items(dir.path(), 1, Some(&few));

@@ -5,7 +5,7 @@ use clap::Args;
 use sordino_collect::names::meant;
 use sordino_event::functions::function_field;
 use sordino_event::text::printable;
-use sordino_event::{Class, ClassId, Classes, Event};
+use sordino_event::{Class, ClassId, Classes, FieldValues};
 use sordino_filter::Invalid;
 use sordino_filter::condition::Expression;
 use sordino_filter::rule::{Filter, Rule, Rules};
@@ -214,9 +214,9 @@ impl EventFilter {
 
     /// Returns a function that returns true for events that certainly do not pass, for a selection in which these need
     /// not be counted.
-    pub fn rejects(&self) -> Option<impl Fn(&Event) -> bool + Send + Sync + use<>> {
+    pub fn rejects(&self) -> Option<impl Fn(ClassId, &dyn FieldValues) -> bool + Send + Sync + use<>> {
         let filter = self.limit.map(|_| self.filter.clone())?;
-        Some(move |event: &Event| filter.rejects(event))
+        Some(move |class, values: &dyn FieldValues| filter.rejects(class, values))
     }
 
     /// Continues the counts of `before`, which filtered earlier events.

@@ -42,6 +42,7 @@ pub enum Relation {
 }
 
 impl Number {
+    #[inline]
     fn float(self) -> f64 {
         match self {
             Self::Integer(value) => value as f64,
@@ -68,6 +69,7 @@ impl Number {
     }
 
     /// Compares two numbers; `None` where one is missing or not a number.
+    #[inline]
     fn compared(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => Some(a.cmp(&b)),
@@ -97,6 +99,7 @@ impl Operator {
     }
 
     /// Applies the operator to `a` and `b`.
+    #[inline]
     pub fn apply(self, a: Number, b: Number) -> Number {
         match (a, b) {
             (Number::Integer(a), Number::Integer(b)) => {
@@ -107,14 +110,15 @@ impl Operator {
         }
     }
 
+    #[inline]
     fn exact(self, a: i128, b: i128) -> Option<i128> {
         let amount = || u32::try_from(b).ok();
         match self {
             Self::Add => Some(a.wrapping_add(b)),
             Self::Subtract => Some(a.wrapping_sub(b)),
             Self::Multiply => Some(a.wrapping_mul(b)),
-            Self::Divide => (b != 0).then(|| a.wrapping_div(b)),
-            Self::Remainder => (b != 0).then(|| a.wrapping_rem(b)),
+            Self::Divide => divided(a, b, i64::checked_div, i128::wrapping_div),
+            Self::Remainder => divided(a, b, i64::checked_rem, i128::wrapping_rem),
             Self::And => Some(a & b),
             Self::Or => Some(a | b),
             Self::Xor => Some(a ^ b),
@@ -135,12 +139,25 @@ impl Operator {
     }
 }
 
+/// Divides with 64 bits if both numbers have no more: processors do that themselves, and some ten times faster.
+#[inline]
+fn divided(
+    a: i128,
+    b: i128,
+    narrow: fn(i64, i64) -> Option<i64>,
+    wide: fn(i128, i128) -> i128,
+) -> Option<i128> {
+    let narrow = i64::try_from(a).ok().zip(i64::try_from(b).ok()).and_then(|(a, b)| narrow(a, b));
+    narrow.map(Into::into).or_else(|| (b != 0).then(|| wide(a, b)))
+}
+
 impl Relation {
     /// The relations in the order in which they are declared.
     pub const ALL: [Self; 6] =
         [Self::Equal, Self::Unequal, Self::Less, Self::LessOrEqual, Self::Greater, Self::GreaterOrEqual];
 
     /// Returns true if the relation holds. No relation holds for a missing number or a NaN, not even `Unequal`.
+    #[inline]
     pub fn holds(self, a: Number, b: Number) -> bool {
         a.compared(b).is_some_and(|order| match self {
             Self::Equal => order.is_eq(),

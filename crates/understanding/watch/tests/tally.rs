@@ -15,7 +15,7 @@ const SECOND: i64 = 1_000_000_000;
 fn tallied(script: &Script, condition: Option<&str>, every: i64) -> (Tally, Figures) {
     let condition = condition.map(|text| {
         let expression = sordino_filter::condition::Expression::parse(text).expect("a condition");
-        SpanCondition::new(expression, &script.classes, sordino_query::Facts::default())
+        SpanCondition::new(&expression, &script.classes, sordino_query::Facts::default())
     });
     let mut tally = Tally::default();
     let recorded = Vocabulary::new(&script.classes).recorded();

@@ -5,6 +5,7 @@ use super::decoder::EVENT_MAX;
 use super::hidden::HiddenProgram;
 use super::lex::Result;
 use super::metadata::{self, Metadata};
+use super::plain::plain_fields;
 use super::program::{
     ContextProgram, DecodeOp, EventProgram, LossPlace, Register, StreamProgram, TraceProgram,
 };
@@ -93,7 +94,10 @@ impl Compiler {
             let mut fixed = self.ops[payload.clone()].iter().map(DecodeOp::fixed_bits);
             let fixed =
                 fixed.try_fold(0_u64, |sum, bits| sum.checked_add(bits?)).filter(|bits| *bits < FIXED_MAX);
-            events.push(EventProgram { id: event.id, class: classes.add(class), context, payload, fixed });
+            let is_alone = event_context.shown.is_empty() && context.shown.is_empty();
+            let plain = fixed.filter(|_| is_alone).and_then(|_| plain_fields(&self.ops[payload.clone()]));
+            let class = classes.add(class);
+            events.push(EventProgram { id: event.id, class, context, payload, fixed, plain });
         }
         events.sort_by_key(|event| event.id);
         let own = events.iter_mut().map(|event| &mut event.context.hidden);

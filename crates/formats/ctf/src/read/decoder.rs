@@ -1,6 +1,7 @@
 //! The decoder that runs a [`TraceProgram`](super::program::TraceProgram) over the bytes of a packet.
 
 use super::hidden::{HiddenProgram, RegisterLoad, RegisterLoads};
+use super::number::{chunk, extended, float, integer_at, until_zero, widen};
 use super::program::{DecodeOp, Int, NO_SLOT, Register, Times};
 use super::registers::Registers;
 use crate::Uuid;
@@ -83,6 +84,13 @@ impl PacketDecoder {
         self.bytes.get((bits.start / 8) as usize..(bits.end / 8) as usize).unwrap_or_default()
     }
 
+    /// Returns the bytes of the window from this bit on, which is at a whole byte, and the zero bytes behind them.
+    #[inline]
+    pub(super) fn bytes_from(&self, bit: u64) -> &[u8] {
+        self.bytes.get((bit / 8) as usize..).unwrap_or_default()
+    }
+
+    #[inline]
     pub(super) fn registers(&self) -> &Registers {
         &self.registers
     }
@@ -154,6 +162,7 @@ impl PacketDecoder {
     }
 
     /// Returns the state at the begin of the next event.
+    #[inline]
     pub(super) fn checkpoint(&self) -> Checkpoint {
         Checkpoint { position: self.position, ticks: self.registers.ticks, empty: self.empty }
     }
@@ -170,6 +179,7 @@ impl PacketDecoder {
     }
 
     /// Forgets the values of the event before.
+    #[inline]
     pub(super) fn begin_event(&mut self) {
         self.registers.begin_event();
         self.repeated = MAX_REPEATED;
@@ -177,7 +187,7 @@ impl PacketDecoder {
     }
 
     /// Runs the operations of a header or a context.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_hidden(
         &mut self,
         ops: &[DecodeOp],
@@ -197,7 +207,7 @@ impl PacketDecoder {
     }
 
     /// Fills registers from the integers at `start`, a whole byte.
-    #[inline]
+    #[inline(always)]
     fn fill_registers(&mut self, start: u64, loads: &RegisterLoads) -> Result<()> {
         let stop = start + loads.bits;
         if stop > self.end && loads.bits > 0 {
@@ -219,9 +229,9 @@ impl PacketDecoder {
     }
 
     /// Returns the integer that `load` reads, where the first integer begins with the byte `first`.
-    #[inline]
+    #[inline(always)]
     fn loaded(&self, first: usize, load: &RegisterLoad) -> u64 {
-        let low = u64::from_le_bytes(self.chunk(first + load.byte));
+        let low = u64::from_le_bytes(chunk(&self.bytes, first + load.byte));
         extended(low << (64 - load.bits), load.bits, load.signed)
     }
 
@@ -268,10 +278,7 @@ impl PacketDecoder {
                 }
                 DecodeOp::Float(int) => {
                     let bits = self.integer(int)?;
-                    event.push(Value::Float(match int.bits {
-                        32 => f64::from(f32::from_bits(bits as u32)),
-                        _ => f64::from_bits(bits),
-                    }));
+                    event.push(Value::Float(float(bits, int)));
                 }
                 DecodeOp::Group(members) => event.push(Value::Group(*members)),
                 DecodeOp::Name(name) => {
@@ -314,7 +321,28 @@ impl PacketDecoder {
         Ok(())
     }
 
+    /// Runs the operations of a payload and, at their places before it, of the contexts that show fields.
+    pub(super) fn run_payload(
+        &mut self,
+        ops: &[DecodeOp],
+        payload: Range<usize>,
+        contexts: [(u64, &Range<usize>); 2],
+        event: &mut Event,
+    ) -> Result<()> {
+        self.run(ops, payload, event)?;
+        let stop = self.position;
+        for (place, shown) in contexts {
+            if !shown.is_empty() {
+                self.position = place;
+                self.run(ops, shown.clone(), event)?;
+            }
+        }
+        self.position = stop;
+        Ok(())
+    }
+
     /// Skips a payload of this many bits. The current place is at a whole byte.
+    #[inline]
     pub(super) fn skip(&mut self, bits: u64) -> Result<()> {
         let stop = self.position + bits;
         if stop > self.end {
@@ -333,33 +361,11 @@ impl PacketDecoder {
             return Err(self.behind_the_end());
         }
         self.position = stop;
-        let (byte, bit) = ((start / 8) as usize, (start % 8) as u32);
-        let unused = 64 - int.bits;
-        // The value is placed at the top of 64 bits.
-        let high = match (bit, int.big) {
-            (0, false) => u64::from_le_bytes(self.chunk(byte)) << unused,
-            _ => self.unusual(byte, bit, int),
-        };
-        let value = extended(high, int.bits, int.signed);
+        let value = integer_at(&self.bytes, (start / 8) as usize, (start % 8) as u32, int);
         if int.slot != NO_SLOT {
             self.slots[int.slot as usize] = value;
         }
         Ok(value)
-    }
-
-    /// Reads an integer that is big-endian or does not begin with a byte, placed at the top of 64 bits.
-    #[inline(never)]
-    fn unusual(&self, byte: usize, bit: u32, int: &Int) -> u64 {
-        match (bit, int.big) {
-            (0, true) => u64::from_be_bytes(self.chunk(byte)),
-            (_, true) => (u128::from_be_bytes(self.chunk(byte)) << bit >> 64) as u64,
-            (_, false) => ((u128::from_le_bytes(self.chunk(byte)) >> bit) as u64) << (64 - int.bits),
-        }
-    }
-
-    #[inline]
-    fn chunk<const N: usize>(&self, byte: usize) -> [u8; N] {
-        self.bytes[byte..].first_chunk().copied().unwrap_or([0; N])
     }
 
     /// Stores the value of an integer of `bits` in a register.
@@ -414,21 +420,6 @@ impl PacketDecoder {
         self.position = (start + length as u64 + 1) * 8;
         Ok(&self.bytes[start as usize..start as usize + length])
     }
-}
-
-/// Returns the value that lies at the top of 64 bits.
-#[inline]
-fn extended(high: u64, bits: u32, signed: bool) -> u64 {
-    let unused = 64 - bits;
-    if signed { (high as i64 >> unused) as u64 } else { high >> unused }
-}
-
-fn widen(value: u64, signed: bool) -> i128 {
-    if signed { i128::from(value as i64) } else { i128::from(value) }
-}
-
-fn until_zero(text: &[u8]) -> &[u8] {
-    CStr::from_bytes_until_nul(text).map_or(text, CStr::to_bytes)
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use super::decoder::{Checkpoint, InvalidBytes, PacketDecoder};
 use super::index::{self, IndexedPacket};
-use super::program::{EventProgram, LossPlace, Register};
+use super::packet::{CurrentPacket, DecodedItem};
+use super::plain::PlainFields;
+use super::program::{LossPlace, Register};
 use super::source::OpenSource;
 use super::trace::StreamContent;
 use crate::{Error, PacketSeqno};
-use sordino_event::{Event, Loss, LossCause, Pid, Step, Ticks, Tid, Time};
+use sordino_event::{Event, EventHead, FieldValues, Loss, LossCause, Step, Ticks, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,27 +42,6 @@ pub struct Events {
     bare: Arc<[bool]>,
 }
 
-/// The packet that is being read.
-#[derive(Clone, Copy, Debug)]
-struct CurrentPacket {
-    class: usize,
-    /// The begin of the next packet: no event of this one is later.
-    limit: Option<Time>,
-    /// The number of lost records in the packet's count whose place is not yet known.
-    unplaced: u64,
-    /// The number of lost records that were too large.
-    too_large: u64,
-    /// The low bits of the count in the last event.
-    lost: u16,
-}
-
-/// The result of decoding in the place of an event.
-enum DecodedItem {
-    Event(Time),
-    /// Records were lost before the event.
-    Gap(Time, u16),
-}
-
 impl Events {
     pub(super) fn new(stream: Arc<StreamContent>) -> Self {
         Self {
@@ -88,6 +69,19 @@ impl Events {
     /// # Errors
     /// If a file can't be read; the next call continues with the next packet.
     pub fn next(&mut self, event: &mut Event) -> Result<Step, Error> {
+        self.next_unless(event, &mut |_, _| false)
+    }
+
+    /// Returns the next item as [`next`](Self::next) does, without the events that `rejects` returns true for. Rejected
+    /// events are not decoded if the fields that `rejects` reads can be read by themselves.
+    ///
+    /// # Errors
+    /// As for [`next`](Self::next).
+    pub fn next_unless(
+        &mut self,
+        event: &mut Event,
+        rejects: &mut impl FnMut(&EventHead, &dyn FieldValues) -> bool,
+    ) -> Result<Step, Error> {
         loop {
             if let Some(loss) = self.pending.pop_front() {
                 return Ok(Step::Loss(loss));
@@ -108,7 +102,8 @@ impl Events {
                 }
                 continue;
             }
-            match self.decode(current, event) {
+            match self.decode(current, event, rejects) {
+                Ok(DecodedItem::Rejected(time)) => self.last = Some(time),
                 Ok(DecodedItem::Event(time)) => {
                     self.last = Some(time);
                     return Ok(Step::Event);
@@ -325,7 +320,13 @@ impl Events {
     }
 
     /// Decodes the event or gap in the current place.
-    fn decode(&mut self, current: CurrentPacket, event: &mut Event) -> Result<DecodedItem, InvalidBytes> {
+    #[inline]
+    fn decode(
+        &mut self,
+        current: CurrentPacket,
+        event: &mut Event,
+        rejects: &mut impl FnMut(&EventHead, &dyn FieldValues) -> bool,
+    ) -> Result<DecodedItem, InvalidBytes> {
         let program = &self.stream.program;
         let class = &program.streams[current.class];
         let decoder = &mut self.decoder;
@@ -334,7 +335,7 @@ impl Events {
         decoder.run_hidden(&program.ops, &class.event_header, event)?;
         let registers = decoder.registers();
         let id = registers.get(Register::Id);
-        let event_class = find_event(&class.events, id).ok_or(InvalidBytes)?;
+        let event_class = class.event(id).ok_or(InvalidBytes)?;
         let time = class.clock.as_ref().map_or(Time(0), |clock| clock.time(Ticks(registers.ticks)));
         if self.last.is_some_and(|last| time < last) || current.limit.is_some_and(|limit| limit < time) {
             return Err(InvalidBytes);
@@ -346,31 +347,24 @@ impl Events {
                 return Ok(DecodedItem::Gap(time, lost));
             }
         }
-        event.begin(time, event_class.class);
         let context = decoder.position;
         decoder.run_hidden(&program.ops, &class.event_context.hidden, event)?;
         let own_context = decoder.position;
         decoder.run_hidden(&program.ops, &event_class.context.hidden, event)?;
         let payload = decoder.position;
         let is_bare = self.bare.get(event_class.class.index()).is_some_and(|bare| *bare);
-        let fixed = event_class.fixed.filter(|_| is_bare && payload.is_multiple_of(8));
-        match fixed {
+        let fixed = event_class.fixed.filter(|_| payload.is_multiple_of(8));
+        // These fields are decoded later, if at all.
+        let plain = event_class.plain.as_deref().filter(|_| fixed.is_some());
+        let contexts = [(context, &class.event_context.shown), (own_context, &event_class.context.shown)];
+        if plain.is_none() {
+            event.begin(time, event_class.class);
+        }
+        match fixed.filter(|_| is_bare || plain.is_some()) {
             Some(bits) => decoder.skip(bits)?,
-            None => decoder.run(&program.ops, event_class.payload.clone(), event)?,
+            None => decoder.run_payload(&program.ops, event_class.payload.clone(), contexts, event)?,
         }
         let stop = decoder.position;
-        self.payload = payload..stop;
-        if fixed.is_none() {
-            for (place, shown) in
-                [(context, &class.event_context.shown), (own_context, &event_class.context.shown)]
-            {
-                if !shown.is_empty() {
-                    decoder.position = place;
-                    decoder.run(&program.ops, shown.clone(), event)?;
-                }
-            }
-            decoder.position = stop;
-        }
         let registers = decoder.registers();
         let first_bit = (start + class.event_mask) & !class.event_mask;
         let length = registers.get(Register::Length);
@@ -379,12 +373,23 @@ impl Events {
         if stop == start || !agrees {
             return Err(InvalidBytes);
         }
-        event.cpu = match registers.get(Register::Cpu) {
-            Some(number) => index::cpu(number),
-            None => registers.get(Register::PacketCpu).and_then(index::cpu),
+        let head = index::head(registers, time, event_class.class, self.stream.pid);
+        let is_rejected = match plain {
+            Some(fields) => rejects(&head, &PlainFields { fields, payload: decoder.bytes_from(payload) }),
+            None => rejects(&head, event),
         };
-        event.pid = registers.get(Register::Pid).map(|pid| Pid(pid as i32)).or(self.stream.pid);
-        event.tid = registers.get(Register::Tid).map(|tid| Tid(tid as i32));
+        if is_rejected {
+            return Ok(DecodedItem::Rejected(time));
+        }
+        if plain.is_some() {
+            event.begin(time, event_class.class);
+            if !is_bare {
+                decoder.position = payload;
+                decoder.run_payload(&program.ops, event_class.payload.clone(), contexts, event)?;
+            }
+        }
+        self.payload = payload..stop;
+        (event.cpu, event.pid, event.tid) = (head.cpu, head.pid, head.tid);
         Ok(DecodedItem::Event(time))
     }
 
@@ -428,14 +433,5 @@ impl Events {
         let packet = &self.stream.packets[self.next - 1];
         let end = packet.end.filter(|_| packet.content_bits > 0);
         self.push(self.stream.begin_of(self.next).or(end), None, LossCause::Corrupt);
-    }
-}
-
-/// Returns the event class with `id`. Most tracers number them from 0 without gaps; a single one needs no number.
-fn find_event(events: &[EventProgram], id: Option<u64>) -> Option<&EventProgram> {
-    let Some(id) = id else { return events.first().filter(|_| events.len() == 1) };
-    match usize::try_from(id).ok().and_then(|index| events.get(index)) {
-        Some(event) if event.id == id => Some(event),
-        _ => events.binary_search_by_key(&id, |event| event.id).ok().and_then(|index| events.get(index)),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::decoder::PacketDecoder;
 use super::program::{DecodeOp, Register, TraceProgram};
+use super::registers::Registers;
 use super::source::SourceReader;
 use crate::{Error, PACKET_MAGIC, PacketSeqno, Uuid};
-use sordino_event::{Cpu, Event, Ticks, Time};
+use sordino_event::{ClassId, Cpu, Event, EventHead, Pid, Ticks, Tid, Time};
 
 /// The number of bytes of a packet that are read at first; enough for every tracer's header.
 const HEADER_READ: u64 = 256;
@@ -192,8 +193,22 @@ impl Indexer<'_> {
 }
 
 /// Returns the CPU of this number. All bits set stand for an unknown CPU.
+#[inline]
 pub(super) fn cpu(number: u64) -> Option<Cpu> {
     u32::try_from(number).ok().filter(|number| *number != u32::MAX).map(Cpu)
+}
+
+/// Returns the facts about an event besides its fields. The process is that of the stream, unless the event has one.
+#[inline]
+pub(super) fn head(registers: &Registers, time: Time, class: ClassId, of_stream: Option<Pid>) -> EventHead {
+    let number = registers.get(Register::Cpu).or_else(|| registers.get(Register::PacketCpu));
+    EventHead {
+        time,
+        cpu: number.and_then(cpu),
+        pid: registers.get(Register::Pid).map(|pid| Pid(pid as i32)).or(of_stream),
+        tid: registers.get(Register::Tid).map(|tid| Tid(tid as i32)),
+        class,
+    }
 }
 
 /// The reason why there is no packet header.

@@ -38,6 +38,19 @@ pub(super) struct StreamProgram {
     pub(super) discarded_bits: u32,
 }
 
+impl StreamProgram {
+    /// Returns the event class with `id`. Most tracers number them from 0 without gaps; a single one needs no number.
+    #[inline]
+    pub(super) fn event(&self, id: Option<u64>) -> Option<&EventProgram> {
+        let events = &self.events;
+        let Some(id) = id else { return events.first().filter(|_| events.len() == 1) };
+        match usize::try_from(id).ok().and_then(|index| events.get(index)) {
+            Some(event) if event.id == id => Some(event),
+            _ => events.binary_search_by_key(&id, |event| event.id).ok().and_then(|index| events.get(index)),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct EventProgram {
     pub(super) id: u64,
@@ -46,6 +59,25 @@ pub(super) struct EventProgram {
     pub(super) payload: Range<usize>,
     /// The size of the payload in bits, if it is the same in each event that has it at a whole byte.
     pub(super) fixed: Option<u64>,
+    /// The fields of such a payload, if each can be read by itself and no context shows further fields.
+    pub(super) plain: Option<Box<[PlainField]>>,
+}
+
+/// A field at a fixed offset in each payload of its class that begins with a whole byte.
+#[derive(Debug)]
+pub(super) struct PlainField {
+    /// The offset in the payload, in bytes.
+    pub(super) byte: usize,
+    pub(super) ty: PlainType,
+}
+
+/// The type of a field whose value takes whole bytes and depends on them alone.
+#[derive(Debug)]
+pub(super) enum PlainType {
+    Integer(Int, Base),
+    Float(Int),
+    /// Text of a fixed number of bytes.
+    Text(usize),
 }
 
 /// The operations of a context. It lies before the payload, but its values follow the payload's: it is run over twice.

@@ -21,10 +21,12 @@ impl Registers {
     }
 
     /// Forgets the values of the event before, except the clock's.
+    #[inline]
     pub(super) fn begin_event(&mut self) {
         self.present &= Register::FIRST_OF_EVENT.bit() - 1;
     }
 
+    #[inline]
     pub(super) fn get(&self, register: Register) -> Option<u64> {
         (self.present & register.bit() != 0).then(|| self.values[register as usize])
     }
@@ -35,6 +37,7 @@ impl Registers {
     }
 
     /// Returns the first clock reading since `earlier` whose low `bits` are `low`.
+    #[inline]
     pub(super) fn extend(earlier: u64, low: u64, bits: u32) -> u64 {
         let Some(span) = 1_u64.checked_shl(bits) else { return low };
         let candidate = earlier & !(span - 1) | low & (span - 1);

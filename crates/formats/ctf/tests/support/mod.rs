@@ -4,8 +4,8 @@
 
 pub(crate) mod packets;
 
-use sordino_ctf::read::{Trace, find};
-use sordino_event::{Base, Class, Classes, Event, Loss, Step, Time, View};
+use sordino_ctf::read::{Stream, Trace, find};
+use sordino_event::{Base, Class, Classes, Event, EventHead, FieldValues, Loss, Step, Time, View};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -38,9 +38,15 @@ pub(crate) fn read(dir: &Path) -> DirectoryContent {
 pub(crate) fn read_trace(trace: &Trace, classes: &Classes, reading: &mut DirectoryContent) {
     for stream in trace.streams() {
         let (mut events, mut event, mut last) = (stream.events(), Event::default(), None);
+        let mut undecoded = Vec::new();
         loop {
-            match events.next(&mut event).unwrap() {
+            let mut keep = |head: &EventHead, values: &dyn FieldValues| {
+                undecoded = single_values(values, &classes[head.class]);
+                false
+            };
+            match events.next_unless(&mut event, &mut keep).unwrap() {
                 Step::Event => {
+                    assert_eq!(undecoded, single_values(&event, &classes[event.class]));
                     assert!(last <= Some(event.time), "time went back");
                     last = Some(event.time);
                     assert_eq!(event.len(), classes[event.class].fields.len());
@@ -53,7 +59,38 @@ pub(crate) fn read_trace(trace: &Trace, classes: &Classes, reading: &mut Directo
                 Step::End => break,
             }
         }
+        assert_rejected_events_alone_are_missing(stream);
     }
+}
+
+/// Returns the fields that have one value, and whether it is an integer.
+fn single_values(values: &dyn FieldValues, class: &Class) -> Vec<(Option<String>, Option<i64>)> {
+    let text = |field| match values.value(field)? {
+        View::List(_) | View::Group(_) => None,
+        single => Some(format!("{single:?}")),
+    };
+    (0..class.fields.len()).map(|field| (text(field), values.integer(field))).collect()
+}
+
+/// Reads a stream with and without a filter on the time, which rejects two of three events.
+fn assert_rejected_events_alone_are_missing(stream: &Stream) {
+    let is_rejected: fn(Time) -> bool = |time| time.0 % 3 != 0;
+    let read = |rejects: fn(Time) -> bool| {
+        let (mut events, mut event, mut items) = (stream.events(), Event::default(), Vec::new());
+        loop {
+            match events.next_unless(&mut event, &mut |head, _| rejects(head.time)).unwrap() {
+                Step::End => return items,
+                Step::Loss(loss) => items.push((loss.from, format!("{loss:?}"))),
+                Step::Event => {
+                    let values: Vec<_> = (0..event.len()).map(|field| event.value(field)).collect();
+                    items.push((event.time, format!("{:?} {values:?} {:?}", event.head(), events.payload())));
+                }
+            }
+        }
+    };
+    let mut all = read(|_| false);
+    all.retain(|(time, item)| item.starts_with("Loss") || !is_rejected(*time));
+    assert_eq!(read(is_rejected), all);
 }
 
 /// Returns `name cpu pid tid {payload} {other contexts}`.
