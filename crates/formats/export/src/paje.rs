@@ -215,6 +215,7 @@ impl Paje {
         let numbers = match *about {
             FiberEvent::Switch { from, to, .. } => [from, to],
             FiberEvent::New { fiber, .. }
+            | FiberEvent::Present { fiber, .. }
             | FiberEvent::End { fiber }
             | FiberEvent::Wake { fiber, .. }
             | FiberEvent::Rename { fiber, .. } => [Some(fiber), None],

@@ -193,6 +193,7 @@ impl Fiber {
             Some(FiberEvent::Switch { from, to, .. }) => [from, to],
             Some(
                 FiberEvent::New { fiber, .. }
+                | FiberEvent::Present { fiber, .. }
                 | FiberEvent::End { fiber }
                 | FiberEvent::Wake { fiber, .. }
                 | FiberEvent::Rename { fiber, .. },

@@ -27,6 +27,7 @@ impl FiberPainter {
         let of = |number| FiberId { pid, number };
         let named = match event {
             FiberEvent::New { fiber, .. }
+            | FiberEvent::Present { fiber, .. }
             | FiberEvent::End { fiber }
             | FiberEvent::Wake { fiber, .. }
             | FiberEvent::Rename { fiber, .. } => [Some(of(fiber)), None],

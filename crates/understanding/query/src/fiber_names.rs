@@ -66,6 +66,7 @@ fn naming<'a>(moment: &Moment<'a>) -> Option<(bool, FiberId, &'a [u8])> {
     let (is_made, number, name) = match moment.about_fibers()? {
         FiberEvent::New { fiber, name } => (true, fiber, name),
         FiberEvent::Rename { fiber, name } => (false, fiber, name),
+        FiberEvent::Present { fiber, name, .. } if !name.is_empty() => (false, fiber, name),
         _ => return None,
     };
     Some((is_made, FiberId { pid: moment.pid()?, number }, name))

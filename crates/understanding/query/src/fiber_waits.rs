@@ -4,7 +4,7 @@ use crate::finder::SpanFinder;
 use crate::record_gap::RecordGap;
 use crate::span::{FoundSpan, Span};
 use sordino_event::{Loss, Pid, Time};
-use sordino_timeline::{FiberEvent, FiberId, FiberState, Moment};
+use sordino_timeline::{FiberEvent, FiberId, FiberState, Moment, PresentState};
 use std::collections::HashMap;
 
 /// The fibers, each with the state in its last record.
@@ -71,6 +71,9 @@ impl SpanFinder for FiberWaits {
         match about {
             FiberEvent::New { fiber, .. } => {
                 self.fibers.insert(id(fiber), ObservedFiber { since: now, waits: true });
+            }
+            FiberEvent::Present { fiber, state: PresentState::Blocked, .. } => {
+                self.fibers.insert(id(fiber), ObservedFiber { since: now, waits: false });
             }
             FiberEvent::Wake { fiber, .. } => {
                 let is_off = self.known(id(fiber)).is_some_and(|shown| !shown.waits);

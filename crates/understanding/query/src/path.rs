@@ -13,7 +13,8 @@ use crate::span::{FoundSpan, Span};
 use crate::stretches::{Does, PathLink, Stretches, WakeSource};
 use sordino_event::{Loss, Tid, Time};
 use sordino_timeline::{
-    FiberEvent, FiberId, FiberState, Kernel, Moment, Mounted, System, TaskState, ThreadOrFiber, ThreadState,
+    FiberEvent, FiberId, FiberState, Kernel, Moment, Mounted, PresentState, System, TaskState, ThreadOrFiber,
+    ThreadState,
 };
 use std::sync::Arc;
 
@@ -187,6 +188,14 @@ impl Paths {
             FiberEvent::New { fiber, .. } => {
                 self.stretches.forget(ThreadOrFiber::Fiber(id(fiber)));
                 self.enter(ThreadOrFiber::Fiber(id(fiber)), Some(Does::WaitsForThread), now, moment, found);
+            }
+            FiberEvent::Present { fiber, state, .. } => {
+                let does = match state {
+                    PresentState::Mounted => Some(Does::Mounted(tid)),
+                    PresentState::Blocked => Some(Does::Sleeps(WakeSource::Unknown)),
+                    _ => None,
+                };
+                self.enter(ThreadOrFiber::Fiber(id(fiber)), does, now, moment, found);
             }
             FiberEvent::Switch { from, to, .. } => {
                 if let Some(from) = from {

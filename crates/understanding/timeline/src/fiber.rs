@@ -72,7 +72,7 @@ pub enum FiberState {
         /// The thing that it waits for, as its library names it, if it does.
         on: Option<Arc<str>>,
     },
-    /// The fiber has no thread, and its library does not record the reason.
+    /// The fiber has no thread, and its library does not record the reason, or not since when the fiber is ready.
     Unmounted,
     /// Records are missing or contradict each other, or no record has shown the fiber's state yet.
     Unknown,
@@ -125,6 +125,31 @@ impl FiberSwitchReason {
     }
 }
 
+/// The state in which a fiber is shown that is older than the records of its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PresentState {
+    /// The record does not show it.
+    Unknown,
+    /// The record's thread executes the fiber.
+    Mounted,
+    /// The fiber can continue, since a time that is not known.
+    Ready,
+    /// The fiber waits for something else than a thread.
+    Blocked,
+}
+
+impl PresentState {
+    /// Reads the value of the field `state`.
+    pub(crate) fn of(number: u64) -> Self {
+        match number {
+            1 => Self::Mounted,
+            2 => Self::Ready,
+            3 => Self::Blocked,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// An event of the provider `sordino_fiber`, decoded. It concerns fibers of the process that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -139,6 +164,15 @@ pub enum FiberEvent<'a> {
         fiber: u64,
         /// The fiber's name, which may be empty.
         name: &'a [u8],
+    },
+    /// A fiber exists that no record has made, in this state.
+    Present {
+        /// The number of the fiber.
+        fiber: u64,
+        /// The fiber's name, which may be empty.
+        name: &'a [u8],
+        /// The state of the fiber at this time.
+        state: PresentState,
     },
     /// The thread changes from one fiber to another, or from or to its own code.
     Switch {

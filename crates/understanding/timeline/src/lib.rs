@@ -72,7 +72,9 @@ mod vocabulary;
 pub use clocks::{MergedClocks, ProvenOrder, UnprovenOrder};
 pub use consumer::Consumer;
 pub use context::ThreadContext;
-pub use fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince, ThreadOrFiber};
+pub use fiber::{
+    FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, PresentState, ReadySince, ThreadOrFiber,
+};
 pub use fibers::{Contradiction, Fibers, Inconsistency};
 pub use host::{Host, Hosts};
 pub use kernel::Kernel;

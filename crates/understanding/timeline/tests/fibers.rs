@@ -260,6 +260,50 @@ fn a_number_is_free_again_after_the_end() {
 }
 
 #[test]
+fn a_fiber_that_is_older_than_the_records_has_the_state_that_is_shown() {
+    const MOUNTED: u64 = 1;
+    const READY: u64 = 2;
+    const ASLEEP: u64 = 3;
+    let mut script = script();
+    script.at(1).fiber_enter(A).fiber_enter(B);
+    for (number, state) in [(1, MOUNTED), (2, READY), (3, ASLEEP)] {
+        let fields = [("fiber", V::U(number)), ("name", V::T("old")), ("state", V::U(state))];
+        script.user("sordino_fiber:present", A, &fields);
+    }
+    script.user("app:work", A, &[]);
+    assert_eq!(fibers(&script), ["0", "0", "0", "1", "1", "1"]);
+    at_the_end(&script, |system| {
+        let state = |number| system.fibers().state(fiber(number)).clone();
+        assert_eq!(state(1), FiberState::Mounted { tid: Tid(A.0) });
+        // Nothing shows since when it is ready.
+        assert_eq!([state(2), state(3)], [FiberState::Unmounted, FiberState::Blocked { on: None }]);
+        assert_eq!(system.fibers().name(fiber(3)).map(|name| &**name), Some("old"));
+    });
+    script.at(2).fiber_wake(A, 3, 1).fiber_switch(A, 1, 3, BLOCKED).fiber_switch(B, 0, 2, RESUMED);
+    assert_eq!(contradictions(&script), [""; 0]);
+    // Behind the end of its program's records, nothing is known about a fiber and its thread.
+    let mut ended = script.clone();
+    let fields = [("fiber", V::U(2)), ("name", V::T("")), ("state", V::U(0))];
+    ended.at(3).user("sordino_fiber:present", B, &fields);
+    assert_eq!(contradictions(&ended), [""; 0]);
+    at_the_end(&ended, |system| {
+        assert_eq!(*system.fibers().state(fiber(2)), FiberState::Unknown);
+        assert_eq!(system.fibers().mounted(Pid(PID), Tid(B.0)), Mounted::Unknown);
+        assert_eq!(system.fibers().name(fiber(2)).map(|name| &**name), Some("old"));
+    });
+    // Thread B has fiber 2, so it can't be ready, and fiber 3 is on thread A, so B can't have it.
+    for (number, state, text) in [
+        (2, READY, "3 no fiber leaves, but fiber 2 was on the thread"),
+        (3, MOUNTED, "3 fiber 3 is here, but has not left thread 21"),
+    ] {
+        let mut script = script.clone();
+        let fields = [("fiber", V::U(number)), ("name", V::T("")), ("state", V::U(state))];
+        script.at(3).user("sordino_fiber:present", B, &fields);
+        assert_eq!(contradictions(&script), [text]);
+    }
+}
+
+#[test]
 fn a_wake_up_before_the_switch_leaves_the_fiber_ready() {
     let mut script = script();
     script.at(1).fiber_enter(A).fiber_new(A, 1, "").fiber_switch(A, 0, 1, RESUMED);

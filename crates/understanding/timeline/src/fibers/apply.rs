@@ -1,7 +1,7 @@
 //! The effect of each record on the fibers.
 
 use super::{Contradiction, Fibers, Inconsistency, KnownFiber};
-use crate::fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, ReadySince};
+use crate::fiber::{FiberEvent, FiberId, FiberState, FiberSwitchReason, Mounted, PresentState, ReadySince};
 use sordino_event::{Pid, Tid, Time};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -54,6 +54,10 @@ impl Fibers {
             }
             FiberEvent::New { fiber, name } => {
                 self.make(at, at.fiber(fiber), name, &mut found);
+                mounted
+            }
+            FiberEvent::Present { fiber, name, state } => {
+                self.show(at, at.fiber(fiber), name, state, &mut found);
                 mounted
             }
             FiberEvent::Switch { from, to, why, on } => {
@@ -121,6 +125,51 @@ impl Fibers {
         };
         self.fibers.insert(fiber, record);
         self.prune();
+    }
+
+    /// Applies the state of a fiber that may be older than the records.
+    fn show(
+        &mut self,
+        at: RecordOrigin,
+        fiber: FiberId,
+        name: &[u8],
+        state: PresentState,
+        found: &mut Vec<Inconsistency>,
+    ) {
+        if !self.fibers.contains_key(&fiber) {
+            self.prune();
+        }
+        let seen = self.evidence(at.pid, at.time);
+        let shown = match state {
+            PresentState::Unknown => FiberState::Unknown,
+            PresentState::Mounted => FiberState::Mounted { tid: at.tid },
+            PresentState::Ready => FiberState::Unmounted,
+            PresentState::Blocked => FiberState::Blocked { on: None },
+        };
+        if state == PresentState::Mounted {
+            self.leave_others(at, fiber, found);
+            if let Mounted::Fiber(believed) = self.mounted(at.pid, at.tid)
+                && believed != fiber
+            {
+                found.push(Inconsistency::OtherFiber { mounted: believed.number, leaves: fiber.number });
+                self.doubt(believed, at);
+            }
+            self.mount(at, Mounted::Fiber(fiber));
+        } else if let FiberState::Mounted { tid } = *self.state(fiber) {
+            if state != PresentState::Unknown {
+                // The switch from it is missing.
+                found.push(Inconsistency::OtherFiber { mounted: fiber.number, leaves: 0 });
+            }
+            self.mount(RecordOrigin { tid, ..at }, Mounted::Unknown);
+        }
+        let known = self.fibers.remove(&fiber);
+        let (old_name, old_named) = known.map_or((None, seen), |known| (known.name, known.named));
+        let name = text(name);
+        let named = if name.is_some() { seen } else { old_named };
+        let name = name.or(old_name);
+        let record =
+            KnownFiber { name, named, state: shown, seen, thread: at.tid, woken: None, has_ended: false };
+        self.fibers.insert(fiber, record);
     }
 
     /// Takes the fiber from the thread that leaves by a switch.

@@ -1,7 +1,7 @@
 //! The decoder of programs' events about fibers.
 
 use super::field_reader::bits;
-use crate::fiber::{FiberEvent, FiberSwitchReason};
+use crate::fiber::{FiberEvent, FiberSwitchReason, PresentState};
 use sordino_event::{Class, Domain, Event};
 
 /// The provider of events about fibers.
@@ -20,6 +20,7 @@ enum FiberKind {
     Enter,
     Leave,
     New,
+    Present,
     Switch,
     End,
     Wake,
@@ -30,6 +31,7 @@ const EVENTS: &[(&str, FiberKind, &[&str])] = &[
     ("thread_enter", FiberKind::Enter, &[]),
     ("thread_leave", FiberKind::Leave, &[]),
     ("new", FiberKind::New, &["fiber", "name"]),
+    ("present", FiberKind::Present, &["fiber", "name", "state"]),
     ("switch", FiberKind::Switch, &["from", "to", "why", "on"]),
     ("end", FiberKind::End, &["fiber"]),
     ("wake", FiberKind::Wake, &["fiber", "by"]),
@@ -62,6 +64,11 @@ impl FiberMeaning {
             FiberKind::Enter => FiberEvent::Enter,
             FiberKind::Leave => FiberEvent::Leave,
             FiberKind::New => FiberEvent::New { fiber: fiber()?, name: text(1) },
+            FiberKind::Present => FiberEvent::Present {
+                fiber: fiber()?,
+                name: text(1),
+                state: PresentState::of(number(2).unwrap_or(0)),
+            },
             FiberKind::Switch => FiberEvent::Switch {
                 from: other(0)?,
                 to: other(1)?,
