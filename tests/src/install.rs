@@ -112,6 +112,13 @@ pub fn example(name: &str, flags: &str) -> PathBuf {
     own.join("debug/examples").join(name)
 }
 
+/// Builds the program of that name of an adapter, and returns its path.
+pub fn adapter(name: &str) -> PathBuf {
+    // The features are those of `cargo test --workspace`, as for `checked_sordino`.
+    build(env!("CARGO"), &["build", "--quiet", "--workspace", "--bin", name, "--test", "golden"]);
+    target().join("debug").join(name)
+}
+
 /// Returns the compilers' names with the parts of their versions that change the generated code: `gcc 12.2` and
 /// `rustc 1.95`.
 pub fn compilers() -> [String; 2] {

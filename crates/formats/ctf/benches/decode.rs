@@ -74,7 +74,7 @@ fn write(
     let id = match class {
         StreamClass::Cpu | StreamClass::Shared => [0, 0, 7, 0],
         StreamClass::Kernel | StreamClass::StateDump | StreamClass::Unanswered => kernel_header(7, 0, 0),
-        StreamClass::Exported => 7_u32.to_ne_bytes(),
+        StreamClass::Exported | StreamClass::Imported => 7_u32.to_ne_bytes(),
     };
     let mut payload = Vec::new();
     for field in &schema.fields {

@@ -20,6 +20,8 @@ pub enum StreamClass {
     StateDump,
     /// Events of any trace, whose classes have contexts of their own, on one CPU.
     Exported,
+    /// Events of a program that were imported from another format, which has their threads, and no CPUs.
+    Imported,
 }
 
 impl StreamClass {
@@ -29,6 +31,7 @@ impl StreamClass {
             Self::Cpu | Self::Kernel | Self::Exported => 0,
             Self::Shared | Self::StateDump => 1,
             Self::Unanswered => 2,
+            Self::Imported => 3,
         }
     }
 
@@ -43,13 +46,13 @@ impl StreamClass {
         match self {
             Self::Cpu | Self::Shared => "struct { uint16_t id; } lost; uint16_t id;",
             Self::Unanswered | Self::Kernel | Self::StateDump => "uint16_t id;",
-            Self::Exported => "uint32_t id;",
+            Self::Exported | Self::Imported => "uint32_t id;",
         }
     }
 
     const fn context(self) -> &'static str {
         match self {
-            Self::Cpu | Self::Unanswered => "int32_t _vtid;",
+            Self::Cpu | Self::Unanswered | Self::Imported => "int32_t _vtid;",
             Self::Shared => "int32_t _vtid; uint32_t _cpu_id; uint32_t _length;",
             Self::Kernel | Self::StateDump => "uint8_t _flags; uint8_t _preempt_count; int32_t _tid;",
             Self::Exported => "",

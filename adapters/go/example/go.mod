@@ -1,0 +1,3 @@
+module workers
+
+go 1.25
