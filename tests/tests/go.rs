@@ -36,14 +36,13 @@ fn workers(scene: &Scene) -> Option<PathBuf> {
 fn times_on_cpus(events: &[Value]) -> BTreeMap<i64, Vec<(i64, i64)>> {
     let (mut since, mut times) = (BTreeMap::new(), BTreeMap::<i64, Vec<_>>::new());
     for event in events.iter().filter(|event| event["name"] == "sched_switch") {
-        let (now, fields) = (event["time_ns"].as_i64().unwrap(), &event["fields"]);
-        let begin = since.insert(fields["next_tid"].as_i64().unwrap(), now);
-        assert!(begin.is_none() || fields["next_tid"] == 0, "a thread is on two CPUs: {event}");
-        let prev = fields["prev_tid"].as_i64().unwrap();
-        let begin = since.remove(&prev).unwrap_or(i64::MIN);
+        let (now, cpu) = (event["time_ns"].as_i64().unwrap(), event["cpu"].as_i64().unwrap());
+        let [prev, next] = ["prev_tid", "next_tid"].map(|field| event["fields"][field].as_i64().unwrap());
+        // Not every switch from the idle thread is listed: the thread came after the CPU's last listed switch.
+        let (_, begin) = since.insert(cpu, (next, now)).unwrap_or((prev, i64::MIN));
         times.entry(prev).or_default().push((begin, now));
     }
-    since.into_iter().for_each(|(thread, begin)| times.entry(thread).or_default().push((begin, i64::MAX)));
+    since.into_values().for_each(|(thread, begin)| times.entry(thread).or_default().push((begin, i64::MAX)));
     times
 }
 
