@@ -124,7 +124,7 @@ impl<R: Read> BatchReader<R> {
         if bytes > MAX_BYTES {
             return Err(at_begin(TraceFault::LargeBatch { bytes }).into());
         }
-        if time > u64::MAX / UNIT {
+        if time > i64::MAX as u64 / UNIT {
             return Err(at_begin(TraceFault::Time { time }).into());
         }
         if thread != NO_THREAD && !(1..=MAX_THREAD).contains(&thread) {

@@ -72,8 +72,8 @@ pub enum TraceFault {
     /// An event lacks arguments, or one of them is no integer of at most 64 bits.
     #[error("an event that is not whole")]
     Arguments,
-    /// A time is later than 2^64 ns.
-    #[error("time {time}: beyond 2^64 ns")]
+    /// A time is later than 2^63 ns.
+    #[error("time {time}: beyond 2^63 ns")]
     Time {
         /// The time in units of the trace, or the difference that makes it too late.
         time: u64,

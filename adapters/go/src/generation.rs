@@ -259,7 +259,7 @@ impl Generation {
 
 /// Returns the time that lies so much after another one, both in units of 64 ns.
 pub(crate) fn later(time: u64, by: u64) -> Result<u64, TraceFault> {
-    time.checked_add(by).filter(|time| *time <= u64::MAX / UNIT).ok_or(TraceFault::Time { time: by })
+    time.checked_add(by).filter(|time| *time <= i64::MAX as u64 / UNIT).ok_or(TraceFault::Time { time: by })
 }
 
 fn integer(data: &[u8], at: &mut ByteCursor) -> Result<u64, TraceFault> {

@@ -63,11 +63,18 @@ impl<W: Write> RecordOutlet<W> {
     }
 
     fn put(&mut self, record: TimedRecord) -> Result<(), ImportInterruption> {
-        if record.time < self.until || self.kept.len() >= MAX_WAITING {
-            return self.trace.write(&record).map_err(|error| ImportInterruption::Error(Error::Write(error)));
+        if record.time < self.until && self.kept.is_empty() {
+            return self.write(&record);
         }
         self.kept.push_back(record);
-        Ok(())
+        match self.kept.len() > MAX_WAITING {
+            true => self.kept.pop_front().map_or(Ok(()), |first| self.write(&first)),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&mut self, record: &TimedRecord) -> Result<(), ImportInterruption> {
+        self.trace.write(record).map_err(|error| ImportInterruption::Error(Error::Write(error)))
     }
 
     /// Ends a generation: its kept records wait for the next one.

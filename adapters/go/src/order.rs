@@ -12,6 +12,7 @@ use crate::record::TimedRecord;
 use crate::scheduler::{Scheduler, TimedEvent};
 use foldhash::{HashMap, HashMapExt};
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// The events of one thread, or of none, and the next of them.
@@ -79,10 +80,13 @@ impl MergedThreads {
             self.waiting.entry(number).or_default().push(index);
         }
         let (_, index) = self.blocked.pop_first()?;
-        self.waiting.retain(|_, waiting| {
-            waiting.retain(|other| *other != index);
-            !waiting.is_empty()
-        });
+        let [number, ..] = self.threads[index].next.arguments;
+        if let Entry::Occupied(mut waiting) = self.waiting.entry(number) {
+            waiting.get_mut().retain(|other| *other != index);
+            if waiting.get().is_empty() {
+                waiting.remove();
+            }
+        }
         Some((index, true))
     }
 

@@ -1,5 +1,6 @@
 //! The goroutines and threads by the events so far, and the events about fibers that follow from each.
 
+use crate::batch::MAX_THREAD;
 use crate::error::TraceFault;
 use crate::format::{MAX_ARGUMENTS, event};
 use crate::generation::GoTables;
@@ -136,7 +137,10 @@ impl Scheduler {
         records: &mut Vec<TimedRecord>,
     ) -> Result<[Option<u64>; 2], TraceFault> {
         // A state that no thread has written is put on the last one that wrote anything.
-        let Some(thread) = thread.or(self.last_thread) else { return Ok([None; 2]) };
+        let Some(thread) = thread.or(self.last_thread) else {
+            self.contradictions += 1;
+            return Ok([None; 2]);
+        };
         let mut outlet = EventRecords { time: timed.time, thread, tables, records };
         let current = self.enter(thread, &mut outlet);
         self.last_thread = Some(thread);
@@ -300,8 +304,8 @@ impl Scheduler {
             GoStatus::Waiting => OlderState::Blocked,
         };
         if status == GoStatus::Syscall
+            && (1..=MAX_THREAD).contains(&on_thread)
             && let Ok(thread) = i32::try_from(on_thread)
-            && thread > 0
         {
             outlet.thread = thread;
             self.enter(thread, outlet);
