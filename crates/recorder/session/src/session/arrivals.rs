@@ -172,6 +172,9 @@ impl RecordingSession<'_> {
         }
         match &mut source {
             JobSource::Registered(registration) => {
+                if is_to_be_seen_again {
+                    self.arrivals.search.search_again(pid);
+                }
                 registration.is_answered |= self.answer(&begun) | self.answer(&known);
                 let ended_waiting = matches!(hidden, Some(Hidden::Ended)) && !registration.went_on();
                 if let Some(hidden) = hidden.filter(|_| !ended_waiting) {

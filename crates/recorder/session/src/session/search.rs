@@ -263,6 +263,13 @@ impl ProcessSearch {
         self.settle(glance.incarnation);
     }
 
+    /// Searches a process that registered in vain: recording it failed for lack of room.
+    pub(super) fn search_again(&mut self, pid: i32) {
+        let glance = glance(pid);
+        self.note(pid, &glance);
+        self.look_again(glance.incarnation);
+    }
+
     /// Searches the process again as if it were new.
     fn look_again(&mut self, incarnation: Incarnation) {
         if let Some(known) = self.of(incarnation) {
@@ -328,6 +335,12 @@ mod tests {
         // There was no room for its trace.
         search.take_back((7, 1, 2), true, true);
         assert!(search.again.young.contains(&7) && search.count_look(7));
+        // One that registered had none, either.
+        let own = std::process::id() as i32;
+        search.settle_named(own);
+        assert!(!search.count_look(own));
+        search.search_again(own);
+        assert!(search.again.young.contains(&own) && search.count_look(own));
         // The result is about an earlier program.
         search.take_back((7, 1, 1), true, false);
         assert!(search.count_look(7));
