@@ -124,6 +124,10 @@ fn goroutines_of_a_real_program_run_while_the_kernel_has_their_threads_on_a_cpu(
 
         let mut explain = scene.command(&["explain", "--json", "--fiber", "main.worker"]);
         scene.run(explain.arg(recording.name()).arg(&goroutines)).succeeded();
+        // The recording has the trace's threads in another process.
+        let mut import = Command::new(&importer);
+        import.arg(&trace).arg("-o").arg(scene.fresh("wrong")).arg("--with").arg(recording.name());
+        scene.run(import.args(["--pid", "1"])).failed(2, &["not in process 1", "leave --pid out"]);
         // A trace shows its boot by its clock snapshot alone: a recording of another one is rejected.
         let (other, unlike) = (scene.fresh("other"), scene.fresh("unlike"));
         std::fs::write(&unlike, [&b"go 1.26 trace\0\0\0"[..], OF_1970].concat()).unwrap();

@@ -15,6 +15,8 @@ pub(crate) const HERTZ: u64 = 1_000_000_000 / UNIT;
 pub(crate) const MAX_BYTES: u64 = 512 << 20;
 /// The estimated cost of a batch or of an entry of a table, beside its data, in bytes.
 const ENTRY: u64 = 96;
+/// The estimated cost of a thread, beside its batches, in bytes.
+const THREAD: u64 = 640;
 /// The number of frames from which on the runtime cuts a stack.
 const MAX_FRAMES: u64 = 128;
 /// The maximum length of a string in bytes.
@@ -124,7 +126,10 @@ impl<R: Read> GenerationReader<R> {
                 break;
             }
             if generation.number == 0 {
-                if batch.generation <= self.last {
+                // The first generation of a snapshot may have any number.
+                if batch.generation == 0
+                    || self.last != 0 && Some(batch.generation) != self.last.checked_add(1)
+                {
                     let found = batch.generation;
                     return Err(batch.damage(ByteCursor::default(), TraceFault::Sequence { found }).into());
                 }
@@ -145,6 +150,10 @@ impl<R: Read> GenerationReader<R> {
         };
         if generation.number == 0 {
             return Err(missing(TraceFault::Sequence { found: 0 }));
+        }
+        // The table of strings, which each generation has, is the last that its end writes.
+        if version < ENDS && generation.tables.strings.is_empty() {
+            return Err(missing(TraceFault::CutBehind));
         }
         if !generation.has_frequency {
             return Err(missing(TraceFault::Frequency { hertz: 0 }));
@@ -167,6 +176,9 @@ impl Generation {
             BatchKind::Stacks => self.add_stacks(&batch.data, &mut at),
             BatchKind::Sync => self.add_sync(&batch, &mut at, version),
             BatchKind::Events => {
+                if !self.threads.contains_key(&batch.thread) {
+                    self.charge(THREAD).map_err(|fault| batch.damage(begin, fault))?;
+                }
                 self.threads.entry(batch.thread).or_default().push(batch);
                 return Ok(());
             }

@@ -32,6 +32,8 @@ pub struct ImportSummary {
     pub older: u64,
     /// The number of events that do not follow from those before them.
     pub contradictions: u64,
+    /// The number of events that lie more than a second before an earlier one of their order; they have its time.
+    pub moved: u64,
     /// The number of written events.
     pub records: u64,
     /// The damage from which on nothing was imported; the recording has a loss there.
@@ -108,7 +110,8 @@ pub fn import<R: Read, W: Write>(input: R, uuid: Uuid, out: W) -> Result<(Import
     let mut summary = ImportSummary { version: generations.version().0, ..ImportSummary::default() };
     let mut scheduler = Scheduler::default();
     let trace = FiberTrace::new(out, uuid).map_err(Error::Write)?;
-    let mut outlet = RecordOutlet { trace, waiting: VecDeque::new(), kept: VecDeque::new(), until: u64::MAX };
+    let (waiting, kept) = (VecDeque::new(), VecDeque::new());
+    let mut outlet = RecordOutlet { trace, waiting, kept, until: u64::MAX };
     let nothing = |generations: &GenerationReader<R>| generations.damage(TraceFault::CutBehind);
     let mut present = match read(&mut generations)? {
         Ok(Some(first)) => first,
@@ -149,7 +152,7 @@ pub fn import<R: Read, W: Write>(input: R, uuid: Uuid, out: W) -> Result<(Import
     summary.records = records;
     summary.threads = scheduler.threads().collect();
     (summary.made, summary.older) = (scheduler.made, scheduler.older);
-    summary.contradictions = scheduler.contradictions;
+    (summary.contradictions, summary.moved) = (scheduler.contradictions, scheduler.moved);
     Ok((summary, out))
 }
 

@@ -3,8 +3,8 @@
 //! A goroutine is a fiber, and the thread of a batch is the Linux thread that wrote it. The result is a CTF trace with
 //! the events of the provider `sordino_fiber`, which `docs/fibers.md` describes.
 //!
-//! A trace is untrusted input. TraceDamage ends the import at its place ([`ImportSummary::end`]) with a marked loss,
-//! and memory is bounded by the constants of `generation`, `scheduler` and `import`.
+//! A trace is untrusted input. Damage ends the import at its place ([`ImportSummary::end`]) with a marked loss, and
+//! memory is bounded by the constants of `generation`, `scheduler` and `import`.
 //!
 //! | module | contents |
 //! |---|---|

@@ -63,7 +63,7 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
     });
     let (summary, origin) = written?;
     describe(arguments, &summary, &origin);
-    Ok(if summary.end.is_some() { ExitCode::from(NO) } else { ExitCode::SUCCESS })
+    Ok(if summary.end.is_some() || summary.moved != 0 { ExitCode::from(NO) } else { ExitCode::SUCCESS })
 }
 
 fn write(
@@ -97,8 +97,14 @@ fn describe(arguments: &ImportArguments, summary: &ImportSummary, origin: &Trace
         let events = count(summary.contradictions, "event");
         remark(&format!("{events} of the trace contradict those before them: 'sordino events' marks them"));
     }
+    if summary.moved != 0 {
+        let events = count(summary.moved, "event");
+        remark(&format!(
+            "damaged times: {events} lie over a second before earlier ones, and have their time"
+        ));
+    }
     if let Some(end) = &summary.end {
-        remark(&format!("{}: {end}: nothing from there on is imported", arguments.trace.display()));
+        remark(&format!("{}: {end}: nothing later is imported", arguments.trace.display()));
     }
 }
 

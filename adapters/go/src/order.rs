@@ -7,12 +7,11 @@ use crate::batch::GoBatch;
 use crate::cursor::ByteCursor;
 use crate::error::{TraceDamage, TraceFault};
 use crate::format::{GoVersion, MAX_ARGUMENTS};
-use crate::generation::{Generation, GoTables, later};
+use crate::generation::{Generation, GoTables, HERTZ, later};
 use crate::record::TimedRecord;
 use crate::scheduler::{Scheduler, TimedEvent};
 use foldhash::{HashMap, HashMapExt};
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// The events of one thread, or of none, and the next of them.
@@ -23,6 +22,8 @@ struct ThreadEvents {
     batch: Option<GoBatch>,
     at: ByteCursor,
     next: TimedEvent,
+    /// The damage that stands in the place of the next event, whose time is that of the event before it.
+    damage: Option<TraceDamage>,
 }
 
 impl ThreadEvents {
@@ -58,41 +59,45 @@ struct MergedThreads {
     ready: BinaryHeap<Reverse<(u64, usize)>>,
     /// The threads whose next event waits, by its time.
     blocked: BTreeSet<(u64, usize)>,
-    /// The same threads by the goroutine for which they wait.
-    waiting: HashMap<u64, Vec<usize>>,
+    /// The first thread that waits for each place in the sequence of a goroutine. A second one contradicts it.
+    waiting: HashMap<(u64, u64), usize>,
 }
 
 impl MergedThreads {
-    fn push(&mut self, index: usize, version: GoVersion) -> Result<(), TraceDamage> {
-        if self.threads[index].read(version)? {
-            self.ready.push(Reverse((self.threads[index].next.time, index)));
+    fn push(&mut self, index: usize, version: GoVersion) {
+        let thread = &mut self.threads[index];
+        match thread.read(version) {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(damage) => thread.damage = Some(damage),
         }
-        Ok(())
+        self.ready.push(Reverse((thread.next.time, index)));
     }
 
     /// Returns the thread with the next event, and true if that event still waits for others.
     fn pop(&mut self, scheduler: &Scheduler) -> Option<(usize, bool)> {
         while let Some(Reverse((time, index))) = self.ready.pop() {
-            let Some(number) = scheduler.waits_for(&self.threads[index].next) else {
-                return Some((index, false));
-            };
-            self.blocked.insert((time, index));
-            self.waiting.entry(number).or_default().push(index);
+            let thread = &self.threads[index];
+            match scheduler.waits_for(&thread.next) {
+                Some(place) if thread.damage.is_none() => {
+                    self.blocked.insert((time, index));
+                    self.waiting.entry(place).or_insert(index);
+                }
+                _ => return Some((index, false)),
+            }
         }
         let (_, index) = self.blocked.pop_first()?;
-        let [number, ..] = self.threads[index].next.arguments;
-        if let Entry::Occupied(mut waiting) = self.waiting.entry(number) {
-            waiting.get_mut().retain(|other| *other != index);
-            if waiting.get().is_empty() {
-                waiting.remove();
-            }
+        if let Some(place) = scheduler.waits_for(&self.threads[index].next)
+            && self.waiting.get(&place) == Some(&index)
+        {
+            self.waiting.remove(&place);
         }
         Some((index, true))
     }
 
-    /// Tries the threads again that wait for a goroutine.
-    fn wake(&mut self, number: u64) {
-        for index in self.waiting.remove(&number).unwrap_or_default() {
+    /// Tries the thread again that waits for this place.
+    fn wake(&mut self, place: (u64, u64)) {
+        if let Some(index) = self.waiting.remove(&place) {
             let time = self.threads[index].next.time;
             self.blocked.remove(&(time, index));
             self.ready.push(Reverse((time, index)));
@@ -104,7 +109,8 @@ impl MergedThreads {
 /// time.
 ///
 /// # Errors
-/// The first damaged event, behind all records of the events before it; an error of `take`.
+/// The first damaged event, behind the records of all threads' events until the time of the event before it; an error
+/// of `take`.
 pub(crate) fn apply<E: From<TraceDamage>>(
     generation: Generation,
     version: GoVersion,
@@ -119,6 +125,7 @@ pub(crate) fn apply<E: From<TraceDamage>>(
         batch: None,
         at: ByteCursor::default(),
         next: TimedEvent::default(),
+        damage: None,
     });
     let mut merged = MergedThreads {
         threads: threads.collect(),
@@ -127,19 +134,24 @@ pub(crate) fn apply<E: From<TraceDamage>>(
         waiting: HashMap::new(),
     };
     for index in 0..merged.threads.len() {
-        merged.push(index, version)?;
+        merged.push(index, version);
     }
     let (mut records, mut last) = (Vec::new(), 0);
     while let Some((index, is_forced)) = merged.pop(scheduler) {
+        if let Some(damage) = merged.threads[index].damage.take() {
+            return Err(damage.into());
+        }
         scheduler.contradictions += u64::from(is_forced);
         let changed = step(&merged.threads[index], scheduler, &tables, &mut records)?;
         for mut record in records.drain(..) {
+            scheduler.moved += u64::from(record.time.saturating_add(HERTZ) < last);
             last = last.max(record.time);
             record.time = last;
             take(record)?;
         }
-        changed.into_iter().flatten().for_each(|number| merged.wake(number));
-        merged.push(index, version)?;
+        let places = changed.into_iter().flatten().filter_map(|number| scheduler.next_of(number));
+        places.for_each(|place| merged.wake(place));
+        merged.push(index, version);
     }
     Ok(())
 }

@@ -40,6 +40,11 @@ pub(crate) fn of_recording(
     }
     let processes = processes(path, summary)?;
     let (pid, program) = match (pid, processes.len()) {
+        (Some(pid), 1..) if !processes.contains_key(&Pid(pid)) => {
+            return Err(failed(format!(
+                "the trace's threads are not in process {pid} there: leave --pid out"
+            )));
+        }
         (Some(pid), _) => (pid, processes.get(&Pid(pid)).cloned().unwrap_or_default()),
         (None, 1) => processes.into_iter().next().map(|(pid, name)| (pid.0, name)).unwrap_or_default(),
         (None, 0) => return Err(failed("none of the trace's threads is in it: use --pid".to_owned())),

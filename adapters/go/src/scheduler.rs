@@ -4,8 +4,9 @@ use crate::batch::MAX_THREAD;
 use crate::error::TraceFault;
 use crate::format::{MAX_ARGUMENTS, event};
 use crate::generation::GoTables;
-use crate::record::{FiberRecord, GoSwitchReason, OlderState, TimedRecord};
+use crate::record::{FiberRecord, TimedRecord};
 use foldhash::HashMap;
+use sordino_timeline::{FiberSwitchReason, PresentState};
 use std::sync::Arc;
 
 /// The maximum number of goroutines that are followed at once, some 50 bytes each.
@@ -66,6 +67,8 @@ pub(crate) struct Scheduler {
     pub(crate) older: u64,
     /// The number of events that do not follow from those before them.
     pub(crate) contradictions: u64,
+    /// The number of records that lie more than a second before an earlier one of their order.
+    pub(crate) moved: u64,
 }
 
 /// The output of one event.
@@ -106,25 +109,30 @@ impl Scheduler {
         let last = self.last_thread;
         numbers.into_iter().filter_map(move |fiber| {
             let thread = mounted.get(&fiber).copied().or(last)?;
-            let what = FiberRecord::Present { fiber, name: None, state: OlderState::Unknown };
+            let what = FiberRecord::Present { fiber, name: None, state: PresentState::Unknown };
             // The writer puts it behind all others.
             Some(TimedRecord { time: 0, thread, what })
         })
     }
 
-    /// Returns the goroutine for whose earlier events an event has to wait, if any is missing.
-    pub(crate) fn waits_for(&self, timed: &TimedEvent) -> Option<u64> {
+    /// Returns the place in the sequence of a goroutine that an event has if earlier events of that goroutine are
+    /// missing.
+    pub(crate) fn waits_for(&self, timed: &TimedEvent) -> Option<(u64, u64)> {
         let status = match timed.kind {
             event::GO_START => GoStatus::Runnable,
             event::GO_UNBLOCK | event::GO_SWITCH | event::GO_SWITCH_DESTROY => GoStatus::Waiting,
             _ => return None,
         };
         let [number, sequence, ..] = timed.arguments;
-        let is_next = self.goroutines.get(&number).is_some_and(|goroutine| {
-            let (generation, last) = goroutine.sequence;
-            goroutine.status == status && generation == self.generation && last.wrapping_add(1) == sequence
-        });
-        (!is_next).then_some(number)
+        let is_next = self.next_of(number) == Some((number, sequence))
+            && self.goroutines.get(&number).is_some_and(|goroutine| goroutine.status == status);
+        (!is_next).then_some((number, sequence))
+    }
+
+    /// Returns the next place in the sequence of a goroutine, if this generation has shown it.
+    pub(crate) fn next_of(&self, number: u64) -> Option<(u64, u64)> {
+        let (generation, last) = self.goroutines.get(&number)?.sequence;
+        (generation == self.generation).then_some((number, last.wrapping_add(1)))
     }
 
     /// Applies an event of a thread, or of none, and appends the events about fibers that follow from it. Returns the
@@ -152,7 +160,7 @@ impl Scheduler {
                 let status = if is_blocked { GoStatus::Waiting } else { GoStatus::Runnable };
                 self.make(first, status, name, &mut outlet)?;
                 if is_blocked {
-                    let state = OlderState::Blocked;
+                    let state = PresentState::Blocked;
                     outlet.put(FiberRecord::Present { fiber: first, name: None, state });
                 }
                 self.name(current, third, &mut outlet);
@@ -188,9 +196,9 @@ impl Scheduler {
                 let on = outlet.text(first);
                 let is_blocked = timed.kind == event::GO_BLOCK;
                 let why = match on.as_deref() {
-                    _ if is_blocked => GoSwitchReason::Blocked,
-                    Some("preempted") => GoSwitchReason::SliceOver,
-                    _ => GoSwitchReason::Yielded,
+                    _ if is_blocked => FiberSwitchReason::Blocked,
+                    Some("preempted") => FiberSwitchReason::SliceOver,
+                    _ => FiberSwitchReason::Yielded,
                 };
                 let status = if is_blocked { GoStatus::Waiting } else { GoStatus::Runnable };
                 return Ok([self.leave(status, (why, on.filter(|_| is_blocked)), &mut outlet), None]);
@@ -202,7 +210,7 @@ impl Scheduler {
             event::GO_SYSCALL_END => self.set(current, GoStatus::Running),
             event::GO_SYSCALL_END_BLOCKED => {
                 return Ok([
-                    self.leave(GoStatus::Runnable, (GoSwitchReason::SliceOver, None), &mut outlet),
+                    self.leave(GoStatus::Runnable, (FiberSwitchReason::SliceOver, None), &mut outlet),
                     None,
                 ]);
             }
@@ -216,7 +224,7 @@ impl Scheduler {
                 self.set(current, GoStatus::Waiting);
                 self.threads.insert(thread, Some(first));
                 let on = Some("coroutine".into());
-                outlet.put(FiberRecord::Switch { from, to: first, why: GoSwitchReason::Blocked, on });
+                outlet.put(FiberRecord::Switch { from, to: first, why: FiberSwitchReason::Blocked, on });
                 return Ok([Some(first), current]);
             }
             event::GO_SWITCH_DESTROY => {
@@ -246,6 +254,8 @@ impl Scheduler {
         outlet: &mut EventRecords<'_>,
     ) -> Result<(), TraceFault> {
         self.made += 1;
+        // In the recording, 0 stands for no goroutine.
+        self.contradictions += u64::from(number == 0 || self.goroutines.contains_key(&number));
         self.insert(number, status, name.is_some())?;
         outlet.put(FiberRecord::New { fiber: number, name });
         Ok(())
@@ -299,9 +309,9 @@ impl Scheduler {
             goroutine.is_named = true;
         }
         let state = match status {
-            GoStatus::Running | GoStatus::Syscall => OlderState::Mounted,
-            GoStatus::Runnable => OlderState::Ready,
-            GoStatus::Waiting => OlderState::Blocked,
+            GoStatus::Running | GoStatus::Syscall => PresentState::Mounted,
+            GoStatus::Runnable => PresentState::Ready,
+            GoStatus::Waiting => PresentState::Blocked,
         };
         if status == GoStatus::Syscall
             && (1..=MAX_THREAD).contains(&on_thread)
@@ -311,7 +321,8 @@ impl Scheduler {
             self.enter(thread, outlet);
         }
         if status.is_mounted() {
-            self.threads.insert(outlet.thread, Some(number));
+            let before = self.threads.insert(outlet.thread, Some(number)).flatten();
+            self.contradictions += u64::from(before.is_some_and(|before| before != number));
         }
         outlet.put(FiberRecord::Present { fiber: number, name, state });
         Ok(())
@@ -320,7 +331,7 @@ impl Scheduler {
     /// Puts a goroutine on the thread.
     fn mount(&mut self, number: u64, outlet: &mut EventRecords<'_>) {
         let from = self.threads.insert(outlet.thread, Some(number)).flatten().unwrap_or_default();
-        let why = if from == 0 { GoSwitchReason::Resumed } else { GoSwitchReason::Unknown };
+        let why = if from == 0 { FiberSwitchReason::Resumed } else { FiberSwitchReason::Unknown };
         self.contradictions += u64::from(from != 0);
         outlet.put(FiberRecord::Switch { from, to: number, why, on: None });
     }
@@ -329,7 +340,7 @@ impl Scheduler {
     fn leave(
         &mut self,
         status: GoStatus,
-        (why, on): (GoSwitchReason, Option<Arc<str>>),
+        (why, on): (FiberSwitchReason, Option<Arc<str>>),
         outlet: &mut EventRecords<'_>,
     ) -> Option<u64> {
         let Some(from) = self.threads.insert(outlet.thread, None).flatten() else {
@@ -352,7 +363,7 @@ impl Scheduler {
         };
         self.goroutines.remove(&from);
         self.threads.insert(outlet.thread, None);
-        outlet.put(FiberRecord::Switch { from, to, why: GoSwitchReason::Ended, on: None });
+        outlet.put(FiberRecord::Switch { from, to, why: FiberSwitchReason::Ended, on: None });
         outlet.put(FiberRecord::End { fiber: from });
         [current, None]
     }

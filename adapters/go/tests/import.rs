@@ -317,6 +317,62 @@ fn a_trace_that_is_cut_off_has_a_marked_hole_behind_its_last_whole_generation() 
 }
 
 #[test]
+fn a_real_trace_that_is_cut_anywhere_says_so() {
+    for (version, trace) in REAL {
+        for length in 0..trace.len() {
+            let end = import(&trace[..length], UUID, Vec::new()).map(|(summary, _)| summary.end);
+            assert_ne!(end.ok(), Some(None), "version {version}: {length} of {} bytes", trace.len());
+        }
+    }
+}
+
+#[test]
+fn a_generation_that_is_missing_is_damage() {
+    let mut made = Made::new();
+    for generation in [1, 2, 5] {
+        made.begin(generation, 1000 * generation);
+        made.events(generation, 10, 1000 * generation, &[(CREATE, &[1, generation + 10, 0, 0])]).end();
+    }
+    let imported = Imported::of(&made.0).unwrap();
+    let end = imported.summary.end.unwrap();
+    assert_eq!((end.fault, imported.losses.len()), (TraceFault::Sequence { found: 5 }, 1));
+    assert_eq!((imported.summary.generations, imported.summary.made), (2, 2));
+}
+
+#[test]
+fn damage_of_a_thread_leaves_the_events_of_others_before_it() {
+    let mut made = Made::new();
+    made.begin(1, 1000);
+    made.events(1, 10, 1000, &[(CREATE, &[1, 5, 0, 0]), (CREATE, &[100, 6, 0, 0])]);
+    made.events(1, 11, 1050, &[(99, &[])]).end();
+    let summary = Imported::of(&made.0).unwrap().summary;
+    assert_eq!(
+        (summary.end.map(|end| end.fault), summary.made),
+        (Some(TraceFault::NoEvent { found: 99 }), 1)
+    );
+}
+
+#[test]
+fn times_far_behind_others_are_counted() {
+    let mut made = Made::new();
+    made.begin(1, 1000);
+    // Goroutine 6 is started, and blocked, long before it is made.
+    made.events(1, 10, 1000, &[(CREATE, &[1, 5, 0, 0]), (START, &[9, 6, 1]), (BLOCK, &[1, 0, 0])]);
+    made.events(1, 11, 1 << 40, &[(CREATE, &[1, 6, 0, 0])]).end();
+    let summary = Imported::of(&made.0).unwrap().summary;
+    assert_eq!((summary.moved, summary.made, summary.contradictions), (2, 2, 0));
+}
+
+#[test]
+fn a_goroutine_is_made_once_and_has_a_thread_for_itself() {
+    let mut made = Made::new();
+    made.begin(1, 1000);
+    made.events(1, 10, 1000, &[(CREATE, &[1, 0, 0, 0]), (CREATE, &[1, 5, 0, 0]), (CREATE, &[1, 5, 0, 0])]);
+    made.events(1, 11, 1010, &[(STATUS, &[1, 7, 11, 2]), (STATUS, &[1, 8, 11, 2])]).end();
+    assert_eq!(Imported::of(&made.0).unwrap().summary.contradictions, 3);
+}
+
+#[test]
 fn an_error_names_the_place_the_value_and_the_remedy() {
     let text = |trace: &[u8]| {
         let error = Imported::of(trace).unwrap_err();

@@ -94,21 +94,22 @@ pub enum ReadySince {
     },
 }
 
-/// A reason for which a thread switches from one fiber to another.
+/// A reason for which a thread switches from one fiber to another, with its number in the field `why`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
 pub enum FiberSwitchReason {
     /// The library does not record the reason.
-    Unknown,
+    Unknown = 0,
     /// The fiber that leaves yields, and can continue.
-    Yielded,
+    Yielded = 1,
     /// The time slice of the fiber that leaves is over, and it can continue.
-    SliceOver,
+    SliceOver = 2,
     /// The fiber that leaves waits for something.
-    Blocked,
+    Blocked = 3,
     /// The fiber that leaves has ended.
-    Ended,
+    Ended = 4,
     /// The fiber that comes is started or resumed.
-    Resumed,
+    Resumed = 5,
 }
 
 impl FiberSwitchReason {
@@ -125,17 +126,19 @@ impl FiberSwitchReason {
     }
 }
 
-/// The state in which a fiber is shown that is older than the records of its program.
+/// The state in which a fiber is shown that is older than the records of its program, with its number in the field
+/// `state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
 pub enum PresentState {
     /// The record does not show it.
-    Unknown,
+    Unknown = 0,
     /// The record's thread executes the fiber.
-    Mounted,
+    Mounted = 1,
     /// The fiber can continue, since a time that is not known.
-    Ready,
+    Ready = 2,
     /// The fiber waits for something else than a thread.
-    Blocked,
+    Blocked = 3,
 }
 
 impl PresentState {
