@@ -1,7 +1,6 @@
 //! Many decoded events, for another thread.
 
-use super::{Event, Value};
-use crate::{ClassId, Cpu, Pid, Tid, Time};
+use super::{Event, EventHead, Value};
 
 /// The number of values, or of bytes, from which on an event gets no more room than it needs.
 const LARGE: usize = 1 << 16;
@@ -26,7 +25,7 @@ const LARGE: usize = 1 << 16;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
-    heads: Vec<BatchedEvent>,
+    events: Vec<BatchedEvent>,
     values: Vec<Value>,
     bytes: Vec<u8>,
     starts: Vec<u32>,
@@ -38,11 +37,7 @@ pub struct EventBatch {
 /// An event without its values.
 #[derive(Clone, Copy, Debug)]
 struct BatchedEvent {
-    time: Time,
-    cpu: Option<Cpu>,
-    pid: Option<Pid>,
-    tid: Option<Tid>,
-    class: ClassId,
+    head: EventHead,
     /// The lengths of its parts of `values`, `bytes` and `starts`.
     lengths: [u32; 3],
 }
@@ -51,16 +46,9 @@ impl EventBatch {
     /// Adds a copy of an event.
     #[inline]
     pub fn push(&mut self, event: &Event) {
-        let Event { time, cpu, pid, tid, class, values, bytes, starts, .. } = event;
+        let Event { values, bytes, starts, .. } = event;
         let lengths = [values.len(), bytes.len(), starts.len()].map(|length| length as u32);
-        self.heads.push(BatchedEvent {
-            time: *time,
-            cpu: *cpu,
-            pid: *pid,
-            tid: *tid,
-            class: *class,
-            lengths,
-        });
+        self.events.push(BatchedEvent { head: event.head(), lengths });
         if values.len() > LARGE || bytes.len() > LARGE {
             self.values.reserve_exact(values.len());
             self.bytes.reserve_exact(bytes.len());
@@ -73,10 +61,10 @@ impl EventBatch {
     /// Copies the next event into `event`. Returns false if all were taken; `event` is unchanged then.
     #[inline]
     pub fn take(&mut self, event: &mut Event) -> bool {
-        let Some(head) = self.heads.get(self.taken) else { return false };
+        let Some(&BatchedEvent { head, lengths }) = self.events.get(self.taken) else { return false };
         event.begin(head.time, head.class);
         (event.cpu, event.pid, event.tid) = (head.cpu, head.pid, head.tid);
-        let [values, bytes, starts] = head.lengths.map(|length| length as usize);
+        let [values, bytes, starts] = lengths.map(|length| length as usize);
         let [value, byte, start] = &mut self.next;
         event.values.extend_from_slice(&self.values[*value..*value + values]);
         event.bytes.extend_from_slice(&self.bytes[*byte..*byte + bytes]);
@@ -88,7 +76,7 @@ impl EventBatch {
 
     /// Removes all events, and keeps the buffers.
     pub fn clear(&mut self) {
-        self.heads.clear();
+        self.events.clear();
         self.values.clear();
         self.bytes.clear();
         self.starts.clear();
@@ -97,12 +85,12 @@ impl EventBatch {
 
     /// Returns the number of events, taken or not.
     pub fn len(&self) -> usize {
-        self.heads.len()
+        self.events.len()
     }
 
     /// Returns true if no event was added.
     pub fn is_empty(&self) -> bool {
-        self.heads.is_empty()
+        self.events.is_empty()
     }
 
     /// Returns the number of events that were taken.
@@ -112,12 +100,15 @@ impl EventBatch {
 
     /// Returns the number of bytes that the events take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.heads) + size_of_val(&*self.values) + self.bytes.len() + size_of_val(&*self.starts)
+        size_of_val(&*self.events)
+            + size_of_val(&*self.values)
+            + self.bytes.len()
+            + size_of_val(&*self.starts)
     }
 
     /// Returns the number of bytes that the buffers take.
     pub fn memory(&self) -> usize {
-        self.heads.capacity() * size_of::<BatchedEvent>()
+        self.events.capacity() * size_of::<BatchedEvent>()
             + self.values.capacity() * size_of::<Value>()
             + self.bytes.capacity()
             + self.starts.capacity() * size_of::<u32>()
@@ -127,6 +118,7 @@ impl EventBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ClassId, Cpu, Tid, Time};
     use proptest::prelude::*;
 
     /// An event with a list and a text.
