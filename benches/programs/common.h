@@ -48,6 +48,22 @@ static inline void sleep_ms(long ms)
     nanosleep(&time, NULL);
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Prints the median of each kind of burst, in a line. */
+__attribute__((no_instrument_function, unused)) static void print_medians(double **times, int kinds, int bursts)
+{
+    for (int kind = 0; kind < kinds; kind++) {
+        qsort(times[kind], (size_t)bursts, sizeof(double), compare_times);
+        printf("%.3f ", times[kind][bursts / 2]);
+    }
+    printf("\n");
+}
+
 /* Returns the cycles in a second. */
 static inline double hertz(void)
 {

@@ -6,12 +6,6 @@
 
 enum { BURST = 400000, KINDS = 4 };
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 #define MEASURE(result, body) \
     do { \
         const double begin = seconds(); \
@@ -37,10 +31,6 @@ int main(int argc, char **argv)
         /* Waits until the collector has emptied the rings. */
         sleep_ms(40);
     }
-    for (int kind = 0; kind < KINDS; kind++) {
-        qsort(times[kind], (size_t)bursts, sizeof(double), compare);
-        printf("%.3f ", times[kind][bursts / 2]);
-    }
-    printf("\n");
+    print_medians(times, KINDS, bursts);
     return 0;
 }

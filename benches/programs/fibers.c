@@ -10,12 +10,6 @@ SORDINO_TRACEPOINT(bench, sixteen, SORDINO_INFO, (u64, a), (u64, b))
 
 enum { BURST = 100000, KINDS = 6 };
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 __attribute__((noinline, no_instrument_function)) static void call(uint64_t number)
 {
     USE(number);
@@ -54,10 +48,6 @@ __attribute__((no_instrument_function)) int main(int argc, char **argv)
         MEASURE(times[4][burst], call(i); USE(i));
         MEASURE(times[5][burst], recorded_call(i); USE(i));
     }
-    for (int kind = 0; kind < KINDS; kind++) {
-        qsort(times[kind], (size_t)bursts, sizeof(double), compare);
-        printf("%.3f ", times[kind][bursts / 2]);
-    }
-    printf("\n");
+    print_medians(times, KINDS, bursts);
     return 0;
 }
