@@ -7,11 +7,12 @@ use sordino_ring::area::control::Program;
 use sordino_ring::layout::POINTS;
 use sordino_ring::number::PointId;
 use sordino_tests::exchange::{area, find_area};
-use sordino_tests::listing::babeltrace;
+use sordino_tests::listing::{babeltrace, named};
 use sordino_tests::running::{RunningProcess, Stopped};
 use sordino_tests::session::{ScopedSession, summary};
-use sordino_tests::{CompletedRecording, NOBODY, Scene, wait_until};
-use std::path::Path;
+use sordino_tests::{CompletedRecording, NOBODY, NativeCompiler, Scene, wait_until};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TIMES: u64 = 100;
@@ -86,6 +87,75 @@ fn hits_before_a_late_answer_are_counted_and_those_behind_it_recorded() {
     session.destroy();
 }
 
+/// A trace whose metadata can't be written to, until it is dropped.
+struct WithoutMetadata(PathBuf, PathBuf);
+
+impl WithoutMetadata {
+    fn of(trace: &Path) -> Self {
+        let (path, aside) = (trace.join("metadata"), trace.join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        fs::create_dir(&path).unwrap();
+        Self(path, aside)
+    }
+}
+
+impl Drop for WithoutMetadata {
+    fn drop(&mut self) {
+        fs::remove_dir(&self.0).unwrap();
+        fs::rename(&self.1, &self.0).unwrap();
+    }
+}
+
+/// A plug-in's tracepoints that the metadata does not have yet are not recorded: an event without a declaration would
+/// make the trace unreadable. Their hits are counted until there is room for the declarations, or the program ends.
+#[test]
+fn hits_without_a_declaration_are_counted() {
+    /// Hits of a plug-in's tracepoints: the constructor's, and three that follow.
+    const FIRST: u64 = 4;
+    for ends_before in [false, true] {
+        let scene = Scene::new();
+        let session = ScopedSession::start(&scene, "undeclared", &["--user", "opener,plugin"]);
+        let plugin = scene.compile(NativeCompiler::Gcc, "plugin.c", &["-shared", "-fPIC"]);
+        let mut program = ScopedSession::join(&scene, Command::new(scene.program("opener.c")).arg(plugin));
+        program.says("ready");
+        session.records(program.pid());
+        let mut traces = fs::read_dir(session.output.join("chunk-0001/user")).unwrap();
+        let without = WithoutMetadata::of(&traces.next().unwrap().unwrap().path());
+        program.signal(Signal::USR1);
+        program.says("hit");
+        assert_eq!(counted(program.pid()), FIRST);
+        let again = if ends_before {
+            end(program);
+            wait_until("it has been let go", || unanswered(&session)["hits"] == FIRST);
+            drop(without);
+            0
+        } else {
+            drop(without);
+            wait_until("its tracepoints are declared", || unanswered(&session)["hits"] == FIRST);
+            program.signal(Signal::USR1);
+            program.says("hit\nhit");
+            end(program);
+            3
+        };
+        assert_eq!(unanswered(&session), json!({"hits": FIRST, "uncounted": false}));
+        let recordings = session.stop();
+        let events = scene.listed(&recordings[0]);
+        assert_eq!(named(&events, "plugin:hit").len(), again, "{events:?}");
+        // The trace of a program that ends before has no room for its loss: it is in the summary alone.
+        let in_trace = (!ends_before).then_some(FIRST);
+        let (losses, warnings) = unrecorded(&scene, &recordings[0]);
+        assert_eq!(losses.first().and_then(|loss| loss["count"].as_u64()), in_trace, "{losses:?}");
+        assert_eq!(
+            warnings.contains(&format!("discarded {FIRST} events between")),
+            !ends_before,
+            "{warnings}"
+        );
+        let programs = summary(&recordings[0])["programs"].as_array().unwrap().clone();
+        assert_eq!(programs[0]["unanswered"], json!({"hits": FIRST, "uncounted": false}), "{programs:?}");
+        session.destroy();
+    }
+}
+
 #[test]
 fn hits_that_a_condition_would_have_decided_about_are_not_counted_and_said_to_be_missing() {
     let scene = Scene::new();
@@ -136,7 +206,7 @@ fn the_trace_of_a_program_that_ran_before_has_the_time_at_which_it_was_taken_up(
     let end = begin + recording.summary["duration_ns"].as_u64().unwrap();
     assert!((begin..=end).contains(&taken_up), "{begin} {taken_up} {end}");
     let trace = recording.path.join(of["trace"].as_str().unwrap());
-    let metadata = std::fs::read_to_string(trace.join("metadata")).unwrap();
+    let metadata = fs::read_to_string(trace.join("metadata")).unwrap();
     assert!(metadata.contains("taken_up = "), "{metadata}");
     program.signal(Signal::TERM);
     program.end().succeeded();

@@ -2,14 +2,16 @@
 
 mod code;
 mod trace;
+mod undeclared;
 
 use code::KnownCode;
-use sordino_intake::first_tracepoints;
-use sordino_intake::{CatalogueReader, Declared, Learned};
+use sordino_intake::{CatalogueReader, Declared};
 use sordino_ring::number::PointId;
 pub use trace::ProgramTrace;
 use trace::has_functions;
 pub(crate) use trace::{METADATA, MOST_METADATA, UNANSWERED};
+use undeclared::Undeclared;
+pub use undeclared::unanswered_of;
 
 use crate::directory::Directory;
 use crate::drain::{Order, RingStream, StreamState, Streams};
@@ -17,14 +19,12 @@ use crate::error::Error;
 use crate::number::ProgramNumber;
 use crate::options::{Polling, RecordingOptions, UserEvents};
 use crate::output::Output;
-use crate::unanswered::{Lack, Unanswered};
-use sordino_clock::Sample;
+use crate::unanswered::Unanswered;
 use sordino_event::text::count;
-use sordino_event::{Cpu, Pid, Schema};
-use sordino_filter::condition::{Condition, Context, InlineComparison};
+use sordino_event::{Cpu, Schema};
+use sordino_filter::condition::{Condition, InlineComparison};
 use sordino_inspect::clock::TraceClock;
 use sordino_inspect::context::Contexts;
-use sordino_inspect::discover::Identity;
 use sordino_intake::{Claim, MappedCode, Taken, is_trusted};
 use sordino_intake::{Detachment, close};
 use sordino_intake::{Supplied, Supply};
@@ -33,7 +33,7 @@ use sordino_ring::layout::ANNOTATIONS;
 use sordino_ring::read;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A program that is recorded.
 #[derive(Debug)]
@@ -56,8 +56,7 @@ pub struct Traced {
     rings: Vec<Option<Cpu>>,
     choice: TracepointChoice,
     reader: CatalogueReader,
-    /// Tracepoints that are not in the metadata yet.
-    learned: Learned,
+    undeclared: Undeclared,
     contexts: Contexts,
     code: KnownCode,
 }
@@ -128,7 +127,7 @@ impl Traced {
             rings: readers.iter().map(|reader| reader.cpu()).collect(),
             choice: TracepointChoice::default(),
             reader,
-            learned: Learned::default(),
+            undeclared: Undeclared::default(),
             contexts: options.contexts,
             code: KnownCode::new(code.functions, code.size),
         };
@@ -187,8 +186,7 @@ impl Traced {
     pub fn refresh(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
         let mut learned = self.reader.learn(&*self.program, 1);
         self.notes.append(&mut learned.notes);
-        self.learned.tracepoints.append(&mut learned.tracepoints);
-        self.learned.declarations += &learned.declarations;
+        self.undeclared.add(learned);
         self.declare(user, clock)?;
         self.choice.filtered.iter().for_each(|&(id, mode)| self.program.renew(self.attached.slot, id, mode));
         Ok(())
@@ -232,18 +230,30 @@ impl Traced {
 
     /// Declares the new tracepoints in the metadata; on failure, the next call tries again.
     fn declare(&mut self, user: &UserEvents, clock: &TraceClock) -> Result<(), Error> {
-        if self.learned.tracepoints.is_empty() {
+        let mut declared = self.undeclared.declare(&self.trace, &self.program)?;
+        if declared.is_empty() {
             return Ok(());
         }
-        self.trace.append(&self.learned.declarations)?;
-        let (first, mut learned) = (self.trace.tracepoints.len(), std::mem::take(&mut self.learned));
-        Arc::make_mut(&mut self.trace.tracepoints).append(&mut learned.tracepoints);
+        let first = self.trace.tracepoints.len();
+        Arc::make_mut(&mut self.trace.tracepoints).append(&mut declared);
         // Without the names of its functions, their addresses are recorded nevertheless.
         let added = self.trace.add_files(clock);
         self.notes.extend(added.err().map(|error| error.to_string()));
         // Only now, so that no event is recorded before the metadata declares it.
         self.choose_from(first, user, clock);
+        self.undeclared.give_owed_answers(&self.program);
         Ok(())
+    }
+
+    /// Adds the hits of tracepoints that the metadata still lacks to the unanswered ones. Precedes detaching.
+    pub fn give_up_undeclared(&mut self, user: &UserEvents, clock: &TraceClock) {
+        let reported = self.undeclared.give_up(&self.program, &mut self.trace, user, clock);
+        self.notes.extend(reported.err().map(|error| error.to_string()));
+    }
+
+    /// Stores the session's answer in the area, or owes it until all tracepoints are declared.
+    pub fn answer(&mut self) {
+        self.undeclared.answer(&self.program);
     }
 
     /// Enables and disables tracepoints by the present rules.
@@ -255,7 +265,7 @@ impl Traced {
     fn choose_from(&mut self, first: usize, user: &UserEvents, clock: &TraceClock) {
         let records_functions = has_functions(self.trace.tracepoints.get(first..).unwrap_or_default());
         let named = self.code.named_in(user, records_functions, &mut self.notes);
-        let context = Context { pid: Pid(self.trace.pid), procname: &self.trace.identity.name };
+        let context = self.trace.context();
         let (conditions, counted) = (&mut self.attached.conditions, self.contexts.counters);
         let (mut notes, mut unanswered) = (Vec::new(), Unanswered::default());
         let new = self.trace.tracepoints.get(first..).unwrap_or_default();
@@ -300,30 +310,10 @@ impl Traced {
         let has_new = self.choice.answered < self.choice.enabled.len();
         self.choice.answered = self.choice.enabled.len();
         if has_new {
-            self.take_over(unanswered, clock);
+            let unanswered = (unanswered, self.choice.enabled.contains(&true));
+            let reported = self.undeclared.take_over(&self.program, &mut self.trace, unanswered, clock);
+            self.notes.extend(reported.err().map(|error| error.to_string()));
         }
-    }
-
-    /// Adds the hits that the area counted before this answer to the trace, if the program registered while the session
-    /// recorded.
-    fn take_over(&mut self, mut unanswered: Unanswered, clock: &TraceClock) {
-        let (pending, to) = (self.program.pending(), Sample::take());
-        let since = pending.since();
-        unanswered.uncounted |= pending.has_uncounted() && self.choice.enabled.contains(&true);
-        if !unanswered.is_any() || since < clock.begin.monotonic {
-            return;
-        }
-        // The value comes from the program and may be anything.
-        let after = clock.ticks_in(Duration::from_nanos(since - clock.begin.monotonic));
-        let from = clock.ticks(&clock.begin).after(after);
-        let to = clock.ticks(&to);
-        let reported = self.trace.add_lack(Lack { unanswered, from: from.min(to), to });
-        self.notes.extend(reported.err().map(|error| error.to_string()));
-    }
-
-    /// Stores the session's answer in the area.
-    pub fn answer(&self) {
-        self.program.pending().answer();
     }
 
     /// Returns the tracepoints that it has declared so far.
@@ -398,18 +388,6 @@ impl Traced {
             )),
         }
     }
-}
-
-/// Returns the unanswered hits of a program that can't be recorded, for the tracepoints that these rules select.
-pub fn unanswered_of(program: &Program, identity: &Identity, pid: i32, user: &UserEvents) -> Unanswered {
-    let context = Context { pid: Pid(pid), procname: &identity.name };
-    let mut unanswered = Unanswered::default();
-    let (tracepoints, are_all) = first_tracepoints(program);
-    for Declared { id, schema } in tracepoints {
-        unanswered.add(program.pending().hits(id), &user.choose(&schema, &context).filter);
-    }
-    unanswered.uncounted |= program.pending().has_uncounted() || !are_all;
-    unanswered
 }
 
 /// Converts a condition to the form that programs receive.

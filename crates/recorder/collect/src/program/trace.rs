@@ -66,6 +66,8 @@ pub(super) struct TracePlace {
     uuid: Uuid,
     /// The clock as it is in the metadata.
     clock: ClockDescription,
+    /// True if the metadata declares the stream of unanswered hits.
+    declares_unanswered: bool,
 }
 
 impl TracePlace {
@@ -73,6 +75,10 @@ impl TracePlace {
     fn metadata<T>(&self, change: impl FnOnce(&Dir) -> io::Result<T>) -> Result<T, Error> {
         let changed = self.recording.dir(&self.name).and_then(|dir| change(&dir));
         changed.map_err(Error::output(self.recording.path().join(&self.name).join(METADATA)))
+    }
+
+    fn append(&self, declarations: &str) -> Result<(), Error> {
+        self.metadata(|dir| append(dir, METADATA, declarations))
     }
 
     /// Replaces the beginning of the metadata.
@@ -117,6 +123,7 @@ impl ProgramTrace {
             name: format!("{USER}/{name}"),
             uuid: sordino_inspect::uuid::random(),
             clock: clock_then,
+            declares_unanswered: false,
         };
         let trace = Self { place: Some(place), lack: None, ..self.clone() };
         // Removed on failure, because it is created again when there is room. Without a free descriptor, only an empty
@@ -146,12 +153,12 @@ impl ProgramTrace {
 
     /// Adds unanswered hits to the trace.
     pub fn add_lack(&mut self, lack: Lack) -> Result<(), Error> {
-        let is_first = self.lack.is_none();
         let lack = self.lack.map_or(lack, |before| before.and(lack));
         self.lack = Some(lack);
-        let Some(place) = &self.place else { return Ok(()) };
-        if is_first {
-            self.append(&stream_class(StreamClass::Unanswered))?;
+        let Some(place) = &mut self.place else { return Ok(()) };
+        if !place.declares_unanswered {
+            place.append(&stream_class(StreamClass::Unanswered))?;
+            place.declares_unanswered = true;
         }
         let name = format!("{}/{UNANSWERED}", place.name);
         let reported = Output::write_unanswered(Arc::clone(&place.recording), name, place.uuid, &lack);
@@ -175,9 +182,14 @@ impl ProgramTrace {
         Some(self.tracepoints[index].schema.full_name())
     }
 
+    /// Returns the facts of the process that rules may ask for.
+    pub(super) fn context(&self) -> Context<'_> {
+        Context { pid: Pid(self.pid), procname: &self.identity.name }
+    }
+
     /// Returns the full names of its tracepoints, each with the condition for hits to request a snapshot.
     pub fn triggers(&self, user: &UserEvents) -> impl Iterator<Item = (String, Condition)> {
-        let context = Context { pid: Pid(self.pid), procname: &self.identity.name };
+        let context = self.context();
         self.tracepoints.iter().map(move |known| {
             let Declared { schema, .. } = known;
             (schema.full_name(), user.choose(schema, &context).trigger)
@@ -185,8 +197,7 @@ impl ProgramTrace {
     }
 
     pub(super) fn append(&self, declarations: &str) -> Result<(), Error> {
-        let Some(place) = &self.place else { return Ok(()) };
-        place.metadata(|dir| append(dir, METADATA, declarations))
+        self.place.as_ref().map_or(Ok(()), |place| place.append(declarations))
     }
 
     /// Updates the clock in the metadata.

@@ -9,8 +9,8 @@ use sordino_ring::area::control::FileId;
 
 impl RecordingSession<'_> {
     /// Stores the session's answer in these areas, and returns true if it records one of them.
-    pub(super) fn answer(&self, ids: &[FileId]) -> bool {
-        let answered = self.recorded.programs.iter().filter(|program| ids.contains(&program.id()));
+    pub(super) fn answer(&mut self, ids: &[FileId]) -> bool {
+        let answered = self.recorded.programs.iter_mut().filter(|program| ids.contains(&program.id()));
         answered.map(Traced::answer).count() > 0
     }
 

@@ -1,8 +1,9 @@
 //! Programs that arrive: their registrations, and the answers of the threads that attach to them.
 
-use super::state::RecordingSession;
+use super::state::{RecordingSession, RegisteredArea};
 use crate::options::Programs;
 use sordino_collect::Error;
+use sordino_collect::program::Traced;
 use sordino_inspect::discover::{Hidden, glance, identity};
 use sordino_intake::{FoundAreas, Job, JobSource};
 use sordino_ring::area::control::FileId;
@@ -100,11 +101,16 @@ impl RecordingSession<'_> {
 
     /// Records the areas that were attached to, and notes those that could not be. A program that has registered then
     /// continues.
-    pub(super) fn take_up(&mut self, job: Job) {
+    pub(super) fn take_up(&mut self, mut job: Job) {
         if let JobSource::Named = job.source {
             return self.take_up_requested(job);
         }
-        if let JobSource::Registered(_) = job.source {
+        if let JobSource::Registered(registration) = &job.source {
+            let recorded = self.recorded_area((job.pid, registration.inode));
+            if let Some(id) = recorded.filter(|_| job.taken.is_empty() && job.refused.is_empty()) {
+                // Nothing more was to be found: the job may have had no descriptor to look at the area.
+                job.found = FoundAreas { known: vec![id], ..FoundAreas::default() };
+            }
             self.refresh_known(&job.found.known);
         }
         if self.is_early(&job) {
@@ -190,6 +196,12 @@ impl RecordingSession<'_> {
             }
             JobSource::Named | JobSource::Leaves(_) | JobSource::Code(_) => {}
         }
+    }
+
+    /// Returns the identity of an area that a process registered, if it is recorded.
+    fn recorded_area(&self, (pid, inode): RegisteredArea) -> Option<FileId> {
+        let is_it = |program: &&Traced| program.trace.pid == pid && program.id().inode == inode;
+        self.recorded.programs.iter().find(is_it).map(Traced::id)
     }
 
     /// Notes that a process is not recorded, for the explanation of missing events. A process that registers and ends

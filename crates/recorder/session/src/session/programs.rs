@@ -106,6 +106,7 @@ impl RecordingSession<'_> {
         };
         self.refresh_one(index);
         let mut program = self.recorded.programs.remove(index);
+        program.give_up_undeclared(&self.user, &self.clock);
         program.disable();
         if let Some(live) = &mut self.recordings.live {
             live.keep_ended(&program, &self.collector);

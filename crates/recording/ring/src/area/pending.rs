@@ -127,6 +127,11 @@ impl<'a> Pending<'a> {
         self.header.uncounted.load(Relaxed) != 0
     }
 
+    /// Returns true if hits of tracepoint `id` are counted at present.
+    pub fn counts(self, id: PointId) -> bool {
+        self.words.get(id.index()).is_some_and(|word| EnableMask(word.load(Relaxed)).is_pending())
+    }
+
     /// The hits of tracepoint `id` that were counted so far for recorders without an answer; all ones stand for that
     /// many or more.
     pub fn hits(self, id: PointId) -> u32 {
