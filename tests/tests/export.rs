@@ -359,6 +359,44 @@ fn trace_dat_has_the_same_events_and_times_of_the_kernel() {
 }
 
 #[test]
+fn trace_dat_has_hostile_names() {
+    let Some(scene) = Scene::checked().as_root() else { return };
+    let program = scene.program("hostile.c");
+    let recording = scene.record(&["--kernel", "task:task_rename"], &[program.to_str().unwrap()]);
+    let events = listed(&scene, &recording);
+    let file = export(&scene, &recording, "trace-dat");
+    let report = Command::new("trace-cmd").args(["report", "-i"]).arg(&file).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&report.stderr), "");
+    let names: Vec<&str> = of_domain(&events, "kernel")
+        .filter(|event| event["procname"] != "sordino")
+        .map(|event| event["fields"]["newcomm"].as_str().unwrap())
+        .collect();
+    assert!(names.len() >= 8, "{names:?}");
+    // trace-cmd prints the bytes of names as they are.
+    let output = String::from_utf8_lossy(&report.stdout);
+    assert_eq!(output.matches(": task_rename: ").count(), of_domain(&events, "kernel").count(), "{output}");
+    assert!(names.iter().all(|name| output.contains(&format!("newcomm={name} "))), "{names:?}, {output}");
+}
+
+#[test]
+fn otf2_has_hostile_names() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let events = listed(&scene, &recording);
+    let archive = export_directory(&scene, recording.name(), "otf2", &[]).join("traces.otf2");
+    let print = |option: &[&str]| scene.run(Command::new("otf2-print").args(option).arg(&archive));
+    let (definitions, records) = (print(&["-G"]), print(&[]));
+    assert_eq!((definitions.errors.as_str(), records.errors.as_str()), ("", ""));
+    // otf2-print has the texts as they are.
+    for event in &events {
+        let text = format!("\"{}\"", event["fields"]["text"].as_str().unwrap());
+        assert!(definitions.succeeded().contains(&text), "{text}: {}", definitions.output);
+    }
+    let regions = records.succeeded().matches("Region: \"hostile:name\"").count();
+    assert_eq!(regions, 2 * events.len(), "{}", records.output);
+}
+
+#[test]
 fn otf2_has_the_same_events_and_run_times() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let recording = recorded(&scene);
