@@ -1,10 +1,11 @@
-//! Tables of recordings: read by pyarrow and DuckDB, and by SQL, they agree with sordino's own listing.
+//! Tables of recordings: read by pyarrow, DuckDB and Spark, and by SQL, they agree with sordino's own listing.
 //!
-//! `SORDINO` is the path of `sordino`; `PYTHONPATH` has pyarrow and DuckDB. `make test-export` sets both.
+//! `SORDINO` is the path of `sordino`; `PYTHONPATH` has pyarrow, DuckDB and pyspark. `make test-export` sets both.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -97,7 +98,7 @@ impl Ended {
 /// A recording, as in sordino's own listing.
 struct Recorded<'a> {
     place: &'a Place,
-    name: &'static str,
+    name: &'a str,
 }
 
 impl Recorded<'_> {
@@ -132,12 +133,23 @@ fn counts<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, i64> {
     counts
 }
 
-/// Reads an export with a Python library.
-fn read(library: &str, directory: &Path) -> Value {
+/// Reads an export with a Python library, and so many of its first events whole.
+fn read(library: &str, directory: &Path, events: usize) -> Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/read.py");
-    let output = Command::new("python3").arg(script).arg(library).arg(directory).output().unwrap();
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(library)
+        .arg(directory)
+        .arg(events.to_string())
+        .output()
+        .unwrap();
     let ended = Ended::of(output);
     serde_json::from_str(ended.succeeded()).unwrap()
+}
+
+/// Says what this machine does not allow to test.
+fn not_measured(what: &str) {
+    let _ = writeln!(std::io::stderr(), "not measured here: {what}");
 }
 
 /// Returns two times with many events of the program in between, as texts for options.
@@ -168,21 +180,81 @@ fn readers_of_parquet_find_the_events_and_the_durations_of_the_listing() {
         recorded.query("slices").into_iter().map(|(tid, (_, sum))| (tid, sum)).collect();
     let latencies = recorded.query("latency");
     let sum = latencies.values().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
-    for library in ["pyarrow", "duckdb"] {
-        let found = read(library, &place.path("out"));
+    for library in ["pyarrow", "duckdb", "spark"] {
+        let found = read(library, &place.path("out"), 100);
         assert_eq!(by_name(&found["names"]), names, "{library}");
         assert_eq!(by_name(&found["running"]), runs, "{library}");
         assert_eq!(found["latencies"], json!([sum.0, sum.1]), "{library}");
-        for (row, event) in found["events"].as_array().unwrap().iter().zip(&listed) {
-            assert_eq!([&row[0], &row[1]], [&event["time_ns"], &event["name"]], "{library}");
-            for (name, value) in event["fields"].as_object().unwrap() {
-                let kind = if value.is_number() { 2 } else { 3 };
-                if value.is_i64() || value.is_string() {
-                    assert_eq!(&row[kind][name], value, "{library}: {event}");
+        assert_eq!(found.get("workers"), (library == "spark").then_some(&json!(2)), "{library}");
+        assert_eq!(found["events"].as_array().unwrap().len(), 100.min(listed.len()), "{library}");
+        compare_events(&found, &listed, library);
+    }
+}
+
+/// Compares rows with events of the listing, field by field.
+fn compare_events(found: &Value, listed: &[Value], whose: &str) {
+    for (row, event) in found["events"].as_array().unwrap().iter().zip(listed) {
+        assert_eq!([&row[0], &row[1]], [&event["time_ns"], &event["name"]], "{whose}");
+        for (name, value) in event["fields"].as_object().unwrap() {
+            let [integer, text, real] = [2, 3, 4].map(|kind| &row[kind][name]);
+            match value {
+                Value::Number(number) if number.is_i64() => assert_eq!(integer, value, "{whose}: {event}"),
+                Value::Number(number) if number.is_u64() => {
+                    assert_eq!(*text, number.to_string(), "{whose}: {event}")
                 }
+                Value::Number(_) => assert_eq!(real.as_f64(), value.as_f64(), "{whose}: {event}"),
+                Value::String(_) => assert_eq!(text, value, "{whose}: {event}"),
+                // An enumeration.
+                Value::Object(members) if members.contains_key("label") => {
+                    assert_eq!((integer, text), (&value["value"], &value["label"]), "{whose}: {event}")
+                }
+                Value::Array(_) | Value::Object(_) => {
+                    let written: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+                    assert_eq!(written, *value, "{whose}: {event}");
+                }
+                Value::Null | Value::Bool(_) => panic!("{whose}: {event}"),
             }
         }
     }
+}
+
+/// Most bytes of a trace of another tracer that is compared: more take long.
+const LARGEST: u64 = 1 << 20;
+
+#[test]
+fn parquet_has_each_event_of_other_tracers() {
+    let data = std::env::var_os("SORDINO_CTF_TRACES").map(PathBuf::from).filter(|data| data.is_dir());
+    let Some(data) = data else {
+        not_measured("traces of other tracers: set SORDINO_CTF_TRACES to a directory of them");
+        return;
+    };
+    let mut compared = 0;
+    for directory in
+        ["valid", "lttng"].iter().flat_map(|part| fs::read_dir(data.join(part)).unwrap().flatten())
+    {
+        let place = Place::new();
+        let (path, is_large) = (directory.path(), bytes(&directory.path()) > LARGEST);
+        let name = path.to_str().unwrap();
+        // This directory has several recordings.
+        if is_large || name.ends_with("session-rotation") {
+            continue;
+        }
+        let listed = Recorded { place: &place, name }.listed();
+        place.run(&["export", name, "--to", "parquet", "-o", "out"]).succeeded();
+        let found = read("pyarrow", &place.path("out"), usize::MAX >> 1);
+        assert_eq!(found["events"].as_array().unwrap().len(), listed.len(), "{name}");
+        compare_events(&found, &listed, name);
+        compared += 1;
+    }
+    assert!(compared > 10, "{compared}");
+}
+
+/// Returns the bytes of the files below a directory.
+fn bytes(directory: &Path) -> u64 {
+    fs::read_dir(directory).unwrap().flatten().fold(0, |sum, entry| match entry.metadata().unwrap() {
+        found if found.is_dir() => sum + bytes(&entry.path()),
+        found => sum + found.len(),
+    })
 }
 
 #[test]
@@ -260,7 +332,7 @@ fn what_the_recorder_adds_is_in_the_table_where_it_is_asked_for() {
         .keys()
         .any(|name| name.starts_with("lttng_statedump_"))
     {
-        println!("not measured here: the state dump in tables: only root records the kernel's");
+        not_measured("the state dump in tables: only root records the kernel's");
         return;
     }
     let query = ["sql", "trace", "SELECT name FROM events", "--format", "json"];
@@ -358,8 +430,8 @@ fn hostile_names_stay_what_they_are_and_reach_no_terminal() {
             assert!(!text.chars().any(is_raw), "{directory} {format}: {text}");
         }
     }
-    for library in ["pyarrow", "duckdb"] {
-        let found = read(library, &place.path("out"));
+    for library in ["pyarrow", "duckdb", "spark"] {
+        let found = read(library, &place.path("out"), 100);
         let events = found["events"].as_array().unwrap();
         let texts: Vec<Value> = events.iter().map(|event| event[3]["text"].clone()).collect();
         assert_eq!(texts, expected("text"), "{library}");
