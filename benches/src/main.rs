@@ -13,12 +13,14 @@
 //! | `oslat` | npt beside rt-tests' oslat, which measures the same |
 //! | `collector`, `watch` | CPU time of collectors, and of views of a session |
 //! | `reading`, `queries`, `pages` | the speed of reading, of questions to a large recording, and of its page |
+//! | `exports` | the speed of exports of a large recording, and of SQL |
 //! | `fibers`, `sumtime`, `superlu` | events of fibers and functions: their cost, in a tree of fibers, in a solver |
 //! | `peers`, `programs`, `knob`, `table` | shared: tracers, measuring programs, settings of the machine, the table |
 
 mod collector;
 mod conditions;
 mod cost;
+mod exports;
 mod fibers;
 mod gaps;
 mod kernel;
@@ -64,6 +66,7 @@ const MEASUREMENTS: &[(&str, MeasurementFunction)] = &[
     ("collector", collector::measure),
     ("reading", reading::measure),
     ("queries", queries::measure),
+    ("exports", exports::measure),
     ("start", start::measure),
     ("take-up", take_up::measure),
     ("many", many::measure),

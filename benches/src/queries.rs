@@ -65,7 +65,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), Stri
     second_of_an_hour(bench, table, place.path())
 }
 
-fn record(bench: &Bench, directory: &Path) -> Result<(), String> {
+pub(crate) fn record(bench: &Bench, directory: &Path) -> Result<(), String> {
     let mut record = Command::new(&bench.programs.sordino);
     record.args(["record", "--kernel", "sched,irq,syscalls", "--kernel-buffer", "256M", "-o"]).arg(directory);
     record.args(["--", "sh", "-c", LOAD]).arg(bench.programs.path("rate", TargetTracer::Sordino));
@@ -167,7 +167,7 @@ fn write_hour(directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
 
 impl Bench {
     /// Returns a command of sordino's, with its directory and the words behind that.
-    fn sordino(&self, command: &[&str], directory: &Path, rest: &[&str]) -> Vec<PathBuf> {
+    pub(crate) fn sordino(&self, command: &[&str], directory: &Path, rest: &[&str]) -> Vec<PathBuf> {
         let words = command.iter().map(PathBuf::from).chain([directory.to_owned()]);
         [self.programs.sordino.clone()]
             .into_iter()
@@ -177,16 +177,24 @@ impl Bench {
     }
 }
 
-/// Returns the command limited to these CPUs and to the memory of the bar.
+/// Returns the command limited to these CPUs and to the memory of the bar, without its output.
 fn on(cpus: &str, words: &[PathBuf]) -> Command {
+    let limited = ["sh", "-c", "ulimit -v $0 && exec \"$@\"", BAR_KIBIBYTES].map(PathBuf::from);
+    let mut command = on_cpus(cpus, &[&limited, words].concat());
+    command.stdout(Stdio::null());
+    command
+}
+
+/// Returns the command limited to these CPUs.
+pub(crate) fn on_cpus(cpus: &str, words: &[PathBuf]) -> Command {
     let mut command = Command::new("taskset");
-    command.args(["--cpu-list", cpus, "sh", "-c", "ulimit -v $0 && exec \"$@\"", BAR_KIBIBYTES]).args(words);
+    command.args(["--cpu-list", cpus]).args(words);
     command
 }
 
 /// Returns the seconds that a command takes, start included.
-fn time(mut command: Command) -> Result<f64, String> {
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+pub(crate) fn time(mut command: Command) -> Result<f64, String> {
+    command.stderr(Stdio::null());
     let begin = Instant::now();
     let status = command.status().map_err(|error| error.to_string())?;
     if status.success() { Ok(begin.elapsed().as_secs_f64()) } else { Err(format!("{command:?}: {status}")) }

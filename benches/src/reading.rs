@@ -45,7 +45,7 @@ pub(crate) fn measure(bench: &Bench, table: &mut FigureTable) -> Result<(), Stri
     table.ratio(
         "sordino events / babeltrace2",
         ours.median() / theirs.median(),
-        Some((5.0, LimitSide::AtLeast)),
+        Some((10.0, LimitSide::AtLeast)),
     );
     Ok(())
 }
