@@ -5,6 +5,7 @@ usage: read.py pyarrow|duckdb|spark DIRECTORY EVENTS, the number of the first ev
 
 import json
 import math
+import os
 import sys
 
 
@@ -61,6 +62,8 @@ def with_duckdb(directory, number):
 
 
 def with_spark(directory, number):
+    # The workers' address, too: the machine's name may have none.
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
 
     settings = {
