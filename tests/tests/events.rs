@@ -115,10 +115,10 @@ fn a_part_of_the_time_has_the_same_events_as_the_whole_there() {
 fn lost_records_stand_in_their_place() {
     let scene = Scene::checked();
     let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
-    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "500000"];
+    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "2000000"];
     let recording = scene.record(&options, &command);
     assert!(recording.lost() > 0);
-    assert_eq!(recording.user_events() + recording.lost(), 500_002, "each hit is recorded or counted");
+    assert_eq!(recording.user_events() + recording.lost(), 2_000_002, "each hit is recorded or counted");
     let items = scene.listed(&recording.path);
     let losses: Vec<&Value> = items.iter().filter(|item| item["type"] == "loss").collect();
     let counted: u64 = losses.iter().map(|loss| loss["count"].as_u64().unwrap()).sum();
