@@ -14,6 +14,7 @@ use crate::job::{Job, JobSource};
 use crate::lane::{IntakeState, Lane};
 use crate::ledger::{IntakeLimits, Ledger, Memory};
 use crate::prepared::PreparedAreas;
+use sordino_ring::area::control::FileId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -53,6 +54,11 @@ impl Intake {
     /// Returns the memory of all rings.
     pub fn memory(&self) -> Memory {
         self.shared.ledger.memory()
+    }
+
+    /// Returns true if an area is recorded, or a job attaches to it.
+    pub fn has_claimed(&self, id: FileId) -> bool {
+        self.shared.ledger.has(id)
     }
 
     /// Starts to prepare an area for the next program, if none is ready.

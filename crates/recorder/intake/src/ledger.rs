@@ -174,6 +174,11 @@ impl Ledger {
         Some(HeldMemory { ledger: self.clone(), bytes })
     }
 
+    /// Returns true if the area is claimed.
+    pub(crate) fn has(&self, id: FileId) -> bool {
+        self.lock().areas.contains_key(&id)
+    }
+
     /// Returns the areas of a process.
     pub(crate) fn of_process(&self, pid: i32) -> Vec<FileId> {
         self.lock().areas.iter().filter(|(_, entry)| entry.pid == pid).map(|(id, _)| *id).collect()

@@ -91,8 +91,10 @@ impl RecordingSession<'_> {
     /// Returns true if the job's answer has to wait: for another job that attaches to the same area, because a program
     /// registers once for each of its modules, or until a large catalogue has been read completely.
     fn is_early(&self, job: &Job) -> bool {
-        let is_ready =
-            |id: &FileId| self.recorded.programs.iter().any(|known| known.id() == *id && known.is_read());
+        let is_ready = |id: &FileId| {
+            self.recorded.programs.iter().any(|known| known.id() == *id && known.is_read())
+                || !self.arrivals.intake.has_claimed(*id)
+        };
         matches!(job.source, JobSource::Registered(_))
             && !job.found.known.iter().all(is_ready)
             && job.since.elapsed() < OTHER_JOB

@@ -50,16 +50,16 @@ impl RecordingSession<'_> {
             self.note_new(pid, &glance.name, glance.incarnation);
         }
         // A process that has registered is being attached to, and must not count as one that ran before.
-        if !self.arrivals.search.count_look(pid)
-            || self.arrivals.expected.values().any(|(registered, _)| *registered == pid)
-        {
+        let is_expected = || self.arrivals.expected.values().any(|(registered, _)| *registered == pid);
+        if !self.arrivals.search.count_look(pid, is_expected) {
             return;
         }
         // A process without a stack is about to end, or must not be inspected.
         if glance.incarnation.2 == 0 {
             return self.note_if_hidden(pid, glance.incarnation);
         }
-        let Some(user) = user_of(pid).filter(|_| self.arrivals.search.submitted.insert(pid)) else { return };
+        let Some(user) = user_of(pid) else { return };
+        self.arrivals.search.submitted.insert(pid);
         let (looks, incarnation) = (self.arrivals.search.looks(pid), glance.incarnation);
         self.arrivals.intake.submit(pid, user, JobSource::Scanned { looks, incarnation });
     }

@@ -232,10 +232,16 @@ impl ProcessSearch {
         }
     }
 
-    /// Counts a check of a process. Returns true if its areas are to be searched.
-    pub(super) fn count_look(&mut self, pid: i32) -> bool {
+    /// Counts a check of a process. Returns true if its areas are to be searched. While another job examines the
+    /// process, because it was submitted or `is_expected`, checks are repeated and not counted: the job may fail after
+    /// any time, and the process then needs all its checks.
+    pub(super) fn count_look(&mut self, pid: i32, is_expected: impl FnOnce() -> bool) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
         if !known.is_selected || known.looks >= LOOKS {
+            return false;
+        }
+        if self.submitted.contains(&pid) || is_expected() {
+            self.again.young.insert(pid);
             return false;
         }
         known.looks += 1;
@@ -320,30 +326,53 @@ mod tests {
         let mut search = ProcessSearch::new(true);
         assert!(search.note(7, &glance_of(7, 1)));
         for look in 1..=LOOKS {
-            assert!(search.count_look(7));
+            assert!(search.count_look(7, || false));
             assert_eq!(search.again.young.contains(&7), look < SOON);
             assert_eq!(search.again.older.contains(&7), (SOON..LOOKS).contains(&look));
             search.again.young.clear();
             search.again.older.clear();
             assert!(!search.note(7, &glance_of(7, 1)));
         }
-        assert!(!search.count_look(7));
-        assert!(search.note(7, &glance_of(7, 2)) && search.count_look(7));
+        assert!(!search.count_look(7, || false));
+        assert!(search.note(7, &glance_of(7, 2)) && search.count_look(7, || false));
         // The process has an area.
         search.take_back((7, 1, 2), true, false);
-        assert!(!search.count_look(7) && search.again.young.is_empty() && search.again.older.is_empty());
+        assert!(
+            !search.count_look(7, || false) && search.again.young.is_empty() && search.again.older.is_empty()
+        );
         // There was no room for its trace.
         search.take_back((7, 1, 2), true, true);
-        assert!(search.again.young.contains(&7) && search.count_look(7));
+        assert!(search.again.young.contains(&7) && search.count_look(7, || false));
         // One that registered had none, either.
         let own = std::process::id() as i32;
         search.settle_named(own);
-        assert!(!search.count_look(own));
+        assert!(!search.count_look(own, || false));
         search.search_again(own);
-        assert!(search.again.young.contains(&own) && search.count_look(own));
+        assert!(search.again.young.contains(&own) && search.count_look(own, || false));
         // The result is about an earlier program.
         search.take_back((7, 1, 1), true, false);
-        assert!(search.count_look(7));
+        assert!(search.count_look(7, || false));
+    }
+
+    /// A registration may take seconds to fail, for lack of room: its checks must not have run out by then.
+    #[test]
+    fn checks_beside_another_job_do_not_count() {
+        let mut search = ProcessSearch::new(true);
+        search.note(7, &glance_of(7, 1));
+        for _ in 0..2 * LOOKS {
+            assert!(!search.count_look(7, || true) && search.again.young.remove(&7));
+            search.submitted.insert(7);
+            assert!(!search.count_look(7, || false) && search.again.young.remove(&7));
+            search.submitted.remove(&7);
+        }
+        for _ in 0..LOOKS {
+            assert!(search.count_look(7, || false));
+        }
+        search.again.young.clear();
+        assert!(
+            !search.count_look(7, || true) && !search.again.young.contains(&7),
+            "a settled process is not checked again"
+        );
     }
 
     #[test]
