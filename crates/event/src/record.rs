@@ -175,8 +175,7 @@ impl Event {
     /// Returns the top-level field with this index, which [`Class::field`] finds.
     #[inline]
     pub fn value(&self, field: usize) -> Option<View<'_>> {
-        let start = *self.starts.get(field)? as usize;
-        self.view(start).map(|(view, _)| view)
+        self.view(*self.starts.get(field)? as usize)
     }
 
     /// Returns an integer field's value or an enumeration's integer. `None` for other types and above `i64::MAX`.
@@ -203,28 +202,19 @@ impl Event {
         Fields { event: self, class, next: 0 }
     }
 
-    /// Returns the value at `index` of the flat list, and the index behind it and its children.
+    /// Returns the value at `index` of the flat list.
     #[inline]
-    fn view(&self, index: usize) -> Option<(View<'_>, usize)> {
-        let next = index + 1;
+    fn view(&self, index: usize) -> Option<View<'_>> {
+        let children = |left| Entries { event: self, next: index + 1, left };
         Some(match *self.values.get(index)? {
-            Value::Unsigned(value, base) => (View::Unsigned(value, base), next),
-            Value::Signed(value, base) => (View::Signed(value, base), next),
-            Value::Float(value) => (View::Float(value), next),
-            Value::Text(text) => (View::Text(self.resolve(text)), next),
-            Value::Label(value, text) => (View::Label(value, text.map(|text| self.resolve(text))), next),
-            Value::List(length) => self.compound(next, u64::from(length), View::List),
-            Value::Group(length) => self.compound(next, 2 * u64::from(length), View::Group),
+            Value::Unsigned(value, base) => View::Unsigned(value, base),
+            Value::Signed(value, base) => View::Signed(value, base),
+            Value::Float(value) => View::Float(value),
+            Value::Text(text) => View::Text(self.resolve(text)),
+            Value::Label(value, text) => View::Label(value, text.map(|text| self.resolve(text))),
+            Value::List(length) => View::List(children(u64::from(length))),
+            Value::Group(length) => View::Group(children(2 * u64::from(length))),
         })
-    }
-
-    fn compound<'a>(
-        &'a self,
-        first: usize,
-        children: u64,
-        make: fn(Entries<'a>) -> View<'a>,
-    ) -> (View<'a>, usize) {
-        (make(Entries { event: self, next: first, left: children }), self.behind(first, children))
     }
 
     /// Returns the index behind `children` values that start at `index`, with all of their children.
@@ -280,8 +270,8 @@ impl<'a> Iterator for Entries<'a> {
     type Item = View<'a>;
     fn next(&mut self) -> Option<View<'a>> {
         self.left = self.left.checked_sub(1)?;
-        let (view, next) = self.event.view(self.next)?;
-        self.next = next;
+        let view = self.event.view(self.next)?;
+        self.next = self.event.behind(self.next, 1);
         Some(view)
     }
 }

@@ -33,7 +33,7 @@ use sordino_event::text::{is_printable, printable};
 use sordino_report::{COLORS, TIE, fit, fold};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::io::{self, ErrorKind, IsTerminal, StdoutLock, Write};
 
 /// Size of [`ListingOutput`]'s buffer, in bytes.
 const BUFFER: usize = 1 << 18;
@@ -138,7 +138,9 @@ pub fn layout_columns() -> usize {
 
 /// Buffered standard output. Each write must have whole characters and, for events, whole lines.
 pub struct ListingOutput {
-    out: BufWriter<StdoutLock<'static>>,
+    out: StdoutLock<'static>,
+    /// What is not written yet, as it came.
+    pending: Vec<u8>,
     has_colors: bool,
     is_utf8: bool,
     /// True for bytes that are no text and must not reach a terminal.
@@ -150,42 +152,76 @@ pub struct ListingOutput {
 impl ListingOutput {
     /// An output for events, one in each line; on a terminal, a long line continues in the next.
     pub fn of_lines() -> Self {
-        Self { columns: columns().filter(|_| is_terminal()), has_colors: has_colors(), ..Self::of_json() }
+        let mut output = Self::of_json();
+        (output.columns, output.has_colors) = (columns().filter(|_| is_terminal()), has_colors());
+        output
     }
 
     /// An output for JSON, whose lines are not broken.
     pub fn of_json() -> Self {
-        let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-        Self { out, has_colors: false, is_utf8: is_utf8(), is_binary: false, columns: None }
+        Self {
+            out: io::stdout().lock(),
+            pending: Vec::with_capacity(BUFFER),
+            has_colors: false,
+            is_utf8: is_utf8(),
+            is_binary: false,
+            columns: None,
+        }
     }
 
     /// An output for bytes that are no text; `None` if they would reach a terminal.
     pub fn of_bytes() -> Option<Self> {
-        (!is_terminal()).then(|| Self { is_binary: true, ..Self::of_json() })
+        let mut output = Self::of_json();
+        output.is_binary = true;
+        (!is_terminal()).then_some(output)
+    }
+
+    /// Adds whole lines, which `append` appends to the buffer.
+    ///
+    /// # Errors
+    /// Those of writing, as of other lines before.
+    #[inline]
+    pub fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        append(&mut self.pending);
+        if self.pending.len() >= BUFFER { self.write_pending() } else { Ok(()) }
+    }
+
+    fn write_pending(&mut self) -> io::Result<()> {
+        let result = if self.is_binary {
+            self.out.write_all(&self.pending)
+        } else {
+            let text = harmless_lines(&self.pending, self.has_colors, self.is_utf8);
+            match self.columns {
+                None => self.out.write_all(&text),
+                Some(columns) => self.out.write_all(folded(&text, columns).as_bytes()),
+            }
+        };
+        self.pending.clear();
+        result
     }
 }
 
 impl Write for ListingOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.is_binary {
-            self.out.write_all(bytes)?;
-            return Ok(bytes.len());
-        }
-        let text = harmless(bytes, self.has_colors, self.is_utf8);
-        match self.columns {
-            None => self.out.write_all(&text)?,
-            Some(columns) => {
-                let text = String::from_utf8_lossy(&text);
-                let lines = text.split('\n').map(|line| fold(line, columns, HANG));
-                self.out.write_all(lines.collect::<Vec<_>>().join("\n").as_bytes())?;
-            }
-        }
+        self.add(|pending| pending.extend_from_slice(bytes))?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.write_pending()?;
         self.out.flush()
     }
+}
+
+impl Drop for ListingOutput {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+fn folded(text: &[u8], columns: usize) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.split('\n').map(|line| fold(line, columns, HANG)).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns false if the reader closed the output, as `head` does, which is no failure.
@@ -250,6 +286,19 @@ fn harmless(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]> {
     Cow::Owned(harmless.into_bytes())
 }
 
+/// Does the same, line by line unless all are plain: one odd name costs the time of its own lines.
+fn harmless_lines(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]> {
+    if is_plain(text) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    let harmless = lines.map(|line| harmless(line, with_colors, is_utf8));
+    Cow::Owned(harmless.fold(Vec::with_capacity(text.len()), |mut all, line| {
+        all.extend_from_slice(&line);
+        all
+    }))
+}
+
 /// Returns true if the text is ASCII without control characters except newlines and tabs. It checks several bytes at a
 /// time: listings have millions of lines, and nearly all of them are plain.
 fn is_plain(text: &[u8]) -> bool {
@@ -275,6 +324,18 @@ mod tests {
             harmless("\u{9b}2J\x1b]0;x\x07".as_bytes(), true, true).as_ref(),
             br"\u009b2J\u001b]0;x\u0007"
         );
+    }
+
+    #[test]
+    fn many_lines_are_as_harmless_as_each_alone() {
+        let lines = ["plain\n", "\x1b[2J\n", "\n", "Z\u{fc}rich\n", "\x1b[32mnpt\x1b[0m\n", "no end\x07"];
+        let all = lines.concat();
+        for (with_colors, is_utf8) in [(true, true), (false, true), (true, false), (false, false)] {
+            let alone: Vec<_> =
+                lines.iter().map(|line| harmless(line.as_bytes(), with_colors, is_utf8)).collect();
+            assert_eq!(harmless_lines(all.as_bytes(), with_colors, is_utf8), alone.concat());
+        }
+        assert!(matches!(harmless_lines(b"plain\nplain\n", false, true), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn list(
     recording.pass_of(&demand, what, |item| {
         if sieve.passes(item) {
             read_on = is_read(match &mut last {
-                None => listing.write(item, &mut out),
+                None => out.add(|lines| listing.append(item, lines)),
                 Some(last) => last.push(matches!(item, Item::Event(_)), |line| listing.write(item, line)),
             })?;
         }

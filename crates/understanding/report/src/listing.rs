@@ -124,14 +124,21 @@ impl Listing {
     /// # Errors
     /// The error of `out`.
     pub fn write(&mut self, item: &Item<'_>, out: &mut impl Write) -> io::Result<()> {
-        match &mut self.lines {
-            ListingLines::Text(lines) => lines.line(item, &mut self.buffer),
-            ListingLines::Json(lines) => lines.line(item, &mut self.buffer),
-        }
-        self.buffer.push(b'\n');
-        let result = out.write_all(&self.buffer);
-        self.buffer.clear();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.append(item, &mut buffer);
+        let result = out.write_all(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
         result
+    }
+
+    /// Appends the line of `item`.
+    pub fn append(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        match &mut self.lines {
+            ListingLines::Text(lines) => lines.line(item, out),
+            ListingLines::Json(lines) => lines.line(item, out),
+        }
+        out.push(b'\n');
     }
 
     /// Writes the first line of [`ListingFormat::Json`], if it is not written yet.

@@ -34,13 +34,16 @@ impl TimeFormat {
     }
 }
 
-/// A writer of times that remembers the text of the last second.
+/// A writer of times that remembers the text of the last time: the next one is mostly of the same second.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeWriter {
     format: TimeFormat,
     second: Option<i64>,
     text: Vec<u8>,
 }
+
+/// The number of digits of the nanoseconds of a second.
+const DIGITS: usize = 9;
 
 impl TimeWriter {
     pub(crate) fn new(format: TimeFormat) -> Self {
@@ -72,9 +75,15 @@ impl TimeWriter {
                 }
             }
             self.text.push(b'.');
+            self.text.extend_from_slice(&[b'0'; DIGITS]);
+        }
+        if let Some(digits) = self.text.last_chunk_mut::<DIGITS>() {
+            // In two halves, whose divisions do not wait for each other.
+            let (nanos, (high, low)) = (nanos.cast_unsigned(), digits.split_at_mut(4));
+            put_padded(nanos / 100_000, high);
+            put_padded(nanos % 100_000, low);
         }
         out.extend_from_slice(&self.text);
-        padded(nanos.cast_unsigned(), &mut [0; 9], out);
     }
 }
 
@@ -82,22 +91,29 @@ fn number(number: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Writes the last digits of `number`, as many as `digits` has room for.
-fn padded(mut number: u64, digits: &mut [u8], out: &mut Vec<u8>) {
+/// Sets `digits` to the last digits of `number`.
+#[inline]
+fn put_padded(mut number: u64, digits: &mut [u8]) {
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    out.extend_from_slice(digits);
+}
+
+/// Writes the last two digits of `number`.
+fn two(number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 2];
+    put_padded(number, &mut digits);
+    out.extend_from_slice(&digits);
 }
 
 fn clock(second: i64, out: &mut Vec<u8>) {
     let second = second.rem_euclid(DAY).cast_unsigned();
-    padded(second / 3600, &mut [0; 2], out);
+    two(second / 3600, out);
     out.push(b':');
-    padded(second / 60 % 60, &mut [0; 2], out);
+    two(second / 60 % 60, out);
     out.push(b':');
-    padded(second % 60, &mut [0; 2], out);
+    two(second % 60, out);
 }
 
 /// Writes the date in the Gregorian calendar. It is computed in 400-year cycles that begin on the 1st of March, so that
@@ -115,9 +131,9 @@ fn date(second: i64, out: &mut Vec<u8>) {
     let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     number(year + 400 * cycle + next_year, out);
     out.push(b'-');
-    padded(month.cast_unsigned(), &mut [0; 2], out);
+    two(month.cast_unsigned(), out);
     out.push(b'-');
-    padded(day.cast_unsigned(), &mut [0; 2], out);
+    two(day.cast_unsigned(), out);
 }
 
 #[cfg(test)]

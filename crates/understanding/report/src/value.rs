@@ -11,11 +11,12 @@ const DEPTH_MAX: usize = 64;
 pub(crate) fn text_fields(
     event: &Event,
     names: &[Vec<u8>],
-    behind: impl Fn(View<'_>, &mut Vec<u8>),
+    behind: impl Fn(&View<'_>, &mut Vec<u8>),
     out: &mut Vec<u8>,
 ) {
     for (index, name) in names.iter().enumerate() {
-        let Some(value) = event.value(index) else { break };
+        // Never copied: a copy in one piece waits for the stores of its parts.
+        let Some(value) = &event.value(index) else { break };
         out.extend_from_slice(name);
         text_value(value, 0, out);
         behind(value, out);
@@ -36,8 +37,8 @@ pub(crate) fn text_names(class: &Class) -> Vec<Vec<u8>> {
     own.zip(separators).map(line).collect()
 }
 
-fn text_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
-    match value {
+fn text_value(value: &View<'_>, depth: usize, out: &mut Vec<u8>) {
+    match *value {
         View::Unsigned(value, base) => integer(false, value, base, out),
         View::Signed(value, base) => integer(value < 0, value.unsigned_abs(), base, out),
         View::Float(value) if value.is_finite() => {
@@ -59,7 +60,7 @@ fn text_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
                 if index > 0 {
                     out.extend_from_slice(b", ");
                 }
-                text_value(entry, depth + 1, out);
+                text_value(&entry, depth + 1, out);
             }
             out.push(b']');
         }
@@ -71,7 +72,7 @@ fn text_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
                 }
                 bare(name, out);
                 out.extend_from_slice(b" = ");
-                text_value(value, depth + 1, out);
+                text_value(&value, depth + 1, out);
             }
             out.push(b'}');
         }
@@ -81,7 +82,7 @@ fn text_value(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
 /// Writes `"NAME":VALUE,...`; each name with its separator comes from `names`.
 pub(crate) fn json_fields(event: &Event, names: &[Vec<u8>], out: &mut Vec<u8>) {
     for (index, name) in names.iter().enumerate() {
-        let Some(value) = event.value(index) else { break };
+        let Some(value) = &event.value(index) else { break };
         out.extend_from_slice(name);
         json_nested(value, 0, out);
     }
@@ -101,11 +102,11 @@ pub(crate) fn json_names(class: &Class) -> Vec<Vec<u8>> {
 
 /// Writes a value as JSON.
 pub fn json_value(value: View<'_>, out: &mut Vec<u8>) {
-    json_nested(value, 0, out);
+    json_nested(&value, 0, out);
 }
 
-fn json_nested(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
-    match value {
+fn json_nested(value: &View<'_>, depth: usize, out: &mut Vec<u8>) {
+    match *value {
         View::Unsigned(value, _) => decimal(value, out),
         View::Signed(value, _) => decimal(value, out),
         View::Float(value) if value.is_finite() => {
@@ -131,7 +132,7 @@ fn json_nested(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
                 if index > 0 {
                     out.push(b',');
                 }
-                json_nested(entry, depth + 1, out);
+                json_nested(&entry, depth + 1, out);
             }
             out.push(b']');
         }
@@ -143,7 +144,7 @@ fn json_nested(value: View<'_>, depth: usize, out: &mut Vec<u8>) {
                 }
                 json_text(name, out);
                 out.push(b':');
-                json_nested(value, depth + 1, out);
+                json_nested(&value, depth + 1, out);
             }
             out.push(b'}');
         }

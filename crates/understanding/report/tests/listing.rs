@@ -5,10 +5,10 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sordino_event::{Base, Class, Classes, Domain, Event, Step, Tid, Time, Value};
+use sordino_event::{Base, Class, Classes, Domain, Event, Pid, Step, Tid, Time, Value};
 use sordino_report::{Listing, ListingFormat, TimeFormat};
 use sordino_timeline::SuperTrace;
-use support::{HOG, NPT, RUNNABLE, Script, ScriptThread};
+use support::{HOG, NPT, RUNNABLE, Script, ScriptThread, V};
 
 const TEXT: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: false };
 const COLOR: ListingFormat = ListingFormat::Text { time: TimeFormat::Since(Time(0)), color: true };
@@ -172,7 +172,44 @@ fn lists_in_lists_end_somewhere() {
     assert!(json.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{json}");
 }
 
+/// Adds the events of one step in the life of threads whose names change, with events in between that change none.
+fn live(script: &mut Script, step: u8) {
+    let named = |name: &'static str| ScriptThread(NPT.0, name, NPT.2);
+    match step {
+        0 => script.user("npt:loop", NPT, &[]),
+        1 => script.of(NPT.0).user("npt:loop", ScriptThread(11, "", 120), &[]),
+        2 => script.user("$ctx:named", NPT, &[("$ctx.procname", V::T("by itself"))]),
+        3 => script.switch(named("late"), RUNNABLE, HOG),
+        4 => script.switch(HOG, RUNNABLE, named("later")),
+        5 => script.kernel("task_rename", &[("tid", V::I(NPT.0.into())), ("newcomm", V::T("renamed"))]),
+        6 => script.kernel("sched_process_free", &[("tid", V::I(NPT.0.into()))]),
+        7 => script.by(NPT).kernel("of_no_meaning", &[]),
+        8 => {
+            let fields =
+                [("pid", V::I(NPT.0.into())), ("vtid", V::I(NPT.0.into())), ("comm", V::T("context"))];
+            script.kernel("sordino_context_comm", &fields)
+        }
+        // Its process has the same threads' ids as another one.
+        9 => script.of(HOG.0).user("npt:loop", NPT, &[]).of(NPT.0),
+        10 => script.cpu(2),
+        _ => script.cpu(1),
+    };
+}
+
 proptest! {
+    #[test]
+    fn what_a_listing_remembers_of_threads_is_what_it_finds_anew(steps in vec(0..12_u8, 1..60)) {
+        let mut script = Script::new();
+        script.cpu(1);
+        script.programs.push((Pid(NPT.0), "program"));
+        for (time, step) in (1..).zip(&steps) {
+            live(script.at(time), *step);
+        }
+        let mut anew = Vec::new();
+        script.play(|item| Listing::new(&script.classes, TEXT).write(item, &mut anew).unwrap());
+        prop_assert_eq!(listed(&script, TEXT), String::from_utf8(anew).unwrap());
+    }
+
     #[test]
     fn nothing_in_an_event_breaks_its_line(name in any::<String>(), field in any::<String>(), text: Vec<u8>, length: u32) {
         let fill = |event: &mut Event| {

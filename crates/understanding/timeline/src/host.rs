@@ -35,6 +35,7 @@ impl Hosts {
     }
 
     /// Returns the host on which events of the class were recorded.
+    #[inline]
     pub fn of_class(&self, class: ClassId) -> Host {
         self.of_classes.get(class.index()).copied().unwrap_or_default()
     }

@@ -35,6 +35,8 @@ pub struct System {
     kernel_losses: (u64, Time),
     /// The thread of the last event of a program.
     met: Option<Tid>,
+    /// Counts what may have changed names.
+    names_revision: u64,
     /// The numbering of the tracer's priorities that the trace states.
     stated: Option<PriorityNumbering>,
     /// The numbering that the priorities themselves show; for traces that state none.
@@ -93,6 +95,12 @@ impl System {
         thread.comm.as_ref().or_else(|| self.programs.get(&thread.pid?))
     }
 
+    /// Returns a number that differs from an earlier one if any name may have changed since. Callers that keep what
+    /// they made of names then need no search for each event.
+    pub fn names_revision(&self) -> u64 {
+        self.names_revision
+    }
+
     /// Returns the program's name from its own trace, or else the name of the process's first thread.
     pub fn program(&self, pid: Pid) -> Option<&Arc<str>> {
         self.programs.get(&pid).or_else(|| self.threads.get(&Tid(pid.0))?.comm.as_ref())
@@ -135,18 +143,22 @@ impl System {
 
     /// Sets the name of the program that runs as `pid`.
     pub(crate) fn name_program(&mut self, pid: Pid, name: Arc<str>) {
+        self.names_revision += 1;
         self.programs.insert(pid, name);
     }
 
     /// Notes that a program's event came from this thread.
+    #[inline]
     pub(crate) fn add_thread(&mut self, tid: Tid, pid: Pid) {
         if self.met != Some(tid) {
             self.met = Some(tid);
+            self.names_revision += 1;
             self.threads.entry(tid).or_default().pid.get_or_insert(pid);
         }
     }
 
     pub(crate) fn name(&mut self, tid: Tid, comm: &[u8]) {
+        self.names_revision += 1;
         self.threads.entry(tid).or_default().name(comm);
     }
 
@@ -157,6 +169,7 @@ impl System {
         cpu: Option<Cpu>,
         (time, maker): (Time, Option<Tid>),
     ) {
+        self.names_revision += 1;
         match *kernel {
             Kernel::Switch { prev, state, next } => {
                 let off = match state {

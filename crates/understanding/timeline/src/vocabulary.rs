@@ -254,11 +254,13 @@ impl Vocabulary {
     }
 
     /// Returns the origin of events like `event`.
+    #[inline]
     pub fn domain(&self, event: &Event) -> Domain {
         self.meanings.get(event.class.index()).map_or(Domain::User, |(domain, _)| *domain)
     }
 
     /// Returns the annotation that the thread sets by `event`: its name and text.
+    #[inline]
     pub(crate) fn annotations<'a>(&self, event: &'a Event) -> Option<(&'a [u8], &'a [u8])> {
         let (name, value) = (*self.annotations.get(event.class.index())?)?;
         Some((event.text(name)?, event.text(value)?))
@@ -266,6 +268,7 @@ impl Vocabulary {
 
     /// Returns the name of the thread that hit `event`, where a program's trace has it in each event, as with LTTng's
     /// context.
+    #[inline]
     pub(crate) fn comm<'a>(&self, event: &'a Event) -> Option<&'a [u8]> {
         event.text((*self.comms.get(event.class.index())?)?)
     }
@@ -278,6 +281,7 @@ impl Vocabulary {
     }
 
     /// Returns the role of `event` for its thread's counters: a record of counters, or an event that one may precede.
+    #[inline]
     pub(crate) fn counted(&self, event: &Event) -> Option<Count> {
         let (places, number) = *self.counted.get(event.class.index())?;
         Some(match places {
@@ -287,6 +291,7 @@ impl Vocabulary {
     }
 
     /// Returns true if the trace declares programs' events about fibers.
+    #[inline]
     pub fn has_fibers(&self) -> bool {
         !self.fibers.is_empty()
     }
@@ -303,6 +308,7 @@ impl Vocabulary {
 
     /// Returns the decoded event; `None` for events of programs, for unknown ones, and where a required field is
     /// missing.
+    #[inline]
     pub fn read<'a>(&'a self, event: &'a Event) -> Option<Kernel<'a>> {
         let meaning = self.meanings.get(event.class.index())?.1.as_ref()?;
         FieldReader { event, meaning }.read()

@@ -22,8 +22,8 @@ impl FunctionNamer {
     }
 
     /// Writes the name of an address in the event's process, with a space before it.
-    pub(super) fn text(&self, value: View<'_>, pid: Option<Pid>, out: &mut Vec<u8>) {
-        let (Some(names), Some(pid), View::Unsigned(address, _)) = (&self.0, pid, value) else { return };
+    pub(super) fn text(&self, value: &View<'_>, pid: Option<Pid>, out: &mut Vec<u8>) {
+        let (Some(names), Some(pid), &View::Unsigned(address, _)) = (&self.0, pid, value) else { return };
         if let Some(name) = names(pid, address) {
             out.push(b' ');
             bare(name.as_bytes(), out);

@@ -7,10 +7,9 @@ use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
 use sordino_event::functions::function_field;
-use sordino_event::{Class, Classes, Domain, Loss, View};
+use sordino_event::{Class, Classes, Cpu, Domain, Loss, Pid, Tid, View};
 use sordino_timeline::{Contradiction, Disorder, Host, Item, Moment, Mounted, Vocabulary};
 use std::io::Write;
-use std::sync::Arc;
 
 /// Terminal colours, or empty strings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +37,7 @@ pub(super) struct TextLines {
 struct TextClass {
     /// The coloured name, with a space behind it if fields follow.
     name: Vec<u8>,
-    /// The text before each field's value.
+    /// The text before each field's value; before the first, the name too.
     fields: Vec<Vec<u8>>,
     /// True if the values are addresses of functions.
     is_function: bool,
@@ -47,11 +46,13 @@ struct TextClass {
 /// The CPU and the thread of the last line and their text, which seldom change.
 #[derive(Debug, Default)]
 struct CpuThreadText {
-    cpu: Option<u32>,
-    tid: Option<i32>,
-    comm: Option<Arc<str>>,
+    of: Option<TextOrigin>,
     text: Vec<u8>,
 }
+
+/// What the text of a CPU and a thread depends on: these, what [`Moment::comm`] looks for, and the revision of the
+/// host's names.
+type TextOrigin = ((Host, Option<Cpu>, Option<Tid>), (Domain, Option<Pid>), u64);
 
 impl TextLines {
     pub(super) fn new(classes: &Classes, time: TimeFormat, color: bool) -> Self {
@@ -68,9 +69,10 @@ impl TextLines {
             let mut name = color.as_bytes().to_vec();
             bare(class.name.as_bytes(), &mut name);
             name.extend_from_slice(colors.off.as_bytes());
-            let fields = text_names(class);
-            if !fields.is_empty() {
+            let mut fields = text_names(class);
+            if let Some(first) = fields.first_mut() {
                 name.push(b' ');
+                first.splice(..0, name.iter().copied());
             }
             TextClass { name, fields, is_function: function_field(class).is_some() }
         };
@@ -99,13 +101,16 @@ impl TextLines {
                 }
                 match self.classes.get(moment.event.class.index()) {
                     Some(class) => {
-                        out.extend_from_slice(&class.name);
-                        let behind = |value: View<'_>, out: &mut Vec<u8>| {
+                        let behind = |value: &View<'_>, out: &mut Vec<u8>| {
                             if class.is_function {
                                 self.functions.text(value, moment.pid(), out);
                             }
                         };
+                        let begin = out.len();
                         text_fields(moment.event, &class.fields, behind, out);
+                        if out.len() == begin {
+                            out.extend_from_slice(&class.name);
+                        }
                     }
                     None => out.push(b'?'),
                 }
@@ -203,23 +208,23 @@ fn fiber(moment: &Moment<'_>, out: &mut Vec<u8>) {
 impl CpuThreadText {
     /// Returns ` cpu1 npt/10 `, with the thread padded to 16 characters.
     fn text(&mut self, moment: &Moment<'_>) -> &[u8] {
-        let (cpu, tid) = (moment.cpu.map(|cpu| cpu.0), moment.tid.map(|tid| tid.0));
-        let comm = moment.comm();
-        if self.text.is_empty() || self.cpu != cpu || self.tid != tid || self.comm.as_ref() != comm {
-            (self.cpu, self.tid, self.comm) = (cpu, tid, comm.cloned());
+        let Moment { event, domain, host, cpu, tid, system, .. } = *moment;
+        let of = Some(((host, cpu, tid), (domain, event.pid), system.names_revision()));
+        if self.of != of {
+            self.of = of;
             self.text.clear();
             let text = &mut self.text;
             text.extend_from_slice(b" cpu");
             match cpu {
-                Some(cpu) => decimal(cpu, text),
+                Some(cpu) => decimal(cpu.0, text),
                 None => text.push(b'?'),
             }
             text.push(b' ');
             let begin = text.len();
-            bare(comm.map_or(b"?", |comm| comm.as_bytes()), text);
+            bare(moment.comm().map_or(b"?", |comm| comm.as_bytes()), text);
             text.push(b'/');
             match tid {
-                Some(tid) => decimal(tid, text),
+                Some(tid) => decimal(tid.0, text),
                 None => text.push(b'?'),
             }
             text.resize(text.len().max(begin + 16), b' ');

@@ -66,6 +66,8 @@ pub(crate) struct Script {
     pub(crate) numbering: Option<PriorityNumbering>,
     /// The futexes that programs wake sordino's recorder by.
     pub(crate) wake_ups: Vec<(Pid, u64)>,
+    /// The names of programs, from their own traces.
+    pub(crate) programs: Vec<(Pid, &'static str)>,
 }
 
 impl Script {
@@ -441,6 +443,7 @@ impl Script {
         let mut trace = SuperTrace::new(&self.classes, [source]);
         self.numbering.into_iter().for_each(|numbering| trace.number_priorities(Host(0), numbering));
         self.wake_ups.iter().for_each(|(pid, futex)| trace.set_wake_up(Host(0), *pid, *futex));
+        self.programs.iter().for_each(|(pid, name)| trace.name_program(Host(0), *pid, name));
         while let Ok(Some(item)) = trace.next() {
             take(&item);
         }
