@@ -494,6 +494,74 @@ fn sizes(directory: &Path) -> (usize, u64) {
     })
 }
 
+/// The number of losses in a CSV file, and the sum of their records.
+const LOSSES_IN_CSV: &str = "
+import csv, json, sys
+rows = [row for row in csv.DictReader(open(sys.argv[1], newline='', encoding='utf-8')) if row['type'] == 'loss']
+print(json.dumps([len(rows), sum(json.loads(row['fields'])['count'] for row in rows)]))";
+/// The same of Chrome's JSON.
+const LOSSES_IN_CHROME: &str = "
+import json, sys
+events = json.load(open(sys.argv[1], encoding='utf-8'))['traceEvents']
+losses = [event['args']['count'] for event in events if event.get('cat') == 'loss']
+print(json.dumps([len(losses), sum(losses)]))";
+
+#[test]
+fn each_format_has_each_loss_and_the_number_of_its_records() {
+    let scene = Scene::checked();
+    let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
+    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "2000000"];
+    let recording = scene.record(&options, &command);
+    let items = listed(&scene, &recording);
+    let of_losses = |items: &[Value]| {
+        let losses: Vec<u64> = items.iter().filter_map(|item| item["count"].as_u64()).collect();
+        (losses.len(), losses.iter().sum::<u64>())
+    };
+    let ours = of_losses(&items);
+    assert_eq!(ours.1, recording.lost());
+    assert!(ours.0 > 0);
+    let export = |format: &str| {
+        let file = scene.fresh(format);
+        let ended = scene.run(scene.command(&["export", recording.name(), "--to", format, "-o"]).arg(&file));
+        let lost = format!(" {} records lost in {} place", ours.1, ours.0);
+        assert!(ended.succeeded().contains(&lost), "{format}: {}", ended.output);
+        file
+    };
+    let sums = |value: Value| (value[0].as_u64().unwrap() as usize, value[1].as_u64().unwrap());
+    assert_eq!(sums(python(&scene, LOSSES_IN_CSV, &export("csv"))), ours);
+    assert_eq!(sums(python(&scene, LOSSES_IN_CHROME, &export("chrome"))), ours);
+    let json = std::fs::read_to_string(export("json")).unwrap();
+    assert_eq!(of_losses(&sordino_tests::listing::items(&json)), ours);
+    let numbers = |text: &str, before: &str, after: char| -> (usize, u64) {
+        let parts = text.split(before).skip(1);
+        let counts = parts.map(|part| part.split(after).next().unwrap().parse::<u64>().unwrap());
+        counts.fold((0, 0), |(losses, sum), count| (losses + 1, sum + count))
+    };
+    // Only losses have a count in Paje's events: npt's have none.
+    let paje = pj_dump(&scene, &export("paje"));
+    let lost = paje.iter().filter(|row| row[0] == "Event").map(|row| row.join(", ")).collect::<Vec<_>>();
+    assert_eq!(numbers(&lost.join("\n"), "'count':", ','), ours);
+    let archive = export("otf2").join("traces.otf2");
+    let printed = scene.run(Command::new("otf2-print").arg(archive));
+    let records = printed.succeeded().matches("ENTER").count();
+    let lost = printed.output.matches("Region: \"lost records\"").count();
+    assert!(lost == 2 * ours.0 && records > lost, "{lost} of {records} records, {} losses", ours.0);
+    assert_eq!(numbers(&printed.output, "(\"count\" <", '>').0, ours.0);
+    // babeltrace2 reports the records that are missing between two packets of a stream.
+    let (lines, warnings) = babeltrace(&export("ctf"));
+    let discarded: u64 = warnings
+        .split("discarded ")
+        .skip(1)
+        .filter_map(|warning| warning.split(' ').next()?.parse::<u64>().ok())
+        .sum();
+    assert_eq!((lines.len() as u64, discarded), (recording.user_events(), ours.1), "{warnings}");
+    let query = "select count(*) n, sum(extract_arg(arg_set_id, 'debug.count')) records from slice
+                 where name = 'lost records'";
+    let file = export("perfetto");
+    let Some([rows]) = perfetto::query(&scene, &file, [query]) else { return };
+    assert_eq!((&rows[0]["n"], &rows[0]["records"]), (&ours.0.into(), &ours.1.into()));
+}
+
 #[test]
 fn an_output_that_exists_stays_and_a_failed_export_leaves_nothing() {
     let scene = Scene::checked();
