@@ -6,20 +6,25 @@ mod allocations;
 mod support;
 
 use allocations::peak_of;
+use sordino_event::{Event, Step};
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Paje, Perfetto, TraceDat,
 };
 use sordino_timeline::Item;
+use std::convert::Infallible;
 use support::{Kinds, each, origin};
 
-/// Returns the number of exported bytes, and the most bytes that were allocated at once for a trace of `count` rounds.
-fn peak(make: impl Fn(&Kinds) -> Box<dyn Exporter>, count: i64) -> (usize, isize) {
+/// Returns the number of exported bytes, and the most bytes that were allocated at once, for a trace of this source.
+fn peak<S: FnMut(&mut Event) -> Result<Step, Infallible>>(
+    make: ExporterConstructor,
+    source: impl Fn(&Kinds) -> S,
+) -> (usize, isize) {
     let kinds = Kinds::new();
     peak_of(|| {
         let mut exporter = make(&kinds);
         let (mut out, mut bytes) = (Vec::new(), 0);
         exporter.begin(&mut out);
-        each(&kinds.classes, [kinds.rounds(count)], |item| {
+        each(&kinds.classes, [source(&kinds)], |item| {
             exporter.take(item, &mut out);
             if out.len() >= 1 << 16 {
                 bytes += out.len();
@@ -77,8 +82,20 @@ const FORMATS: [(&str, ExporterConstructor); 7] = [
 #[test]
 fn ten_times_the_trace_takes_the_same_memory() {
     for (format, make) in FORMATS {
-        let (short, long) = (peak(make, 2_000), peak(make, 20_000));
+        let peak = |count| peak(make, |kinds| kinds.rounds(count));
+        let (short, long) = (peak(2_000), peak(20_000));
         assert!(long.0 > 9 * short.0, "{format}: {} and {} bytes", short.0, long.0);
         assert!(long.1 < 1 << 20 && long.1 <= short.1 + 1000, "{format}: {} and {} bytes", short.1, long.1);
+    }
+}
+
+/// Two million names take no more memory than some thousands: no format keeps the names of threads, or texts.
+#[test]
+fn twice_as_many_names_take_the_same_memory() {
+    for (format, make) in FORMATS {
+        let peak = |count| peak(make, |kinds| kinds.names(count));
+        let (few, many) = (peak(10_000), peak(20_000));
+        assert!(many.0 > 3 * few.0 / 2, "{format}: {} and {} bytes", few.0, many.0);
+        assert!(many.1 < 1 << 20 && many.1 <= few.1 + few.1 / 10, "{format}: {} and {} bytes", few.1, many.1);
     }
 }

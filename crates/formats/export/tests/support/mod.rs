@@ -101,6 +101,35 @@ impl Kinds {
         }
     }
 
+    /// Returns a source of `count` threads one after the other, with few ids but each with a name of its own, and a text
+    /// of its own in an event.
+    pub(crate) fn names(&self, count: i64) -> impl FnMut(&mut Event) -> Result<Step, Infallible> + use<> {
+        let (switch, hostile) = (self.switch, self.hostile);
+        let mut number = 0;
+        move |event| {
+            let (thread, part) = (number / 2, number % 2);
+            number += 1;
+            if thread == count {
+                return Ok(Step::End);
+            }
+            let tid = |thread: i64| 100 + thread.rem_euclid(50);
+            let name = |thread: i64| format!("{thread:015}");
+            event.begin(Time(number * 1_000), if part == 0 { switch } else { hostile });
+            event.cpu = Some(Cpu(0));
+            if part == 0 {
+                event.push_text(name(thread - 1).as_bytes());
+                signed(event, &[tid(thread - 1), 120, 0]);
+                event.push_text(name(thread).as_bytes());
+                signed(event, &[tid(thread), 120]);
+            } else {
+                (event.pid, event.tid) = (Some(Pid(100)), Some(Tid(tid(thread) as i32)));
+                event.push(Value::unsigned(0));
+                event.push_text(name(thread).as_bytes());
+            }
+            Ok(Step::Event)
+        }
+    }
+
     /// Returns a source with hostile names and values, gaps and disorder, all within one second.
     pub(crate) fn hostile(&self) -> impl FnMut(&mut Event) -> Result<Step, Infallible> + use<> {
         let (switch, other, hostile) = (self.switch, self.other, self.hostile);
