@@ -101,8 +101,8 @@ impl Kinds {
         }
     }
 
-    /// Returns a source of `count` threads one after the other, with few ids but each with a name of its own, and a text
-    /// of its own in an event.
+    /// Returns a source of `count` threads one after the other, with few ids but each with a name of its own, and a
+    /// text of its own in an event.
     pub(crate) fn names(&self, count: i64) -> impl FnMut(&mut Event) -> Result<Step, Infallible> + use<> {
         let (switch, hostile) = (self.switch, self.hostile);
         let mut number = 0;
