@@ -15,6 +15,13 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
+/// Returns true if the text is printable ASCII, newlines and tabs. It checks several bytes at a time: listings have
+/// millions of lines, and nearly all of them are plain.
+pub fn is_plain(text: &[u8]) -> bool {
+    let is_odd = |byte: u8| (byte < b' ') & (byte != b'\n') & (byte != b'\t') | (byte > b'~');
+    !text.iter().fold(false, |odd, byte| odd | is_odd(*byte))
+}
+
 /// Returns true if a terminal shows the character in its place and does nothing else.
 ///
 /// Characters that are not printable: control characters (C0, DEL, C1), ends of lines and paragraphs, controls of the
@@ -123,6 +130,20 @@ mod tests {
             escape_markup("<a b=\"c\">&'\u{1b}\u{202e}x\u{ffff}"),
             "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\\x1b\\u{202e}x\u{fffd}"
         );
+    }
+
+    #[test]
+    fn a_text_is_plain_if_each_byte_is() {
+        for byte in 0..=255 {
+            let expected =
+                byte == b'\n' || byte == b'\t' || byte.is_ascii() && is_printable(char::from(byte));
+            for place in [0, 7, 40] {
+                let mut text = [b'a'; 41];
+                text[place] = byte;
+                assert_eq!(is_plain(&text), expected, "{byte:#x}");
+            }
+        }
+        assert!(is_plain(b""));
     }
 
     #[test]

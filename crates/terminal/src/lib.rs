@@ -29,7 +29,7 @@ pub use means::{choose_color, is_utf8};
 pub use progress::ProgressLine;
 pub use screen::{Input, Screen};
 
-use sordino_event::text::{is_printable, printable};
+use sordino_event::text::{is_plain, is_printable, printable};
 use sordino_report::{COLORS, TIE, fit, fold};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -297,13 +297,6 @@ fn harmless_lines(text: &[u8], with_colors: bool, is_utf8: bool) -> Cow<'_, [u8]
         all.extend_from_slice(&line);
         all
     }))
-}
-
-/// Returns true if the text is ASCII without control characters except newlines and tabs. It checks several bytes at a
-/// time: listings have millions of lines, and nearly all of them are plain.
-fn is_plain(text: &[u8]) -> bool {
-    let is_odd = |byte: u8| (byte < b' ') & (byte != b'\n') & (byte != b'\t') | (byte > b'~');
-    !text.iter().fold(false, |odd, byte| odd | is_odd(*byte))
 }
 
 #[cfg(test)]
