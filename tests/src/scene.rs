@@ -160,6 +160,14 @@ impl Scene {
         self.record_with(options, command, |_| {})
     }
 
+    /// Records so many of npt's loops, as fast as they are, into rings too small for them: records are lost between
+    /// others.
+    pub fn record_lossy(&self, loops: u64) -> CompletedRecording {
+        let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
+        let loops = loops.to_string();
+        self.record(&options, &["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", &loops])
+    }
+
     /// Records npt's loop on a CPU, for two seconds, with the kernel's events. A thread of a higher priority has the
     /// CPU for 20 ms of them.
     pub fn record_hog(&self, cpu: &str) -> CompletedRecording {

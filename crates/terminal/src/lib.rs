@@ -139,7 +139,7 @@ pub fn layout_columns() -> usize {
 /// Buffered standard output. Each write must have whole characters and, for events, whole lines.
 pub struct ListingOutput {
     out: StdoutLock<'static>,
-    /// What is not written yet, as it came.
+    /// The bytes that are not written yet; control characters are still in them.
     pending: Vec<u8>,
     has_colors: bool,
     is_utf8: bool,

@@ -89,7 +89,7 @@ fn ten_times_the_trace_takes_the_same_memory() {
     }
 }
 
-/// Two million names take no more memory than some thousands: no format keeps the names of threads, or texts.
+/// None of these formats keeps the names of threads or texts, so any number of them takes the same memory.
 #[test]
 fn twice_as_many_names_take_the_same_memory() {
     for (format, make) in FORMATS {

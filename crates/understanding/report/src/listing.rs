@@ -73,6 +73,16 @@ enum ListingLines {
     Json(JsonLines),
 }
 
+impl ListingLines {
+    fn append(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(lines) => lines.line(item, out),
+            Self::Json(lines) => lines.line(item, out),
+        }
+        out.push(b'\n');
+    }
+}
+
 impl Listing {
     /// Creates a listing of events of `classes`.
     pub fn new(classes: &Classes, format: ListingFormat) -> Self {
@@ -124,21 +134,15 @@ impl Listing {
     /// # Errors
     /// The error of `out`.
     pub fn write(&mut self, item: &Item<'_>, out: &mut impl Write) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.append(item, &mut buffer);
-        let result = out.write_all(&buffer);
-        buffer.clear();
-        self.buffer = buffer;
+        self.lines.append(item, &mut self.buffer);
+        let result = out.write_all(&self.buffer);
+        self.buffer.clear();
         result
     }
 
-    /// Appends the line of `item`.
+    /// Appends the line of `item`. The first line of [`ListingFormat::Json`] is left to [`head`](Self::head).
     pub fn append(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
-        match &mut self.lines {
-            ListingLines::Text(lines) => lines.line(item, out),
-            ListingLines::Json(lines) => lines.line(item, out),
-        }
-        out.push(b'\n');
+        self.lines.append(item, out);
     }
 
     /// Writes the first line of [`ListingFormat::Json`], if it is not written yet.

@@ -189,7 +189,7 @@ fn live(script: &mut Script, step: u8) {
                 [("pid", V::I(NPT.0.into())), ("vtid", V::I(NPT.0.into())), ("comm", V::T("context"))];
             script.kernel("sordino_context_comm", &fields)
         }
-        // Its process has the same threads' ids as another one.
+        // Another process has a thread with the same id, as in another pid namespace.
         9 => script.of(HOG.0).user("npt:loop", NPT, &[]).of(NPT.0),
         10 => script.cpu(2),
         _ => script.cpu(1),

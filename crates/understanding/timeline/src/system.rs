@@ -35,7 +35,7 @@ pub struct System {
     kernel_losses: (u64, Time),
     /// The thread of the last event of a program.
     met: Option<Tid>,
-    /// Counts what may have changed names.
+    /// The number of changes so far after which a name may be another one.
     names_revision: u64,
     /// The numbering of the tracer's priorities that the trace states.
     stated: Option<PriorityNumbering>,

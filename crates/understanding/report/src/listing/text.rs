@@ -50,8 +50,7 @@ struct CpuThreadText {
     text: Vec<u8>,
 }
 
-/// What the text of a CPU and a thread depends on: these, what [`Moment::comm`] looks for, and the revision of the
-/// host's names.
+/// The facts that determine the text: the place, the arguments of [`Moment::comm`], and the revision of the names.
 type TextOrigin = ((Host, Option<Cpu>, Option<Tid>), (Domain, Option<Pid>), u64);
 
 impl TextLines {
