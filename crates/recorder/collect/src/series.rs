@@ -118,6 +118,9 @@ impl Series {
     pub fn open(ground: &Ground, kind: Kind) -> Self {
         let dir = Arc::clone(&ground.made.dir);
         ground.names.iter().for_each(|name| Directory::remove_unannounced(&dir, name));
+        // ext4 without a journal does not use an inode again for a minute after its file was removed, and looks at each
+        // of them for every new file near by (`recently_deleted`): new chunks do not lie where old ones were.
+        dir.place_apart();
         let finished = recordings_in(&dir, kind).into_iter().map(|directory| (directory, None)).collect();
         Self { dir, kind, last: ground.last, finished }
     }
@@ -233,6 +236,7 @@ fn number(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
     use std::fs;
     use std::io::Write;
 
@@ -280,6 +284,17 @@ mod tests {
         assert!(second.path().ends_with("chunk-0003"));
         again.take_back(&second);
         assert!(again.next().unwrap().path().ends_with("chunk-0003"));
+    }
+
+    #[test]
+    fn recordings_are_placed_apart_where_the_file_system_can() {
+        let place = tempfile::tempdir().unwrap();
+        let flags = |path: &Path| ioctl_getflags(fs::File::open(path).unwrap());
+        let [ours, other] = ["ours", "other"].map(|name| place.path().join(name));
+        fs::create_dir(&other).unwrap();
+        let can = ioctl_setflags(fs::File::open(&other).unwrap(), IFlags::TOPDIR).is_ok();
+        Series::open(&Ground::take(&ours, None).unwrap(), Kind::Chunk);
+        assert_eq!(flags(&ours).is_ok_and(|flags| flags.contains(IFlags::TOPDIR)), can);
     }
 
     #[test]
