@@ -1,10 +1,12 @@
 //! A recording that is opened for reading, or several, with progress on the terminal.
 
 mod align;
+mod overhead;
 mod part;
 mod several;
 
 pub use align::AlignOptions;
+pub use overhead::OverheadOptions;
 pub use part::report_misfits;
 pub use sordino_reading::describes_state;
 

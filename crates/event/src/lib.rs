@@ -16,6 +16,7 @@
 //! | `schema`, `level`, `catalogue` | the writer's view: layouts of records, log levels, the published tracepoints |
 //! | `class`, `record`, `loss` | the reader's view: classes, decoded events, and gaps in a stream |
 //! | `id`, `numbering` | ids as types of their own, and the numbers of priorities |
+//! | `cost` | the time that the record of an event takes |
 //! | `ticks`, `time` | timestamps as they are recorded, and times in nanoseconds |
 //! | `functions` | the events about functions |
 //! | `text` | text from outside, made safe for a terminal |
@@ -33,6 +34,7 @@
 
 pub mod catalogue;
 mod class;
+mod cost;
 pub mod functions;
 mod id;
 mod level;
@@ -45,6 +47,7 @@ mod ticks;
 mod time;
 
 pub use class::{Class, ClassId, Classes, Domain};
+pub use cost::EventCosts;
 pub use id::{Cpu, Pid, Tid};
 pub use level::Level;
 pub use loss::{Loss, LossCause, Step};

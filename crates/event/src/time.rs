@@ -19,6 +19,11 @@ impl Nanos {
     /// A span of length 0.
     pub const ZERO: Self = Self(0);
 
+    /// Returns true if the span has no length.
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// Returns the span of `seconds`, rounded to the nearest nanosecond.
     pub fn from_seconds(seconds: f64) -> Self {
         Self::rounded(seconds * 1e9)

@@ -3,16 +3,14 @@
 use crate::Failure;
 use crate::commands::events::TimeStyle;
 use crate::commands::queries::PageTables;
-use crate::commands::refused::refused;
+use crate::commands::refused::{refused, unknown};
 use crate::failure::{NO, UNUSABLE};
-use crate::recording::{AlignOptions, Recording, report_misfits};
+use crate::recording::{AlignOptions, OverheadOptions, Recording, report_misfits};
 use crate::terminal::{has_colors, layout_columns, print, show};
 use crate::words::quoted;
 use clap::Args;
 use sordino_analyze::{ExplainOptions, Explainer, Findings};
-use sordino_collect::names::list;
-use sordino_collect::similar;
-use sordino_event::{Class, Classes, Domain, Tid};
+use sordino_event::{Domain, Tid};
 use sordino_intervals::{
     Census, Choice, Finder, IntervalRule, IntervalSelector, Key, LengthDistribution, Other, Point, Survey,
     SurveyBuilder, Why,
@@ -132,6 +130,8 @@ pub(crate) struct Intervals {
     condition: Option<String>,
     #[command(flatten)]
     pub(crate) within: TimeOptions,
+    #[command(flatten)]
+    overhead: OverheadOptions,
 }
 
 /// The results of both passes over a recording.
@@ -229,6 +229,7 @@ impl Intervals {
     ) -> Result<ExplainedRecording, Failure> {
         let fibers = self.fiber.as_deref().map(|name| lives(recording, name)).transpose()?;
         recording.limit(&self.within)?;
+        self.overhead.apply(recording)?;
         let condition = self.condition(recording)?;
         let only = condition.clone().map(selected_by);
         let explained = match (self.measure(), self.rule()) {
@@ -425,26 +426,4 @@ pub(crate) fn format(recording: &Recording) -> FindingsFormat {
         color: has_colors(),
         width: layout_columns(),
     }
-}
-
-/// Returns the error with a hint: the nearest names, or else those of the programs.
-fn unknown(error: &sordino_intervals::Error, classes: &Classes) -> Failure {
-    let text = Failure::text_of(error);
-    let sordino_intervals::Error::Event { event } = error else { return Failure::new(UNUSABLE, text) };
-    let names = classes.iter().map(|(_, class)| &*class.name);
-    let near = similar(event, names);
-    let mut user: Vec<&str> =
-        classes.iter().map(|(_, class)| class).filter(is_user).map(|class| &*class.name).collect();
-    user.sort_unstable();
-    user.dedup();
-    let hint = match (near.is_empty(), user.is_empty()) {
-        (false, _) => format!("did you mean {}?", list(&near)),
-        (true, true) => "it has the kernel's events only; name one with --event".to_owned(),
-        (true, false) => format!("name one with --event: {}", list(&user)),
-    };
-    Failure::new(UNUSABLE, format!("{text}; {hint}"))
-}
-
-fn is_user(class: &&Class) -> bool {
-    class.domain == Domain::User
 }

@@ -6,7 +6,7 @@ use crate::commands::queries::Queries;
 use crate::commands::refused::refused;
 use crate::failure::UNUSABLE;
 use crate::picture::PictureFile;
-use crate::recording::{AlignOptions, Recording, report_misfits};
+use crate::recording::{AlignOptions, OverheadOptions, Recording, report_misfits};
 use crate::terminal::{is_terminal, layout_columns, print, show};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
@@ -117,6 +117,8 @@ pub(crate) struct SpanOptions {
     every: Option<Duration>,
     #[command(flatten)]
     within: TimeOptions,
+    #[command(flatten)]
+    overhead: OverheadOptions,
 }
 
 /// Returns the parser of a measure's name, which lists them all.
@@ -353,6 +355,7 @@ impl SpanOptions {
     /// Limits the recording to the selected time. Returns the condition on spans, if there is one.
     fn apply(&self, recording: &mut Recording) -> Result<Option<Rc<SpanCondition>>, Failure> {
         recording.limit(&self.within)?;
+        self.overhead.apply(recording)?;
         let ends = self.end.as_deref().or(self.event.as_deref());
         self.condition.as_deref().map(|text| recording.condition(text, ends.as_slice())).transpose()
     }

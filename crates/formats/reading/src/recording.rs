@@ -8,12 +8,13 @@ pub use merged::MergedRecording;
 use crate::addresses::{Symbols, TraceNames};
 use crate::ahead::{Decoders, StreamReader};
 use crate::demand::Demand;
+use crate::error::Error;
 use crate::gaps::TraceCoverage;
 use sordino_analyze::{GroupQuotas, Quotas};
 use sordino_collect::Watch;
 use sordino_ctf::read::{Events, Stream};
 use sordino_event::text::with_causes;
-use sordino_event::{Classes, Loss, Nanos, Pid, PriorityNumbering, Time};
+use sordino_event::{Classes, Domain, EventCosts, Loss, Nanos, Pid, PriorityNumbering, Time};
 use sordino_filter::condition::Expression;
 use sordino_query::{Facts, FileMapping};
 use sordino_timeline::{Consumer, Host, Hosts, Item, Recorded, Source, SuperTrace, System, Vocabulary};
@@ -56,6 +57,9 @@ pub struct OpenRecording {
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the events of the first host's kernel, if the traces state it.
     pub priorities: Option<PriorityNumbering>,
+    /// The costs of each host's events, if the traces have them, and whether they are subtracted.
+    costs: Vec<(Host, EventCosts)>,
+    subtracts_overhead: bool,
     /// The numbering of priorities of each host.
     numberings: Vec<(Host, PriorityNumbering)>,
     /// The name of the traced machine, if a trace has it.
@@ -114,6 +118,32 @@ impl OpenRecording {
         self.within = (self.within.0.max(from), self.within.1.min(to));
     }
 
+    /// Subtracts the time that recording took from intervals and spans of the passes that follow. Returns the costs of
+    /// each host's events.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if the cost of an event of the recording is not known.
+    pub fn subtract_overhead(&mut self) -> Result<Vec<EventCosts>, Error> {
+        let costs = |host| {
+            let costs = self.costs.iter().find(|(of, _)| *of == Host(host)).map(|(_, costs)| *costs);
+            costs.unwrap_or_default()
+        };
+        let covered = self.covered.iter();
+        let lacks = |covered: &&TraceCoverage| {
+            let domain = if covered.pid.is_some() { Domain::User } else { Domain::Kernel };
+            costs(covered.host.0).of(domain).is_none()
+        };
+        if let Some(lacking) = covered.clone().find(lacks) {
+            let whose = if lacking.pid.is_some() { "a program" } else { "the kernel" };
+            return Err(Error::Unusable(format!(
+                "{} has no cost of an event of {whose}, so its overhead is not known: sordino measures it since this version, for the kernel's if the recorder may record timer:hrtimer_cancel",
+                self.recordings[lacking.recording].path.display()
+            )));
+        }
+        self.subtracts_overhead = true;
+        Ok((0..self.host_count()).map(|host| costs(host as u16)).collect())
+    }
+
     /// Sets the number of threads that decode streams in passes. The default is the number of CPUs; with 1, the pass's
     /// own thread decodes them.
     pub fn decode_with(&mut self, threads: usize) {
@@ -167,6 +197,9 @@ impl OpenRecording {
         let trace = SuperTrace::new(&self.classes, sources).of_hosts(self.hosts.clone());
         let mut trace = trace.continuing(before);
         self.numberings.iter().for_each(|(host, numbering)| trace.number_priorities(*host, *numbering));
+        if self.subtracts_overhead {
+            self.costs.iter().for_each(|(host, costs)| trace.subtract_overhead(*host, *costs));
+        }
         for RecordedProgram { host, pid, name, wake_up, .. } in &self.programs {
             trace.name_program(*host, *pid, name);
             wake_up.iter().for_each(|futex| trace.set_wake_up(*host, *pid, *futex));

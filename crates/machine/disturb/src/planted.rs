@@ -225,6 +225,7 @@ mod tests {
                 begin_cpu: None,
                 end_cpu: None,
                 fiber: None,
+                overhead: Nanos::ZERO,
             },
             thread: thread("npt"),
             fiber: None,

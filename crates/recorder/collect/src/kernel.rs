@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sordino_dirfd::Dir;
 use sordino_event::{Cpu, Tid};
 use sordino_inspect::clock::TraceClock;
-use sordino_inspect::threads;
+use sordino_inspect::{event_cost, threads};
 use sordino_tracefs::{
     self as tracefs, BufferCounts, Drain, Drained, EventName, Instance, PageLayout, Selection, Tracefs,
 };
@@ -56,6 +56,8 @@ pub struct KernelRecorder {
     pub formats: Arc<Formats>,
     /// Size of each CPU's buffer, in KiB, as the kernel allocated it.
     pub(crate) buffer_kib: u64,
+    /// The cost of an event in picoseconds, if it could be measured.
+    pub event_cost: Option<u64>,
 }
 
 /// The formats needed to read the kernel's pages.
@@ -124,9 +126,11 @@ impl KernelRecorder {
         Instance::sweep(&tracefs)?;
         let (mut instance, change) = obtain(&tracefs, guardian)?;
         instance.set_tracing(false)?;
-        instance.set_clock(clock.kernel_name())?;
         instance.set_overwrite(true)?;
         let buffer_kib = instance.set_buffer_kib(options.kernel_buffer_kib)?;
+        let event_cost = event_cost::of_kernel(&instance);
+        // After the measurement, because it empties the buffer, which takes some 25 ms.
+        instance.set_clock(clock.kernel_name())?;
         let cpus: Vec<Cpu> = options.cpus.as_slice().iter().copied().map(Cpu).collect();
         instance.set_cpus(&cpus)?;
         if !options.kernel_threads.is_empty() {
@@ -144,7 +148,16 @@ impl KernelRecorder {
             (false, true) => Moving::Persistently,
         };
         let counted = Vec::new();
-        Ok(Self { prepared: Some(drain), thread: None, change, moving, counted, formats, buffer_kib })
+        Ok(Self {
+            prepared: Some(drain),
+            thread: None,
+            change,
+            moving,
+            counted,
+            formats,
+            buffer_kib,
+            event_cost,
+        })
     }
 
     /// Starts recording and the thread that empties the buffers.

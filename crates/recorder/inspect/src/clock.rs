@@ -5,7 +5,7 @@ use sordino_clock::{
     Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds, realtime_error,
 };
 use sordino_ctf::{Environment, Uuid};
-use sordino_event::Ticks;
+use sordino_event::{EventCosts, Ticks};
 use sordino_proc::machine::sysctl;
 use sordino_ring::write::TimestampClock;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ pub struct TraceClock {
     /// The counter's rate in Hz.
     pub rate: Rate,
     uuid: Uuid,
-    /// The entries of traces' environments that relate the clock to those of other recordings.
-    relation: Environment,
+    /// The entries of traces' environments: the clock's relation to those of other recordings, the costs of events.
+    entries: Environment,
 }
 
 /// The name of the machine, the boot, the greatest error of the time of day when recording began, and the time of day
@@ -77,16 +77,16 @@ impl TraceClock {
     fn begin(not_cycles: Option<Unusable>, rate: Rate) -> Self {
         let begin = Sample::take();
         let sysctl = |name| sysctl(name).unwrap_or_default();
-        let mut relation = Environment::default();
-        relation
+        let mut entries = Environment::default();
+        entries
             .set("hostname", sysctl("kernel/hostname").as_str())
             .set("boot_id", sysctl("kernel/random/boot_id").as_str());
-        relation.set("monotonic_offset_ns", begin.realtime.wrapping_sub(begin.monotonic).cast_signed());
+        entries.set("monotonic_offset_ns", begin.realtime.wrapping_sub(begin.monotonic).cast_signed());
         if let Some(error) = realtime_error() {
             let error = error.saturating_add(rate.nanoseconds(begin.width) as u64);
-            relation.set("time_of_day_error_ns", i64::try_from(error).unwrap_or(i64::MAX));
+            entries.set("time_of_day_error_ns", i64::try_from(error).unwrap_or(i64::MAX));
         }
-        Self { not_cycles, begin, rate, uuid: uuid::random(), relation }
+        Self { not_cycles, begin, rate, uuid: uuid::random(), entries }
     }
 
     /// Restores the clock of a recording from its metadata.
@@ -97,11 +97,14 @@ impl TraceClock {
         let realtime = clock.time(Ticks(0)).0.unsigned_abs();
         let begin = Sample { realtime, ..Sample::default() };
         let uuid = clock.uuid.unwrap_or_default();
-        let mut relation = Environment::default();
+        let mut entries = Environment::default();
         for name in RELATION {
-            environment.get(name).into_iter().for_each(|known| _ = relation.set(name, known.clone()));
+            environment.get(name).into_iter().for_each(|known| _ = entries.set(name, known.clone()));
         }
-        Self { not_cycles, begin, rate: Rate { hertz, uncertainty: 0.0 }, uuid, relation }
+        let costs = EventCosts::from_entries(|name| environment.integer(name));
+        let mut known = Self { not_cycles, begin, rate: Rate { hertz, uncertainty: 0.0 }, uuid, entries };
+        known.set_costs(&costs);
+        known
     }
 
     /// Replaces the rate by that measured over the whole recording if it is more accurate.
@@ -163,12 +166,22 @@ impl TraceClock {
 
     /// Returns the machine's name at the start of the recording.
     pub fn hostname(&self) -> &str {
-        self.relation.text("hostname").unwrap_or_default()
+        self.entries.text("hostname").unwrap_or_default()
     }
 
-    /// Adds the entries to a trace's environment that relate the clock to those of other recordings.
+    /// Sets the costs of events, which traces state from then on.
+    pub fn set_costs(&mut self, costs: &EventCosts) {
+        for (name, cost) in costs.entries() {
+            if let Some(cost) = cost.and_then(|cost| i64::try_from(cost).ok()) {
+                self.entries.set(name, cost);
+            }
+        }
+    }
+
+    /// Adds the entries to a trace's environment that relate the clock to those of other recordings, and the costs of
+    /// events.
     pub fn relate(&self, environment: &mut Environment) {
-        for (name, value) in self.relation.iter() {
+        for (name, value) in self.entries.iter() {
             environment.set(name, value.clone());
         }
     }

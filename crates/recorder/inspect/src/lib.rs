@@ -11,7 +11,8 @@
 //! | [`locks`] | holders of locks and of open files |
 //! | [`process_events`] | new processes, so that `/proc` is not read needlessly |
 //! | [`dump`], [`symbols`] | the state dump, kernel functions |
-//! | [`quota`], [`steal`], [`interrupted`] | the CPU time that a cgroup allows, stolen time, cost of interrupts |
+//! | [`quota`], [`steal`] | the CPU time that a cgroup allows, stolen time |
+//! | [`interrupted`], [`event_cost`] | the cost of interrupts, and of events |
 //! | [`kernel`] | the running kernel, as traces describe it |
 //! | [`settings`] | the settings of the machine that decide how late a thread runs |
 //! | [`uuid`] | random identifiers of traces and clocks |
@@ -23,6 +24,7 @@ pub mod clock;
 pub mod context;
 pub mod discover;
 pub mod dump;
+pub mod event_cost;
 pub mod interrupted;
 pub mod kernel;
 pub mod locks;

@@ -278,6 +278,14 @@ impl Instance {
         Ok(chosen.into_keys().collect())
     }
 
+    /// Traces one more event, or no longer traces it.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such event, or the instance may not record it.
+    pub fn set_event(&self, event: &EventName, on: bool) -> Result<(), Error> {
+        self.dir.set(&event.file("enable"), if on { "1" } else { "0" })
+    }
+
     /// Checks that the group of a prepared instance may record the chosen events.
     fn expect_granted<'a>(&self, chosen: impl Iterator<Item = &'a EventName>) -> Result<(), Error> {
         if !self.stays {

@@ -54,6 +54,8 @@ pub(crate) struct Account {
 #[derive(Debug, Default)]
 struct Sum {
     time: Nanos,
+    /// The time that recording took of it.
+    overhead: Nanos,
     /// The estimated time of entering and leaving, which is part of `time`.
     entry: Nanos,
     /// The part of `time` that is derived from unrecorded switches.
@@ -107,8 +109,14 @@ impl Account {
         }
     }
 
-    /// Adds the time of the thread's `activity`, as far as it lies within the interval.
-    pub(crate) fn spent(&mut self, from: Time, to: Time, activity: &Activity) {
+    /// Adds the time of the thread's `activity`, as far as it lies within the interval. `overhead` returns the part of
+    /// a time that recording took, if that is subtracted.
+    pub(crate) fn spent(
+        &mut self,
+        (from, to): (Time, Time),
+        activity: &Activity,
+        overhead: impl Fn(Time, Time) -> Nanos,
+    ) {
         let Interval { begin, end, .. } = self.interval;
         // An activity without a length, such as a page fault inside a system call, counts unless it lies at the
         // interval's end.
@@ -118,6 +126,9 @@ impl Account {
         }
         let (from, time) = (from.max(begin), to.min(end) - from.max(begin));
         let is_new = self.part(&activity.cause).add(from, time, activity);
+        if self.interval.overhead > Nanos::ZERO {
+            self.part(&activity.cause).overhead += overhead(from, from + time);
+        }
         if is_new
             && Entered::of(&activity.cause).is_some()
             && let Some(own) = self.latest.as_ref().filter(|latest| latest.is_its_own())
@@ -198,6 +209,7 @@ impl Account {
         lost: Vec<LossSum>,
     ) -> Explanation {
         self.end_sleep();
+        self.subtract_overhead();
         if matches!(own, OwnTime::CodeOr(_)) {
             entry.into_iter().for_each(|entry| self.charge(entry));
         }
@@ -231,6 +243,26 @@ impl Account {
             migrations: self.migrations,
             migrations_count: self.migrations_count,
             lost,
+        }
+    }
+
+    /// Subtracts the interval's overhead: from the parts in which its events were recorded and, as far as older times
+    /// are not known exactly, from the others.
+    fn subtract_overhead(&mut self) {
+        let mut rest = self.interval.overhead;
+        for sum in self.parts.values_mut() {
+            sum.bear(sum.overhead, &mut rest);
+        }
+        // A thread that sleeps records nothing, unless the events contradict each other.
+        let sleeps = |cause: &Cause| matches!(cause, Cause::Blocked { .. });
+        while rest > Nanos::ZERO
+            && let Some((_, longest)) = self
+                .parts
+                .iter_mut()
+                .filter(|(_, sum)| sum.time > Nanos::ZERO)
+                .max_by_key(|(cause, sum)| (!sleeps(cause), sum.time))
+        {
+            longest.bear(longest.time, &mut rest);
         }
     }
 
@@ -350,6 +382,22 @@ impl Sum {
             *self.beside.entry(thread.clone()).or_default() += time;
         }
         self.count > before
+    }
+
+    /// Subtracts as much of an interval's overhead as is left and this part has, at most `share`.
+    fn bear(&mut self, share: Nanos, rest: &mut Nanos) {
+        let borne = share.min(self.time).min(*rest);
+        *rest -= borne;
+        self.time -= borne;
+        let time = self.time;
+        self.longest = self.longest.min(time);
+        // The shares of the details are not known.
+        self.inside.values_mut().chain(self.beside.values_mut()).chain(self.files.values_mut()).for_each(
+            |detail| {
+                *detail = time.min(*detail);
+            },
+        );
+        self.wakers.retain(|_, wakes| wakes.time <= time);
     }
 
     /// Updates the longest occurrence.

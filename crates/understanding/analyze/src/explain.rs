@@ -19,7 +19,7 @@ use foldhash::HashMap;
 use sordino_event::{ClassId, Cpu, Loss, Nanos, Tid, Time};
 use sordino_intervals::{EndFields, Interval, IntervalRule, Survey};
 use sordino_timeline::{
-    Arch, Consumer, Contradiction, Item, Kernel, Moment, Recorded, System, ThreadOrFiber,
+    Arch, Consumer, Contradiction, Item, Kernel, Moment, Payer, Recorded, System, ThreadOrFiber,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -251,7 +251,10 @@ impl Explainer {
         let accounts = story.open.iter_mut().map(|(account, _)| account);
         match happening {
             Happening::Spent { from, to, activity, .. } => {
-                accounts.for_each(|account| account.spent(*from, *to, activity));
+                let payer = Payer::Owner(story.owner);
+                let overhead =
+                    |from, to| system.map_or(Nanos::ZERO, |system| system.overhead(payer, from, to));
+                accounts.for_each(|account| account.spent((*from, *to), activity, overhead));
                 self.close(index, *to);
             }
             Happening::Woken { at, wake_up, .. } => {

@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use sordino_analyze::*;
-use sordino_event::Nanos;
+use sordino_event::{EventCosts, Nanos};
 use sordino_intervals::Interval;
 use support::machine::{SimulatedMachine, explained};
 use support::{HOG, IDLE, KWORKER, NPT, Script, ScriptThread as Task, V, explain};
@@ -88,8 +88,10 @@ proptest! {
             0..120),
         disordered in any::<bool>(),
         extreme in any::<bool>(),
+        costs in proptest::option::of((0u64..100_000, 0u64..100_000)),
     ) {
         let mut script = Script::new();
+        script.costs = costs.map(|(user, kernel)| EventCosts { user: Some(user), kernel: Some(kernel) });
         script.disordered = disordered;
         let threads = [IDLE, NPT, HOG, KWORKER];
         // The trace has to declare the classes.

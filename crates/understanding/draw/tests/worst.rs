@@ -5,7 +5,7 @@ mod support;
 
 use sordino_analyze::{ExplainOptions, Explainer};
 use sordino_draw::{ReportPage, page};
-use sordino_event::{Pid, Tid, Time};
+use sordino_event::{Nanos, Pid, Tid, Time};
 use sordino_intervals::{Interval, SurveyBuilder};
 use sordino_lanes::{Lanes, Painter, Window};
 use sordino_report::{FindingsFormat, FindingsText, TimeFormat};
@@ -78,7 +78,16 @@ fn largest(text: &str) -> (String, Vec<Lanes>) {
     for number in 0..INTERVALS {
         let (begin, end) = (Time(2000 + number), Time(ROUNDS * ROUND - number));
         let (tid, pid) = (Tid(NPT.0), Some(Pid(NPT.0)));
-        survey.add(Interval { begin, end, tid, pid, begin_cpu: None, end_cpu: None, fiber: None });
+        survey.add(Interval {
+            begin,
+            end,
+            tid,
+            pid,
+            begin_cpu: None,
+            end_cpu: None,
+            fiber: None,
+            overhead: Nanos::ZERO,
+        });
     }
     let survey = survey.finish();
     let distribution = survey.distribution.clone();

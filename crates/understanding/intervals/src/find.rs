@@ -7,7 +7,7 @@ use crate::survey::{IntervalStatistics, KEEP};
 use crate::{Broken, Error, IntervalRule, Key, Point, Survey, Unpaired};
 use foldhash::HashMap;
 use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
-use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted, ThreadOrFiber};
+use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted, Payer, ThreadOrFiber};
 use std::fmt;
 use std::sync::Arc;
 
@@ -204,7 +204,11 @@ impl Finder {
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
         let (begin_cpu, end_cpu, fiber) = (begin.cpu, end.cpu, of.fiber);
-        let interval = Interval { begin: begin.time, end: end.time, tid, pid, begin_cpu, end_cpu, fiber };
+        let (begin_time, end_time) = (begin.time, end.time);
+        let owner = fiber.map_or(ThreadOrFiber::Thread(tid), ThreadOrFiber::Fiber);
+        let overhead = moment.system.overhead(Payer::Owner(owner), begin_time, end_time);
+        let interval =
+            Interval { begin: begin_time, end: end_time, tid, pid, begin_cpu, end_cpu, fiber, overhead };
         if self.losses.between(&begin, &end) {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());

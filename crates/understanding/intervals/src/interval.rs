@@ -29,12 +29,15 @@ pub struct Interval {
     /// The fiber whose time it took, if that thread had one.
     #[serde(skip)]
     pub fiber: Option<FiberId>,
+    /// The part of the time that recording took, if it is subtracted.
+    #[serde(rename = "overhead_ns", serialize_with = "number::span", skip_serializing_if = "Nanos::is_zero")]
+    pub overhead: Nanos,
 }
 
 impl Interval {
-    /// Returns the length of the interval.
+    /// Returns the length of the interval, without the overhead that is subtracted.
     pub fn length(&self) -> Nanos {
-        self.end - self.begin
+        self.end - self.begin - self.overhead
     }
 
     /// Returns the thread or the fiber whose time it took.

@@ -96,13 +96,14 @@ impl Routes {
     pub(crate) fn stages(&self, interval: &Interval, ends: [&str; 2]) -> Vec<([Arc<str>; 2], Interval)> {
         let Some(steps) = self.0.get(&(interval.length(), interval.clone())) else { return Vec::new() };
         let [begin, end] = ends.map(Arc::<str>::from);
-        let Interval { begin: since, end: time, tid, pid, begin_cpu, end_cpu: cpu, fiber } = *interval;
+        let Interval { begin: since, end: time, tid, pid, begin_cpu, end_cpu: cpu, fiber, .. } = *interval;
         let last = RouteStep { event: end, time, tid, pid, cpu, fiber };
         let (mut from, mut since, mut begin_cpu) = (begin, since, begin_cpu);
         let mut stages = Vec::new();
         for step in steps.iter().cloned().chain([last]) {
             let RouteStep { event: to, time: end, tid, pid, cpu: end_cpu, fiber } = step;
-            let stage = Interval { begin: since, end, tid, pid, begin_cpu, end_cpu, fiber };
+            let overhead = Nanos::ZERO;
+            let stage = Interval { begin: since, end, tid, pid, begin_cpu, end_cpu, fiber, overhead };
             stages.push(([from, Arc::clone(&to)], stage));
             (from, since, begin_cpu) = (to, end, end_cpu);
         }

@@ -206,7 +206,16 @@ mod tests {
 
     fn interval(begin: i64, length: i64) -> Interval {
         let (begin, end) = (Time(begin), Time(begin + length));
-        Interval { begin, end, tid: Tid(1), pid: None, begin_cpu: None, end_cpu: None, fiber: None }
+        Interval {
+            begin,
+            end,
+            tid: Tid(1),
+            pid: None,
+            begin_cpu: None,
+            end_cpu: None,
+            fiber: None,
+            overhead: Nanos::ZERO,
+        }
     }
 
     #[test]

@@ -160,6 +160,7 @@ mod tests {
             has_lengths: true,
             is_share_of_wall: false,
             keys: vec!["comm".to_owned()],
+            overhead: Nanos::ZERO,
             wall: Nanos(1),
             rows: rows.iter().map(row).collect(),
             all: None,

@@ -2,9 +2,10 @@
 
 use crate::jitter::Periods;
 use crate::key::Per;
+use crate::span::Span;
 use crate::{function_calls, locks, reactivity};
 use sordino_intervals::{IntervalRule, Key};
-use sordino_timeline::Recorded;
+use sordino_timeline::{Payer, Recorded, ThreadOrFiber};
 
 /// The spans of time, or the events, that a query finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,28 @@ impl Measure {
             Self::Reactivity => "reactivity",
             Self::Path(PathOf::Fibers) => "fiber-path",
             Self::Path(_) => "path",
+        }
+    }
+
+    /// Returns the thread, fiber or CPU whose events lengthen a span; `None` where recording takes no part of it, as a
+    /// thread that sleeps records nothing.
+    pub(crate) fn payer(&self, span: &Span) -> Option<Payer> {
+        match self {
+            Self::Count | Self::Sleep | Self::Jitter(..) | Self::FiberWaits | Self::Locks | Self::Path(_) => {
+                None
+            }
+            Self::Latency | Self::Preemption | Self::Reactivity | Self::Irqs | Self::Softirqs => {
+                span.cpu.map(Payer::Cpu)
+            }
+            Self::Active
+            | Self::Slices
+            | Self::Duration(_)
+            | Self::Jobs(_)
+            | Self::Syscalls
+            | Self::Calls => {
+                let thread = span.tid.map(ThreadOrFiber::Thread);
+                span.fiber.map(ThreadOrFiber::Fiber).or(thread).map(Payer::Owner)
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use crate::row_sums::RowSums;
 use crate::span::{FoundSpan, Span};
 use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use foldhash::HashMap;
-use sordino_event::{ClassId, Classes, Pid, Tid, Time};
-use sordino_intervals::{Interval, Survey, SurveyBuilder};
+use sordino_event::{ClassId, Classes, Nanos, Pid, Tid, Time};
+use sordino_intervals::{Survey, SurveyBuilder};
 use sordino_timeline::{Consumer, FiberEvent, Host, Item, Kernel, Moment, Recorded};
 use std::cmp::Reverse;
 use std::fmt;
@@ -47,8 +47,10 @@ pub struct Query {
     /// The names of fibers by the hosts' numbers, if rows are distinguished by them.
     fiber_names: Option<Vec<FiberNames>>,
     /// The keys and labels of the threads that have a CPU, if the measure needs them at the end of the trace.
-    running: HashMap<(Host, Tid), RowKeys>,
+    running: HashMap<(Host, Tid), ActiveThread>,
     all: Durations,
+    /// The time of spans that recording took, as far as it is subtracted.
+    overhead: Nanos,
     found: Vec<FoundSpan>,
     apart: Apart,
     crowded: u64,
@@ -59,8 +61,14 @@ pub struct Query {
     spans: Vec<Option<(Time, Time)>>,
 }
 
-/// The values of a row's keys, and their labels.
-type RowKeys = (Vec<KeyValue>, Vec<Arc<str>>);
+/// A thread that has a CPU: the keys of its row, and the time that recording has taken of it since, in picoseconds.
+struct ActiveThread {
+    values: Vec<KeyValue>,
+    labels: Vec<Arc<str>>,
+    overhead: u64,
+    /// The cost of its latest event, which counts once there is a later one.
+    latest_cost: u64,
+}
 
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,6 +114,7 @@ impl Query {
             fiber_names,
             running: HashMap::default(),
             all: Durations::default(),
+            overhead: Nanos::ZERO,
             found: Vec::new(),
             apart: Apart::default(),
             crowded: 0,
@@ -205,8 +214,14 @@ impl Query {
         }
     }
 
-    /// Notes the keys of a thread that gets a CPU, or another fiber.
+    /// Notes the keys of a thread that gets a CPU, or another fiber, and what its events cost.
     fn follow(&mut self, moment: &Moment<'_>) {
+        let cost = moment.system.event_cost(moment.domain);
+        if let Some(tid) = moment.tid.filter(|_| cost > 0 && moment.event.time >= self.begin)
+            && let Some(running) = self.running.get_mut(&(moment.host, tid))
+        {
+            running.overhead += std::mem::replace(&mut running.latest_cost, cost);
+        }
         let comes = match (moment.kernel, moment.about_fibers()) {
             (Some(Kernel::Switch { prev, next, .. }), _) => {
                 self.running.remove(&(moment.host, prev.tid));
@@ -230,7 +245,8 @@ impl Query {
                     .for_each(|value| *value = KeyValue::Unknown);
             }
             let labels = self.labels(&values, &span, moment);
-            self.running.insert((moment.host, tid), (values, labels));
+            self.running
+                .insert((moment.host, tid), ActiveThread { values, labels, overhead: 0, latest_cost: 0 });
         }
     }
 
@@ -275,8 +291,21 @@ impl Query {
         if !self.selects(span, moment) {
             return;
         }
+        if moment.system.subtracts_overhead() {
+            let overhead = self
+                .measure
+                .payer(span)
+                .map_or(Nanos::ZERO, |payer| moment.system.overhead(payer, span.from, span.to));
+            self.enter(&span.without(overhead), moment);
+        } else {
+            self.enter(span, moment);
+        }
+    }
+
+    /// Adds a span to its row.
+    fn enter(&mut self, span: &Span, moment: &Moment<'_>) {
         // A span without a row is explained nevertheless.
-        if let Some((survey, interval)) = self.survey.as_mut().zip(interval(span, moment)) {
+        if let Some((survey, interval)) = self.survey.as_mut().zip(span.interval(moment.system)) {
             survey.add(interval);
         }
         let mut values = std::mem::take(&mut self.values);
@@ -294,6 +323,7 @@ impl Query {
             self.rows.insert(values, row);
         }
         self.all.add(span.length(), span.from);
+        self.overhead += span.overhead;
     }
 
     /// Returns the table after the last item, and the intervals to explain if they were collected. The time of an idle
@@ -323,10 +353,13 @@ impl Query {
             match found {
                 FoundSpan::Cut(span) if self.measure == Measure::Active => {
                     let running = span.tid.and_then(|tid| self.running.remove(&(host, tid)));
-                    let Some((values, labels)) = running else { continue };
+                    let Some(ActiveThread { values, labels, overhead, .. }) = running else { continue };
                     let span = Span { from: span.from.max(self.begin), ..span };
+                    let overhead = Nanos(i64::try_from(overhead / 1000).unwrap_or(i64::MAX));
+                    let span = span.without(overhead.min(span.length()));
                     self.rows.entry(values).or_insert_with(|| RowSums::new(labels)).add(&span);
                     self.all.add(span.length(), span.from);
+                    self.overhead += span.overhead;
                 }
                 _ => self.apart.cut += 1,
             }
@@ -359,6 +392,7 @@ impl Query {
             ),
             keys: self.pers.iter().map(Per::to_string).collect(),
             wall: last - first,
+            overhead: self.overhead,
             rows,
             all: self.all.summary(),
             apart: self.apart,
@@ -410,19 +444,4 @@ impl Consumer for Query {
 fn of_host<T>(elements: &mut [T], host: Host) -> &mut T {
     let last = elements.len() - 1;
     &mut elements[usize::from(host.0).min(last)]
-}
-
-/// Returns a span as an interval to explain; `None` if it belongs to no thread.
-fn interval(span: &Span, moment: &Moment<'_>) -> Option<Interval> {
-    let tid = span.tid.filter(|tid| *tid != Tid(0) && span.from < span.to)?;
-    let pid = moment.system.pid(tid);
-    Some(Interval {
-        begin: span.from,
-        end: span.to,
-        tid,
-        pid,
-        begin_cpu: None,
-        end_cpu: span.cpu,
-        fiber: span.fiber,
-    })
 }

@@ -1,7 +1,8 @@
 //! A stretch of time that a measure finds.
 
 use sordino_event::{Cpu, Nanos, Tid, Time};
-use sordino_timeline::FiberId;
+use sordino_intervals::Interval;
+use sordino_timeline::{FiberId, System};
 use std::sync::Arc;
 
 /// A stretch of time of a thread or a CPU.
@@ -27,6 +28,8 @@ pub struct Span {
     pub address: Option<u64>,
     /// The regularity of a periodic event that ends the stretch.
     pub regularity: Option<Regularity>,
+    /// The part of the stretch that recording took, if it is subtracted.
+    pub overhead: Nanos,
     /// The parts of the time, which add up to it, as [`Measure::parts`](crate::Measure::parts) names them; empty if the
     /// measure has none.
     pub parts: Vec<Nanos>,
@@ -61,9 +64,38 @@ impl Span {
         Self { from, to, ..Self::default() }
     }
 
-    /// Returns the measured time: the length of the stretch, or the deviation of a period.
+    /// Returns the measured time: the length of the stretch without its overhead, or the deviation of a period.
     pub fn length(&self) -> Nanos {
-        self.regularity.map_or(self.to - self.from, |regularity| regularity.deviation)
+        self.regularity.map_or(self.to - self.from - self.overhead, |regularity| regularity.deviation)
+    }
+
+    /// Returns the span as an interval to explain; `None` if it belongs to no thread.
+    pub(crate) fn interval(&self, system: &System) -> Option<Interval> {
+        let tid = self.tid.filter(|tid| *tid != Tid(0) && self.from < self.to)?;
+        Some(Interval {
+            begin: self.from,
+            end: self.to,
+            tid,
+            pid: system.pid(tid),
+            begin_cpu: None,
+            end_cpu: self.cpu,
+            fiber: self.fiber,
+            overhead: self.overhead,
+        })
+    }
+
+    /// Returns the span without an overhead, which its longest parts bear.
+    pub(crate) fn without(&self, overhead: Nanos) -> Self {
+        let mut span = Self { overhead, ..self.clone() };
+        let mut rest = overhead;
+        while rest > Nanos::ZERO
+            && let Some(longest) = span.parts.iter_mut().max().filter(|longest| **longest > Nanos::ZERO)
+        {
+            let borne = rest.min(*longest);
+            *longest -= borne;
+            rest -= borne;
+        }
+        span
     }
 }
 

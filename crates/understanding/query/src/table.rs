@@ -24,6 +24,9 @@ pub struct StatisticsTable {
     /// The time from the first to the last event that the query read.
     #[serde(rename = "wall_ns", serialize_with = "nanos")]
     pub wall: Nanos,
+    /// The time of the spans that recording took, if it was subtracted.
+    #[serde(rename = "overhead_ns", serialize_with = "nanos", skip_serializing_if = "Nanos::is_zero")]
+    pub overhead: Nanos,
     /// The rows, the greatest total first; those of waits by their maximum, those of events by their number.
     pub rows: Vec<StatisticsRow>,
     /// The statistics of all rows together; `None` if there are none.

@@ -157,6 +157,9 @@ fn apart(table: &StatisticsTable) -> Vec<String> {
     line(table.apart.cut, table.unit, "apart: the recording's begin or end cuts them");
     line(table.crowded, table.unit, "apart: there are too many rows; use --where, or another --per");
     line(table.lost, "record", "lost in all; spans that touch a loss are apart");
+    if table.overhead > Nanos::ZERO {
+        lines.push(format!("{} in all subtracted, which recording took (estimated)", span(table.overhead)));
+    }
     lines
 }
 
@@ -187,6 +190,7 @@ mod tests {
             is_share_of_wall: false,
             keys: vec!["thread".to_owned()],
             wall: Nanos(1_000_000),
+            overhead: Nanos(7_000),
             rows: vec![row.clone(), row],
             all: Some(summary),
             apart: Apart { broken: 1, cut: 2 },
@@ -214,6 +218,7 @@ mod tests {
             "  below  1.02 us           2  ########################################\n",
             "1 slice apart: records are missing",
             "2 slices apart: the recording's begin or end cuts them",
+            "7.00 us in all subtracted, which recording took (estimated)",
             "5 records lost in all",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

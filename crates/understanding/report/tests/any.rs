@@ -179,6 +179,7 @@ fn explanation() -> impl Strategy<Value = Explanation> {
             begin_cpu,
             end_cpu,
             fiber: pid.map(|pid| sordino_timeline::FiberId { pid, number: 7 }),
+            overhead: Nanos::ZERO,
         },
     );
     let main = (0..20_usize, option::of(span()), any::<usize>(), span());

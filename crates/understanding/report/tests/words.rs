@@ -112,6 +112,7 @@ fn explanation(causes: Vec<Cause>, main: Option<Main>) -> Explanation {
             begin_cpu: None,
             end_cpu: Some(Cpu(1)),
             fiber: None,
+            overhead: Nanos::ZERO,
         },
         thread: thread(10, "npt", 120),
         fiber: None,

@@ -20,6 +20,7 @@
 //! | `system`, `running`, `schedule` | the state of the machine by the events so far: threads, CPUs, the scheduler |
 //! | `task`, `scheduling` | the ranking of threads, and their policies as text |
 //! | `fiber`, `fibers` | fibers, and the thread of each |
+//! | `overhead` | the time that recording took |
 //! | `context`, `counted` | facts about threads that are recorded beside their events, such as performance counters |
 //!
 //! ```
@@ -59,6 +60,7 @@ mod fibers;
 mod host;
 pub mod kernel;
 mod merge;
+mod overhead;
 mod running;
 mod schedule;
 mod scheduling;
@@ -79,6 +81,7 @@ pub use fibers::{Contradiction, Fibers, Inconsistency};
 pub use host::{Host, Hosts};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};
+pub use overhead::Payer;
 pub use running::{Evidence, RunningThreads, UnrecordedSwitch};
 pub use schedule::ThreadState;
 pub use scheduling::Scheduling;

@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::{
     Disorder, Host, Hosts, Merge, Merged, Priority, Recorded, Source, SourceError, System, Vocabulary,
 };
-use sordino_event::{Classes, Cpu, Domain, Event, Loss, Pid, PriorityNumbering, Tid};
+use sordino_event::{Classes, Cpu, Domain, Event, EventCosts, Loss, Pid, PriorityNumbering, Tid};
 use std::sync::Arc;
 
 /// The merged trace (the papers' super-trace). While it merges, it follows the kernel's schedule, so that each event
@@ -103,6 +103,11 @@ impl<S: Source> SuperTrace<S> {
         self.system(host).number_priorities(numbering);
     }
 
+    /// Sets the costs of the host's events. [`System::overhead`] returns the time that recording took from then on.
+    pub fn subtract_overhead(&mut self, host: Host, costs: EventCosts) {
+        self.system(host).set_costs(costs);
+    }
+
     fn system(&mut self, host: Host) -> &mut System {
         &mut self.systems[usize::from(host.0)]
     }
@@ -177,6 +182,11 @@ fn moment<'a>(
         system.learn(kernel, cpu, (event.time, tid));
     }
     let domain = vocabulary.domain(event);
+    // A record about the machine, which the recorder adds, has no thread, and cost nobody its time.
+    if system.subtracts_overhead() && tid.is_some() {
+        let about = vocabulary.fiber(event);
+        system.pay((event.time, domain), (cpu, tid, fiber.fiber()), (kernel.as_ref(), about));
+    }
     Moment { event, domain, kernel, cpu, tid, fiber, host, system, vocabulary }
 }
 

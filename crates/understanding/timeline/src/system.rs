@@ -3,13 +3,14 @@
 use crate::Priority;
 use crate::context::{ThreadContext, ThreadContexts};
 use crate::counted::{Count, PendingCounters};
-use crate::fiber::{FiberEvent, Mounted};
+use crate::fiber::{FiberEvent, FiberId, Mounted, ThreadOrFiber};
 use crate::fibers::{Fibers, RecordOrigin};
 use crate::kernel::{Born, Kernel, Observed, Process, Task};
+use crate::overhead::{Overhead, Payer};
 use crate::schedule::{OffCpu, ThreadState};
 use crate::task::TaskState;
 use foldhash::{HashMap, HashSet};
-use sordino_event::{Cpu, Event, Loss, Pid, PriorityNumbering, Tid, Time};
+use sordino_event::{Cpu, Domain, Event, EventCosts, Loss, Nanos, Pid, PriorityNumbering, Tid, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub struct System {
     met: Option<Tid>,
     /// The number of changes so far after which a name may be another one.
     names_revision: u64,
+    /// The time that recording took, if it is to be subtracted.
+    overhead: Option<Box<Overhead>>,
     /// The numbering of the tracer's priorities that the trace states.
     stated: Option<PriorityNumbering>,
     /// The numbering that the priorities themselves show; for traces that state none.
@@ -139,6 +142,44 @@ impl System {
     /// Sets the numbering of the tracer's priorities, which is then no longer derived from the priorities.
     pub(crate) fn number_priorities(&mut self, numbering: PriorityNumbering) {
         self.stated = Some(numbering);
+    }
+
+    /// Sets the costs of events, from which the overhead is then computed.
+    pub(crate) fn set_costs(&mut self, costs: EventCosts) {
+        self.overhead = Some(Box::new(Overhead::new(costs)));
+    }
+
+    /// Returns the time between `from` and `to` that recording took of the payer, in events from `from` on: what
+    /// measures subtract. Zero unless [requested](crate::SuperTrace::subtract_overhead). Recent times are exact, those
+    /// before the payer's last hundred events to two hundredths.
+    pub fn overhead(&self, payer: Payer, from: Time, to: Time) -> Nanos {
+        self.overhead.as_ref().map_or(Nanos::ZERO, |overhead| overhead.between(payer, from, to))
+    }
+
+    /// Returns true if the overhead is to be subtracted.
+    pub fn subtracts_overhead(&self) -> bool {
+        self.overhead.is_some()
+    }
+
+    /// Returns the cost of an event of this origin in picoseconds; zero unless the overhead is to be subtracted.
+    pub fn event_cost(&self, domain: Domain) -> u64 {
+        self.overhead.as_ref().map_or(0, |overhead| overhead.cost(domain))
+    }
+
+    /// Adds the cost of an event to what recording took of its thread, its fiber and its CPU.
+    pub(crate) fn pay(
+        &mut self,
+        (time, domain): (Time, Domain),
+        (cpu, tid, fiber): (Option<Cpu>, Option<Tid>, Option<FiberId>),
+        (kernel, about): (Option<&Kernel<'_>>, Option<FiberEvent<'_>>),
+    ) {
+        let Some(overhead) = &mut self.overhead else { return };
+        let fiber = fiber.map(ThreadOrFiber::Fiber);
+        // A switch is recorded while its thread leaves: the cost falls into the time behind it, in which others run.
+        let is_switch = matches!(kernel, Some(Kernel::Switch { .. }));
+        let owners = fiber.into_iter().chain(tid.map(ThreadOrFiber::Thread)).filter(|_| !is_switch);
+        overhead.add(time, domain, owners.map(Payer::Owner).chain(cpu.map(Payer::Cpu)));
+        overhead.end(kernel, about.zip(fiber));
     }
 
     /// Sets the name of the program that runs as `pid`.

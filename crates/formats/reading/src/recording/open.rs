@@ -11,7 +11,7 @@ use sordino_collect::{Directory, State, Summary};
 use sordino_ctf::read::{self, Stream};
 use sordino_ctf::{Environment, Setting};
 use sordino_event::text::with_causes;
-use sordino_event::{Classes, Nanos, Pid, PriorityNumbering, Time};
+use sordino_event::{Classes, EventCosts, Nanos, Pid, PriorityNumbering, Time};
 use sordino_query::Facts;
 use sordino_timeline::{Host, Hosts};
 use std::collections::BTreeMap;
@@ -55,6 +55,8 @@ impl OpenRecording {
             real_time: None,
             priorities: None,
             numberings: Vec::new(),
+            costs: Vec::new(),
+            subtracts_overhead: false,
             host: None,
             kernel: [None, None],
             problems: Vec::new(),
@@ -150,6 +152,10 @@ impl OpenRecording {
             && self.numberings.iter().all(|(known, _)| *known != host)
         {
             self.numberings.push((host, numbering));
+        }
+        let costs = EventCosts::from_entries(|name| environment.integer(name));
+        if costs != EventCosts::default() && self.costs.iter().all(|(known, _)| *known != host) {
+            self.costs.push((host, costs));
         }
         if host != Host(0) {
             return;

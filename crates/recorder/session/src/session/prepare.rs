@@ -27,9 +27,10 @@ use sordino_collect::options::Polling;
 use sordino_collect::placement::CpuPlacement;
 use sordino_collect::series::Ground;
 use sordino_collect::summary::Summary;
-use sordino_event::Cpu;
 use sordino_event::functions;
+use sordino_event::{Cpu, EventCosts};
 use sordino_inspect::clock::{FirstLook, TraceClock};
+use sordino_inspect::event_cost;
 use sordino_inspect::steal::Steal;
 use sordino_intake::{Intake, IntakeLimits, Listener, Supply, Wishes, limits};
 use sordino_registration::trust::uses_prepared_area;
@@ -71,13 +72,16 @@ impl<'a> RecordingSession<'a> {
             Some(raw) => page_file(raw, cpu),
             None => memory.add_cpu(cpu),
         };
-        let clock = look.end();
+        let user = event_cost::of_programs(look.ring_clock());
+        let mut clock = look.end();
         let kernel = match guardian.as_deref_mut() {
             Some(guardian) if !options.recording.kernel.is_empty() => {
                 Some(KernelRecorder::prepare(&options.recording, &clock, guardian, file)?)
             }
             _ => None,
         };
+        let kernel_cost = kernel.as_ref().and_then(|kernel| kernel.event_cost);
+        clock.set_costs(&EventCosts { user, kernel: kernel_cost });
         let placement = CpuPlacement::here(options.recording.collector_cpu, options.shielded);
         let recorder_cpus = placement.cpus();
         let template = Summary { recorder_cpus, ..Summary::of(&options.recording, &clock, kernel.as_ref()) };

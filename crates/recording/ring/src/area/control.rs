@@ -20,6 +20,7 @@
 
 mod attach;
 mod conditions;
+mod cost_trial;
 mod pager;
 mod plan;
 mod prepare;
@@ -31,6 +32,7 @@ pub use crate::area::condition::{Code, When};
 pub use crate::area::enable::EnableMode;
 pub use attach::{Attached, Hold, PATIENCE};
 pub use conditions::{Conditions, NoRoom};
+pub use cost_trial::CostTrial;
 pub use pager::{Pager, Portion, Use};
 pub use plan::AttachOptions;
 pub use prepare::Preparation;

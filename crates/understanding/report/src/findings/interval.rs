@@ -29,6 +29,11 @@ pub(super) fn write(
     page.prose(Style::Plain, INDENT, &place(explanation, time));
     stages(explanation, page);
     table(explanation, page);
+    let overhead = explanation.interval.overhead;
+    if overhead > Nanos::ZERO {
+        let text = format!("recording took {} more, which is subtracted (estimated)", span(overhead));
+        page.prose(Style::Plain, INDENT, &text);
+    }
     let inversions = &explanation.inversions;
     let few = shown(inversions.len(), DETAILS_MAX);
     for inverted in &inversions[..few] {

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use sordino_event::{
-    Class, ClassId, Classes, Cpu, Domain, Event, Loss, LossCause, Pid, PriorityNumbering, Step, Tid, Time,
-    Value, View,
+    Class, ClassId, Classes, Cpu, Domain, Event, EventCosts, Loss, LossCause, Pid, PriorityNumbering, Step,
+    Tid, Time, Value, View,
 };
 use sordino_timeline::{Host, Item, SuperTrace};
 use std::convert::Infallible;
@@ -64,6 +64,8 @@ pub(crate) struct Script {
     pub(crate) disordered: bool,
     /// The numbering of priorities that the trace states.
     pub(crate) numbering: Option<PriorityNumbering>,
+    /// The costs of events, if the overhead is subtracted.
+    pub(crate) costs: Option<EventCosts>,
     /// The futexes that programs wake sordino's recorder by.
     pub(crate) wake_ups: Vec<(Pid, u64)>,
     /// The names of programs, from their own traces.
@@ -442,6 +444,7 @@ impl Script {
         };
         let mut trace = SuperTrace::new(&self.classes, [source]);
         self.numbering.into_iter().for_each(|numbering| trace.number_priorities(Host(0), numbering));
+        self.costs.into_iter().for_each(|costs| trace.subtract_overhead(Host(0), costs));
         self.wake_ups.iter().for_each(|(pid, futex)| trace.set_wake_up(Host(0), *pid, *futex));
         self.programs.iter().for_each(|(pid, name)| trace.name_program(Host(0), *pid, name));
         while let Ok(Some(item)) = trace.next() {
