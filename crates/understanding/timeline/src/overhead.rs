@@ -3,14 +3,17 @@
 //! A record's timestamp is taken first, so an event's cost counts from its time on: to a span belong the events from
 //! its begin, included, to its end, excluded.
 
-use crate::fiber::{FiberEvent, ThreadOrFiber};
-use crate::kernel::Kernel;
+use crate::fiber::ThreadOrFiber;
 use foldhash::HashMap;
 use sordino_event::{Cpu, Domain, EventCosts, Nanos, Time};
 
 /// The number of the last events whose times a log has exactly. Of those that are up to twice as far back it has every
 /// second one, up to four times every fourth, and so on: a sum is uncertain by two hundredths at most.
 const EXACT: u64 = 128;
+
+/// The maximum number of logs; at the limit, the half that had no event for longest is dropped. Each takes some
+/// kilobytes.
+const LOGS_MAX: usize = 16_384;
 
 /// The thread, the fiber or the CPU whose time recording took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +29,6 @@ pub enum Payer {
 pub(crate) struct Overhead {
     costs: EventCosts,
     logs: HashMap<Payer, CostLog>,
-    /// The thread or the fiber that ended with the last event: an interval may end there, too.
-    ended: Option<ThreadOrFiber>,
 }
 
 /// The sum of costs over time. The number of its points grows with the logarithm of the number of events.
@@ -63,35 +64,34 @@ impl Overhead {
 
     /// Adds an event, which these paid for.
     pub(crate) fn add(&mut self, time: Time, domain: Domain, payers: impl IntoIterator<Item = Payer>) {
-        if let Some(ended) = self.ended.take() {
-            self.logs.remove(&Payer::Owner(ended));
-        }
         let cost = self.cost(domain);
         payers.into_iter().for_each(|payer| self.logs.entry(payer).or_default().add(time, cost));
+        if self.logs.len() > LOGS_MAX {
+            self.forget_older_half();
+        }
     }
 
-    /// Forgets the thread or the fiber that ends with this event, once the next one is added.
-    pub(crate) fn end(
-        &mut self,
-        kernel: Option<&Kernel<'_>>,
-        fiber: Option<(FiberEvent<'_>, ThreadOrFiber)>,
-    ) {
-        self.ended = match (kernel, fiber) {
-            (Some(Kernel::Gone { tid }), _) => Some(ThreadOrFiber::Thread(*tid)),
-            (_, Some((FiberEvent::End { .. }, fiber))) => Some(fiber),
-            _ => None,
-        };
+    fn forget_older_half(&mut self) {
+        let mut ends: Vec<Time> = self.logs.values().map(CostLog::end).collect();
+        let middle = ends.len() / 2;
+        let median = *ends.select_nth_unstable(middle).1;
+        self.logs.retain(|_, log| log.end() > median);
     }
 
     /// Returns the costs of the events from `from` to `to`.
     pub(crate) fn between(&self, payer: Payer, from: Time, to: Time) -> Nanos {
-        let Some(log) = self.logs.get(&payer) else { return Nanos::ZERO };
+        let Some(log) = self.logs.get(&payer).filter(|_| from < to) else { return Nanos::ZERO };
         let picoseconds = log.until(to).saturating_sub(log.until(from));
         Nanos(i64::try_from(picoseconds / 1000).unwrap_or(i64::MAX)).min(to - from)
     }
 }
 
 impl CostLog {
+    /// Returns the time of the last event.
+    fn end(&self) -> Time {
+        self.points.last().map_or(Time::MIN, |last| last.time)
+    }
+
     fn add(&mut self, time: Time, cost: u64) {
         if self.points.len() >= 2 * self.thinned.max(EXACT as usize) {
             let count = self.count;
@@ -101,7 +101,7 @@ impl CostLog {
             });
             self.thinned = self.points.len();
         }
-        let time = self.points.last().map_or(time, |last| last.time.max(time));
+        let time = self.end().max(time);
         self.points.push(CostPoint { time, number: self.count, sum: self.total });
         self.count += 1;
         self.total = self.total.saturating_add(cost);
@@ -165,11 +165,22 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_forgotten_with_the_next_event() {
-        let mut overhead = overhead(3);
-        overhead.end(Some(&Kernel::Gone { tid: Tid(1) }), None);
-        assert_eq!(overhead.between(PAYER, Time(0), Time(40)), Nanos(6));
-        overhead.add(Time(50), Domain::User, []);
-        assert_eq!(overhead.between(PAYER, Time(0), Time(40)), Nanos::ZERO);
+    fn threads_that_come_and_go_take_bounded_memory() {
+        let mut overhead = overhead(1);
+        let payer = |tid| Payer::Owner(ThreadOrFiber::Thread(Tid(tid)));
+        for tid in 2..100_000 {
+            overhead.add(Time(10 * i64::from(tid)), Domain::User, [payer(tid)]);
+        }
+        assert!(overhead.logs.len() <= LOGS_MAX);
+        let last = overhead.between(payer(99_999), Time(0), Time(2_000_000));
+        assert_eq!((last, overhead.between(PAYER, Time(0), Time(100))), (Nanos(2), Nanos::ZERO));
+    }
+
+    #[test]
+    fn disordered_times_take_nothing_from_a_span() {
+        let mut overhead = overhead(5);
+        overhead.add(Time(7), Domain::User, [PAYER]);
+        assert_eq!(overhead.between(PAYER, Time(40), Time(20)), Nanos::ZERO);
+        assert_eq!(overhead.between(PAYER, Time(i64::MIN), Time(i64::MAX)), Nanos(12));
     }
 }

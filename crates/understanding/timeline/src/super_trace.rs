@@ -184,8 +184,7 @@ fn moment<'a>(
     let domain = vocabulary.domain(event);
     // A record about the machine, which the recorder adds, has no thread, and cost nobody its time.
     if system.subtracts_overhead() && tid.is_some() {
-        let about = vocabulary.fiber(event);
-        system.pay((event.time, domain), (cpu, tid, fiber.fiber()), (kernel.as_ref(), about));
+        system.pay((event.time, domain), (cpu, tid, fiber.fiber()), leaving.is_some());
     }
     Moment { event, domain, kernel, cpu, tid, fiber, host, system, vocabulary }
 }

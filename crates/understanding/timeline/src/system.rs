@@ -171,15 +171,13 @@ impl System {
         &mut self,
         (time, domain): (Time, Domain),
         (cpu, tid, fiber): (Option<Cpu>, Option<Tid>, Option<FiberId>),
-        (kernel, about): (Option<&Kernel<'_>>, Option<FiberEvent<'_>>),
+        is_switch: bool,
     ) {
         let Some(overhead) = &mut self.overhead else { return };
         let fiber = fiber.map(ThreadOrFiber::Fiber);
         // A switch is recorded while its thread leaves: the cost falls into the time behind it, in which others run.
-        let is_switch = matches!(kernel, Some(Kernel::Switch { .. }));
         let owners = fiber.into_iter().chain(tid.map(ThreadOrFiber::Thread)).filter(|_| !is_switch);
         overhead.add(time, domain, owners.map(Payer::Owner).chain(cpu.map(Payer::Cpu)));
-        overhead.end(kernel, about.zip(fiber));
     }
 
     /// Sets the name of the program that runs as `pid`.
