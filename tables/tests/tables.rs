@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// The program under test.
@@ -487,4 +487,42 @@ fn without_the_program_the_message_says_how_to_get_it() {
         let ended = Ended::of(output);
         assert!(ended.refused().contains("make build-tables"), "{}", ended.errors);
     }
+}
+
+/// Types each line when the prompt waits for it on a terminal; returns all that the terminal shows.
+fn prompted(place: &Place, lines: &[&str]) -> String {
+    // The editor sends it when it begins to read a line; it forgets what was typed before.
+    const READS: &[u8] = b"\x1b[?2004h";
+    let mut command = Command::new("timeout");
+    command.args(["60", "script", "-qefc", "./sordino sql trace", "/dev/null"]).current_dir(place.dir.path());
+    command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm").env("XDG_STATE_HOME", place.path("state"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keyboard, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    for line in lines {
+        let mut byte = [0];
+        let begin = shown.len();
+        while !shown[begin..].ends_with(READS) {
+            assert_eq!(screen.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&shown));
+            shown.push(byte[0]);
+        }
+        keyboard.write_all(line.as_bytes()).unwrap();
+    }
+    screen.read_to_end(&mut shown).unwrap();
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(child.wait().unwrap().success(), "{shown}");
+    shown
+}
+
+#[test]
+fn the_prompt_remembers_the_queries_of_earlier_sessions() {
+    let place = Place::new();
+    place.record();
+    let first = prompted(&place, &["select 40 +\r", "2 as answer;\r", "quit\r"]);
+    assert!(first.contains("42"), "{first}");
+    let history = fs::read_to_string(place.path("state/sordino/sql_history")).unwrap();
+    assert!(history.contains("as answer"), "{history}");
+    // The key for the line before.
+    let second = prompted(&place, &["\x1b[A\r", "quit\r"]);
+    assert!(second.contains("42"), "{second}");
 }
