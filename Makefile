@@ -73,7 +73,9 @@ install:
 	install -m 755 $(RELEASE)/libsordino_c.so $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	install -m 755 $(RELEASE)/libsordino-functions.so $(DESTDIR)$(PREFIX)/lib/$(FUNCTIONS)
 	install -m 644 $(RELEASE)/libsordino-functions.a $(DESTDIR)$(PREFIX)/lib/libsordino-functions.a
-	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/sordino $(DESTDIR)$(PREFIX)/lib/$(LIBRARY) \
+	# A third of the symbols are labels of tables for unwinding, which name no function.
+	strip --strip-debug --wildcard --strip-symbol='GCC_except_table*' $(DESTDIR)$(PREFIX)/bin/sordino
+	strip --strip-debug $(DESTDIR)$(PREFIX)/lib/$(LIBRARY) \
 		$(DESTDIR)$(PREFIX)/lib/$(FUNCTIONS) $(DESTDIR)$(PREFIX)/lib/libsordino-functions.a
 	ln -sf $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libsordino.so
 	ln -sf $(FUNCTIONS) $(DESTDIR)$(PREFIX)/lib/libsordino-functions.so

@@ -99,7 +99,26 @@ fn a_recording_that_does_not_state_the_costs_is_refused() {
     scene.sordino(&rule).succeeded();
     scene.refuses(
         2,
-        &["no cost of an event of a program", recording.name()],
+        &["does not state what an event of a program cost", recording.name()],
         &[&rule[..], &["--subtract-overhead"]].concat(),
     );
+}
+
+#[test]
+fn recordings_of_one_host_state_the_costs_of_their_own_events() {
+    let Some(scene) = Scene::new().as_root() else { return };
+    let program = scene.program("pairs.c");
+    let kernel = scene.record(&["--no-user", "--kernel", "sched"], &["sleep", "0.1"]);
+    let user = scene.record(&["--user", "net:*"], &[program.to_str().unwrap()]);
+    let names = [user.name(), kernel.name()];
+    for pair in [names, [names[1], names[0]]] {
+        let both = [&["query"], &pair[..], &["period", "--event", "net:request", "--subtract-overhead"]];
+        let ended = scene.sordino(&both.concat());
+        ended.succeeded();
+        assert!(
+            ended.errors.contains("of a program and ") && ended.errors.contains("of the kernel"),
+            "{}",
+            ended.errors
+        );
+    }
 }

@@ -40,6 +40,12 @@ impl EventCosts {
         Self { user, kernel }
     }
 
+    /// Returns these costs, and others' where they are not known.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { user: self.user.or(other.user), kernel: self.kernel.or(other.kernel) }
+    }
+
     /// Returns the cost of an event of this origin.
     pub fn of(&self, domain: Domain) -> Option<u64> {
         match domain {

@@ -11,7 +11,7 @@ use sordino_terminal::remark;
 pub struct OverheadOptions {
     /// Subtract the time that recording took: for each event that the thread (or fiber) recorded meanwhile, the cost of
     /// one event, as the recorder measured it; of wake-up latencies, preemptions, reactions and interrupts, for each
-    /// event on the CPU
+    /// event on their CPU
     ///
     /// Sleeps, waits for locks, deviations of periods and critical paths keep their lengths. The costs are those of
     /// small events: events with long texts, call stacks or counters cost more.

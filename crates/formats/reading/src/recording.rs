@@ -57,8 +57,8 @@ pub struct OpenRecording {
     real_time: Option<(Nanos, Nanos)>,
     /// The numbering of priorities in the events of the first host's kernel, if the traces state it.
     pub priorities: Option<PriorityNumbering>,
-    /// The costs of each host's events, if the traces have them, and whether they are subtracted.
-    costs: Vec<(Host, EventCosts)>,
+    /// The costs of events by recording, as far as the traces have them, and whether they are subtracted.
+    costs: Vec<EventCosts>,
     subtracts_overhead: bool,
     /// The numbering of priorities of each host.
     numberings: Vec<(Host, PriorityNumbering)>,
@@ -124,24 +124,34 @@ impl OpenRecording {
     /// # Errors
     /// [`Error::Unusable`] if the cost of an event of the recording is not known.
     pub fn subtract_overhead(&mut self) -> Result<Vec<EventCosts>, Error> {
-        let costs = |host| {
-            let costs = self.costs.iter().find(|(of, _)| *of == Host(host)).map(|(_, costs)| *costs);
-            costs.unwrap_or_default()
-        };
-        let covered = self.covered.iter();
         let lacks = |covered: &&TraceCoverage| {
             let domain = if covered.pid.is_some() { Domain::User } else { Domain::Kernel };
-            costs(covered.host.0).of(domain).is_none()
+            self.costs.get(covered.recording).is_none_or(|costs| costs.of(domain).is_none())
         };
-        if let Some(lacking) = covered.clone().find(lacks) {
-            let whose = if lacking.pid.is_some() { "a program" } else { "the kernel" };
-            return Err(Error::Unusable(format!(
-                "{} has no cost of an event of {whose}, so its overhead is not known: sordino measures it since this version, for the kernel's if the recorder may record timer:hrtimer_cancel",
-                self.recordings[lacking.recording].path.display()
-            )));
+        if let Some(lacking) = self.covered.iter().find(lacks) {
+            let path = self.recordings[lacking.recording].path.display();
+            let text = match lacking.pid {
+                Some(_) => format!(
+                    "{path} does not state what an event of a program cost: it is of another tracer or an older version, or the recorder could not measure it; record it again"
+                ),
+                None => format!(
+                    "{path} does not state what an event of the kernel cost: it is of another tracer or an older version, or the recorder could not measure it, for which it has to record timer:hrtimer_cancel; record it again, or subtract the overhead of a recording without the kernel"
+                ),
+            };
+            return Err(Error::Unusable(text));
         }
         self.subtracts_overhead = true;
-        Ok((0..self.host_count()).map(|host| costs(host as u16)).collect())
+        Ok(self.host_costs().map(|(_, costs)| costs).collect())
+    }
+
+    /// Returns the costs of each host's events: of several recordings, the first that is known.
+    fn host_costs(&self) -> impl Iterator<Item = (Host, EventCosts)> + '_ {
+        let hosts = (0..=u16::MAX).map(Host).take(self.host_count());
+        hosts.map(|host| {
+            let its =
+                self.recordings.iter().zip(&self.costs).filter(move |(recording, _)| recording.host == host);
+            (host, its.fold(EventCosts::default(), |known, (_, costs)| known.or(*costs)))
+        })
     }
 
     /// Sets the number of threads that decode streams in passes. The default is the number of CPUs; with 1, the pass's
@@ -198,7 +208,7 @@ impl OpenRecording {
         let mut trace = trace.continuing(before);
         self.numberings.iter().for_each(|(host, numbering)| trace.number_priorities(*host, *numbering));
         if self.subtracts_overhead {
-            self.costs.iter().for_each(|(host, costs)| trace.subtract_overhead(*host, *costs));
+            self.host_costs().for_each(|(host, costs)| trace.subtract_overhead(host, costs));
         }
         for RecordedProgram { host, pid, name, wake_up, .. } in &self.programs {
             trace.name_program(*host, *pid, name);

@@ -129,7 +129,8 @@ impl KernelRecorder {
         instance.set_overwrite(true)?;
         let buffer_kib = instance.set_buffer_kib(options.kernel_buffer_kib)?;
         let event_cost = event_cost::of_kernel(&instance);
-        // After the measurement, because it empties the buffer, which takes some 25 ms.
+        // After the measurement, because it empties the buffer, which takes some 25 ms. The clock that a new instance
+        // has costs about as much.
         instance.set_clock(clock.kernel_name())?;
         let cpus: Vec<Cpu> = options.cpus.as_slice().iter().copied().map(Cpu).collect();
         instance.set_cpus(&cpus)?;

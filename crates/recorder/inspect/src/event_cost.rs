@@ -1,12 +1,14 @@
 //! Measures what the record of one event takes of its CPU's time, when a recording begins.
 
+use rustix::thread::sched_getcpu;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use sordino_clock::{Clock, cycles, nanoseconds};
-use sordino_event::Ticks;
+use sordino_event::{Cpu, Ticks};
 use sordino_ring::area::control::CostTrial;
 use sordino_ring::write::TimestampClock;
+use sordino_sched::{CpuList, affinity, set_affinity};
 use sordino_tracefs::{EventName, Instance};
 use std::time::Instant;
 
@@ -32,9 +34,18 @@ pub fn of_programs(clock: TimestampClock) -> Option<u64> {
 }
 
 /// Returns the cost, in picoseconds, of an event of the kernel in this instance, which traces nothing yet: the time of
-/// a system call with the event, less the time without. `None` where the event may not be recorded. The caller empties
-/// the instance afterwards. Takes some milliseconds.
+/// a system call with the event, less the time without. The event is recorded on this thread's CPU alone. `None` where
+/// it may not be recorded. The caller empties the instance and sets its CPUs afterwards. Takes some milliseconds.
 pub fn of_kernel(instance: &Instance) -> Option<u64> {
+    let (here, before) = (sched_getcpu() as u32, affinity().ok()?);
+    instance.set_cpus(&[Cpu(here)]).ok()?;
+    set_affinity(&CpuList::new([here])).ok()?;
+    let cost = on_this_cpu(instance);
+    set_affinity(&before).ok()?;
+    cost
+}
+
+fn on_this_cpu(instance: &Instance) -> Option<u64> {
     let [system, name] = TIMER.map(str::to_owned);
     let event = EventName { system, name };
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;

@@ -37,5 +37,6 @@ pub use arch::{current_cpu, expect_write, sleep, sum, wake};
 #[cfg(not(loom))]
 pub use arch::{read_performance_counter, vfork};
 pub use rseq::{
-    Bytes, Commit, NO_CPU, Outcome, Payload, SwitchWords, Words, cpu, init, publish, publish_switching,
+    Bytes, Commit, NO_CPU, Outcome, Payload, SwitchWords, Words, cpu, init, is_ready, publish,
+    publish_switching,
 };

@@ -121,6 +121,14 @@ pub fn init(forbid: bool) -> bool {
     registered.is_some()
 }
 
+/// Returns true if [`init`] has been called.
+///
+/// Real-time: one load.
+pub fn is_ready() -> bool {
+    // The offset of no area is 0: there the thread's control block begins.
+    arch::area() != 0
+}
+
 /// The CPU that this thread runs on, or [`NO_CPU`]. The thread may be on another CPU as soon as this returns: only
 /// [`publish`] tests that.
 ///

@@ -1,5 +1,7 @@
 //! The account of one interval: the sum of the time that each cause took.
 
+mod overhead;
+
 use crate::cause::{Cause, Lock, Thread, Waker};
 use crate::cpu::{CpuMessage, Serial};
 use crate::entry_cost::{Entered, TypicalCost};
@@ -246,26 +248,6 @@ impl Account {
         }
     }
 
-    /// Subtracts the interval's overhead: from the parts in which its events were recorded and, as far as older times
-    /// are not known exactly, from the others.
-    fn subtract_overhead(&mut self) {
-        let mut rest = self.interval.overhead;
-        for sum in self.parts.values_mut() {
-            sum.bear(sum.overhead, &mut rest);
-        }
-        // A thread that sleeps records nothing, unless the events contradict each other.
-        let sleeps = |cause: &Cause| matches!(cause, Cause::Blocked { .. });
-        while rest > Nanos::ZERO
-            && let Some((_, longest)) = self
-                .parts
-                .iter_mut()
-                .filter(|(_, sum)| sum.time > Nanos::ZERO)
-                .max_by_key(|(cause, sum)| (!sleeps(cause), sum.time))
-        {
-            longest.bear(longest.time, &mut rest);
-        }
-    }
-
     /// Moves the cost of each interrupt from the time of the interrupted activity to that of the interrupt.
     fn charge(&mut self, entry: TypicalCost) {
         let mut most: BTreeMap<Cause, Nanos> = BTreeMap::new();
@@ -382,22 +364,6 @@ impl Sum {
             *self.beside.entry(thread.clone()).or_default() += time;
         }
         self.count > before
-    }
-
-    /// Subtracts as much of an interval's overhead as is left and this part has, at most `share`.
-    fn bear(&mut self, share: Nanos, rest: &mut Nanos) {
-        let borne = share.min(self.time).min(*rest);
-        *rest -= borne;
-        self.time -= borne;
-        let time = self.time;
-        self.longest = self.longest.min(time);
-        // The shares of the details are not known.
-        self.inside.values_mut().chain(self.beside.values_mut()).chain(self.files.values_mut()).for_each(
-            |detail| {
-                *detail = time.min(*detail);
-            },
-        );
-        self.wakers.retain(|_, wakes| wakes.time <= time);
     }
 
     /// Updates the longest occurrence.

@@ -4,7 +4,9 @@ mod support;
 
 use sordino_analyze::*;
 use sordino_event::{EventCosts, Nanos};
-use support::{HOG, NPT, RUNNABLE, SLEEPING, Script, explain, loops, name, parts};
+use support::{
+    HOG, IDLE, NPT, RUNNABLE, SLEEPING, Script, ScriptThread, explain, explain_longest, loops, name, parts,
+};
 
 /// The costs of events: 10 ns of a program's, 20 ns of one of the kernel.
 const COSTS: EventCosts = EventCosts { user: Some(10_000), kernel: Some(20_000) };
@@ -65,4 +67,27 @@ fn without_costs_nothing_is_subtracted() {
     let findings = explain(&script, "npt:loop", ExplainOptions::default());
     assert!(findings.intervals.iter().all(|explanation| explanation.interval.overhead.is_zero()));
     assert_eq!(findings.intervals[0].length, Nanos(4000));
+}
+
+#[test]
+fn a_blocked_fiber_keeps_its_time_and_its_waker() {
+    const POOL: ScriptThread = ScriptThread(21, "pool", 120);
+    let mut script = Script::new();
+    script.costs = Some(COSTS);
+    script.of(20).at(0).cpu(0).switch(IDLE, 0, POOL).fiber_enter(POOL);
+    script.fiber_new(POOL, 1, "").fiber_new(POOL, 2, "").fiber_switch(POOL, 0, 1, 5);
+    script.at(100).user("app:begin", POOL, &[]);
+    // Blocked on something.
+    script.at(200).fiber_switch(POOL, 1, 2, 3);
+    script.at(300).user("app:other", POOL, &[]);
+    script.at(700).fiber_wake(POOL, 1, 2);
+    script.at(700).fiber_switch(POOL, 2, 1, 1);
+    script.at(900).user("app:step", POOL, &[]);
+    script.at(1000).user("app:end", POOL, &[]);
+    let (explanation, _) = explain_longest(&script, "app:begin..app:end");
+    assert_eq!(explanation.interval.overhead, Nanos(20), "the begin and the step");
+    let blocked = explanation.parts.iter().find(|part| matches!(part.cause, Cause::FiberBlocked { .. }));
+    let blocked = blocked.unwrap_or_else(|| panic!("{explanation:?}"));
+    assert_eq!(blocked.time, Nanos(500));
+    assert_eq!(blocked.wakers.iter().map(|woken| woken.time).collect::<Vec<_>>(), [Nanos(500)]);
 }

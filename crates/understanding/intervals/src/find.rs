@@ -6,7 +6,7 @@ use crate::route::{RouteStep, Routes, Underway};
 use crate::survey::{IntervalStatistics, KEEP};
 use crate::{Broken, Error, IntervalRule, Key, Point, Survey, Unpaired};
 use foldhash::HashMap;
-use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Pid, Tid, Time, View};
+use sordino_event::{Class, ClassId, Classes, Cpu, Domain, Event, Loss, Nanos, Pid, Tid, Time, View};
 use sordino_timeline::{Consumer, FiberId, Item, Kernel, Moment, Mounted, Payer, ThreadOrFiber};
 use std::fmt;
 use std::sync::Arc;
@@ -206,7 +206,9 @@ impl Finder {
         let (begin_cpu, end_cpu, fiber) = (begin.cpu, end.cpu, of.fiber);
         let (begin_time, end_time) = (begin.time, end.time);
         let owner = fiber.map_or(ThreadOrFiber::Thread(tid), ThreadOrFiber::Fiber);
-        let overhead = moment.system.overhead(Payer::Owner(owner), begin_time, end_time);
+        // The thread of a begin may be one of another host.
+        let paid = end.tid.map(|_| moment.system.overhead(Payer::Owner(owner), begin_time, end_time));
+        let overhead = paid.unwrap_or(Nanos::ZERO);
         let interval =
             Interval { begin: begin_time, end: end_time, tid, pid, begin_cpu, end_cpu, fiber, overhead };
         if self.losses.between(&begin, &end) {

@@ -296,7 +296,7 @@ impl Query {
                 .measure
                 .payer(span)
                 .map_or(Nanos::ZERO, |payer| moment.system.overhead(payer, span.from, span.to));
-            self.enter(&span.without(overhead), moment);
+            self.enter(&span.without(overhead, self.measure.parts()), moment);
         } else {
             self.enter(span, moment);
         }
@@ -356,7 +356,7 @@ impl Query {
                     let Some(ActiveThread { values, labels, overhead, .. }) = running else { continue };
                     let span = Span { from: span.from.max(self.begin), ..span };
                     let overhead = Nanos(i64::try_from(overhead / 1000).unwrap_or(i64::MAX));
-                    let span = span.without(overhead.min(span.length()));
+                    let span = span.without(overhead.min(span.length()), &[]);
                     self.rows.entry(values).or_insert_with(|| RowSums::new(labels)).add(&span);
                     self.all.add(span.length(), span.from);
                     self.overhead += span.overhead;

@@ -3,7 +3,11 @@
 use sordino_event::{Cpu, Nanos, Tid, Time};
 use sordino_intervals::Interval;
 use sordino_timeline::{FiberId, System};
+use std::cmp::Reverse;
 use std::sync::Arc;
+
+/// The parts of spans in which the span's thread or CPU records little or nothing.
+const UNRECORDED: [&str; 3] = ["other fibers", "idle and switch", "unknown"];
 
 /// A stretch of time of a thread or a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,15 +88,16 @@ impl Span {
         })
     }
 
-    /// Returns the span without an overhead, which its longest parts bear.
-    pub(crate) fn without(&self, overhead: Nanos) -> Self {
+    /// Returns the span without an overhead, which its longest parts bear: those of these `names` last in which nothing
+    /// is recorded.
+    pub(crate) fn without(&self, overhead: Nanos, names: &[&str]) -> Self {
         let mut span = Self { overhead, ..self.clone() };
+        let mut parts: Vec<_> = span.parts.iter_mut().zip(names).collect();
+        parts.sort_by_key(|(time, name)| (UNRECORDED.contains(name), Reverse(**time)));
         let mut rest = overhead;
-        while rest > Nanos::ZERO
-            && let Some(longest) = span.parts.iter_mut().max().filter(|longest| **longest > Nanos::ZERO)
-        {
-            let borne = rest.min(*longest);
-            *longest -= borne;
+        for (time, _) in parts {
+            let borne = rest.min(*time);
+            *time -= borne;
             rest -= borne;
         }
         span

@@ -76,3 +76,11 @@ fn a_thread_that_runs_to_the_end_pays_for_its_events_too() {
     // 50 ns as above, and the tracepoint at 6000; the cost of the one at 9000 is behind the end.
     assert_eq!(with.0 - without.0, 50 + 10);
 }
+
+#[test]
+fn a_part_in_which_nothing_is_recorded_bears_what_the_others_cannot() {
+    // The first wait: 500 ns behind hog, and no idle time; 30 ns are hog's events.
+    let latency = table(Measure::Latency, Some(COSTS));
+    let parts: Vec<_> = latency.rows[0].parts.iter().map(|part| (part.name, part.time.0)).collect();
+    assert_eq!(parts, [("interrupts", 0), ("other threads", 470), ("idle and switch", 0), ("unknown", 0)]);
+}

@@ -8,12 +8,13 @@ use foldhash::HashMap;
 use sordino_event::{Cpu, Domain, EventCosts, Nanos, Time};
 
 /// The number of the last events whose times a log has exactly. Of those that are up to twice as far back it has every
-/// second one, up to four times every fourth, and so on: a sum is uncertain by two hundredths at most.
-const EXACT: u64 = 128;
+/// second one, up to four times every fourth, and so on: the sum of a span up to the present is uncertain by four
+/// hundredths at most.
+const EXACT: u64 = 64;
 
-/// The maximum number of logs; at the limit, the half that had no event for longest is dropped. Each takes some
-/// kilobytes.
-const LOGS_MAX: usize = 16_384;
+/// The maximum number of logs of threads and fibers; at the limit, the half that had no event for longest is dropped.
+/// Each takes at most 30 KiB.
+const LOGS_MAX: usize = 4096;
 
 /// The thread, the fiber or the CPU whose time recording took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +76,7 @@ impl Overhead {
         let mut ends: Vec<Time> = self.logs.values().map(CostLog::end).collect();
         let middle = ends.len() / 2;
         let median = *ends.select_nth_unstable(middle).1;
-        self.logs.retain(|_, log| log.end() > median);
+        self.logs.retain(|payer, log| log.end() > median || matches!(payer, Payer::Cpu(_)));
     }
 
     /// Returns the costs of the events from `from` to `to`.
@@ -99,6 +100,7 @@ impl CostLog {
                 let kept_for = EXACT.checked_shl(point.number.trailing_zeros());
                 kept_for.is_none_or(|events| count - point.number < events)
             });
+            self.points.shrink_to_fit();
             self.thinned = self.points.len();
         }
         let time = self.end().max(time);

@@ -184,7 +184,12 @@ fn moment<'a>(
     let domain = vocabulary.domain(event);
     // A record about the machine, which the recorder adds, has no thread, and cost nobody its time.
     if system.subtracts_overhead() && tid.is_some() {
-        system.pay((event.time, domain), (cpu, tid, fiber.fiber()), leaving.is_some());
+        // A switch is recorded while its thread or fiber leaves: the cost falls into the time behind it, in which
+        // others run.
+        let is_fiber_switch = matches!(vocabulary.fiber(event), Some(FiberEvent::Switch { .. }));
+        let thread = tid.filter(|_| leaving.is_none());
+        let fiber = fiber.fiber().filter(|_| leaving.is_none() && !is_fiber_switch);
+        system.pay((event.time, domain), cpu, thread, fiber);
     }
     Moment { event, domain, kernel, cpu, tid, fiber, host, system, vocabulary }
 }

@@ -151,7 +151,7 @@ impl System {
 
     /// Returns the time between `from` and `to` that recording took of the payer, in events from `from` on: what
     /// measures subtract. Zero unless [requested](crate::SuperTrace::subtract_overhead). Recent times are exact, those
-    /// before the payer's last hundred events to two hundredths.
+    /// before the payer's last hundred events are those of a recorded event near by.
     pub fn overhead(&self, payer: Payer, from: Time, to: Time) -> Nanos {
         self.overhead.as_ref().map_or(Nanos::ZERO, |overhead| overhead.between(payer, from, to))
     }
@@ -166,17 +166,16 @@ impl System {
         self.overhead.as_ref().map_or(0, |overhead| overhead.cost(domain))
     }
 
-    /// Adds the cost of an event to what recording took of its thread, its fiber and its CPU.
+    /// Adds the cost of an event to what recording took of a CPU, a thread and a fiber.
     pub(crate) fn pay(
         &mut self,
         (time, domain): (Time, Domain),
-        (cpu, tid, fiber): (Option<Cpu>, Option<Tid>, Option<FiberId>),
-        is_switch: bool,
+        cpu: Option<Cpu>,
+        thread: Option<Tid>,
+        fiber: Option<FiberId>,
     ) {
         let Some(overhead) = &mut self.overhead else { return };
-        let fiber = fiber.map(ThreadOrFiber::Fiber);
-        // A switch is recorded while its thread leaves: the cost falls into the time behind it, in which others run.
-        let owners = fiber.into_iter().chain(tid.map(ThreadOrFiber::Thread)).filter(|_| !is_switch);
+        let owners = thread.map(ThreadOrFiber::Thread).into_iter().chain(fiber.map(ThreadOrFiber::Fiber));
         overhead.add(time, domain, owners.map(Payer::Owner).chain(cpu.map(Payer::Cpu)));
     }
 

@@ -154,9 +154,9 @@ impl OpenRecording {
             self.numberings.push((host, numbering));
         }
         let costs = EventCosts::from_entries(|name| environment.integer(name));
-        if costs != EventCosts::default() && self.costs.iter().all(|(known, _)| *known != host) {
-            self.costs.push((host, costs));
-        }
+        let recording = self.recordings.len();
+        self.costs.resize(recording + 1, EventCosts::default());
+        self.costs[recording] = self.costs[recording].or(costs);
         if host != Host(0) {
             return;
         }

@@ -7,7 +7,7 @@ use crate::layout::Geometry;
 use crate::number::{Seqno, Tag};
 use crate::write::{Full, ReadClock, TimestampClock, TracedThread, write};
 use sordino_event::{Cpu, Ticks};
-use sordino_percpu::{NO_CPU, Words, cpu, init};
+use sordino_percpu::{NO_CPU, Words, cpu, init, is_ready};
 use std::io;
 use std::process::id;
 
@@ -39,7 +39,10 @@ impl CostTrial {
     /// # Errors
     /// The kernel's error: no memory, no descriptor left. `Unsupported` where no thread knows its CPU.
     pub fn new(clock: TimestampClock) -> io::Result<Self> {
-        init(false);
+        // A process with tracepoints has decided already whether its threads may use restartable sequences.
+        if !is_ready() {
+            init(false);
+        }
         let own = cpu();
         let Some(geometry) = Geometry::new(SUB_BUFFER, 2).filter(|_| own != NO_CPU) else {
             return Err(io::ErrorKind::Unsupported.into());
