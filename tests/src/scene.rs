@@ -160,8 +160,7 @@ impl Scene {
         self.record_with(options, command, |_| {})
     }
 
-    /// Records so many of npt's loops, as fast as they are, into rings too small for them: records are lost between
-    /// others.
+    /// Records so many of npt's loops, as fast as they are, into rings too small for them: some records are lost.
     pub fn record_lossy(&self, loops: u64) -> CompletedRecording {
         let options = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
         let loops = loops.to_string();

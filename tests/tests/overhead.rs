@@ -64,7 +64,7 @@ fn the_kernel_s_events_cost_something_too_and_the_parts_add_up() {
     let Some(scene) = Scene::checked().as_root() else { return };
     let npt = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "200000"];
     let recording = scene.record(&["--kernel", "rt"], &npt);
-    assert!(cost(&recording.path.join("kernel"), "kernel") > cost(&recording.path.join("kernel"), "user"));
+    assert!(cost(&recording.path.join("kernel"), "kernel") > 0);
     let [with, without] = both(&scene, &["explain", recording.name(), "--event", "npt:loop", "--top", "50"]);
     let most = without["intervals"].as_array().unwrap();
     for interval in most {

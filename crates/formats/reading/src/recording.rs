@@ -118,8 +118,8 @@ impl OpenRecording {
         self.within = (self.within.0.max(from), self.within.1.min(to));
     }
 
-    /// Subtracts the time that recording took from intervals and spans of the passes that follow. Returns the costs of
-    /// each host's events.
+    /// Subtracts the time that recording took from intervals and spans of the passes that follow. Returns what an event
+    /// of each host costs.
     ///
     /// # Errors
     /// [`Error::Unusable`] if the cost of an event of the recording is not known.

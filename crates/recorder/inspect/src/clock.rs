@@ -178,8 +178,7 @@ impl TraceClock {
         }
     }
 
-    /// Adds the entries to a trace's environment that relate the clock to those of other recordings, and the costs of
-    /// events.
+    /// Adds to a trace's environment what relates the clock to those of other recordings, and the costs of events.
     pub fn relate(&self, environment: &mut Environment) {
         for (name, value) in self.entries.iter() {
             environment.set(name, value.clone());

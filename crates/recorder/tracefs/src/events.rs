@@ -1,5 +1,6 @@
 //! Names of the kernel's events, and selections of them.
 
+use crate::settings::digit;
 use crate::{Error, Instance, Tracefs};
 use sordino_filter_vm::glob;
 use std::collections::BTreeMap;
@@ -283,7 +284,7 @@ impl Instance {
     /// # Errors
     /// Returns an error if there is no such event, or the instance may not record it.
     pub fn set_event(&self, event: &EventName, on: bool) -> Result<(), Error> {
-        self.dir.set(&event.file("enable"), if on { "1" } else { "0" })
+        self.dir.set(&event.file("enable"), digit(on))
     }
 
     /// Checks that the group of a prepared instance may record the chosen events.

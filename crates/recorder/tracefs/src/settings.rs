@@ -150,7 +150,7 @@ impl Instance {
     }
 }
 
-fn digit(on: bool) -> &'static str {
+pub(crate) fn digit(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }
 

@@ -204,13 +204,12 @@ impl Finder {
         }
         let pid = of.pid.or(other.pid.filter(|_| of.tid == other.tid));
         let (begin_cpu, end_cpu, fiber) = (begin.cpu, end.cpu, of.fiber);
-        let (begin_time, end_time) = (begin.time, end.time);
         let owner = fiber.map_or(ThreadOrFiber::Thread(tid), ThreadOrFiber::Fiber);
         // The thread of a begin may be one of another host.
-        let paid = end.tid.map(|_| moment.system.overhead(Payer::Owner(owner), begin_time, end_time));
+        let paid = end.tid.map(|_| moment.system.overhead(Payer::Owner(owner), begin.time, end.time));
         let overhead = paid.unwrap_or(Nanos::ZERO);
         let interval =
-            Interval { begin: begin_time, end: end_time, tid, pid, begin_cpu, end_cpu, fiber, overhead };
+            Interval { begin: begin.time, end: end.time, tid, pid, begin_cpu, end_cpu, fiber, overhead };
         if self.losses.between(&begin, &end) {
             self.broken.count += 1;
             self.broken.longest = self.broken.longest.max(interval.length());

@@ -13,7 +13,7 @@ use crate::table::{Apart, StatisticsRow, StatisticsTable};
 use foldhash::HashMap;
 use sordino_event::{ClassId, Classes, Nanos, Pid, Tid, Time};
 use sordino_intervals::{Survey, SurveyBuilder};
-use sordino_timeline::{Consumer, FiberEvent, Host, Item, Kernel, Moment, Recorded};
+use sordino_timeline::{Consumer, FiberEvent, Host, Item, Kernel, Moment, Payer, Recorded, ThreadOrFiber};
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
@@ -61,13 +61,12 @@ pub struct Query {
     spans: Vec<Option<(Time, Time)>>,
 }
 
-/// A thread that has a CPU: the keys of its row, and the time that recording has taken of it since, in picoseconds.
+/// A thread that has a CPU: the keys of its row, and the time that recording has taken of it up to its latest event.
 struct ActiveThread {
     values: Vec<KeyValue>,
     labels: Vec<Arc<str>>,
-    overhead: u64,
-    /// The cost of its latest event, which counts once there is a later one.
-    latest_cost: u64,
+    since: Time,
+    overhead: Nanos,
 }
 
 impl fmt::Debug for Query {
@@ -216,11 +215,12 @@ impl Query {
 
     /// Notes the keys of a thread that gets a CPU, or another fiber, and what its events cost.
     fn follow(&mut self, moment: &Moment<'_>) {
-        let cost = moment.system.event_cost(moment.domain);
-        if let Some(tid) = moment.tid.filter(|_| cost > 0 && moment.event.time >= self.begin)
+        if let Some(tid) = moment.tid.filter(|_| moment.system.subtracts_overhead())
             && let Some(running) = self.running.get_mut(&(moment.host, tid))
         {
-            running.overhead += std::mem::replace(&mut running.latest_cost, cost);
+            let payer = Payer::Owner(ThreadOrFiber::Thread(tid));
+            let since = running.since.max(self.begin);
+            running.overhead = moment.system.overhead(payer, since, moment.event.time);
         }
         let comes = match (moment.kernel, moment.about_fibers()) {
             (Some(Kernel::Switch { prev, next, .. }), _) => {
@@ -245,8 +245,10 @@ impl Query {
                     .for_each(|value| *value = KeyValue::Unknown);
             }
             let labels = self.labels(&values, &span, moment);
-            self.running
-                .insert((moment.host, tid), ActiveThread { values, labels, overhead: 0, latest_cost: 0 });
+            self.running.insert(
+                (moment.host, tid),
+                ActiveThread { values, labels, since: at, overhead: Nanos::ZERO },
+            );
         }
     }
 
@@ -355,7 +357,6 @@ impl Query {
                     let running = span.tid.and_then(|tid| self.running.remove(&(host, tid)));
                     let Some(ActiveThread { values, labels, overhead, .. }) = running else { continue };
                     let span = Span { from: span.from.max(self.begin), ..span };
-                    let overhead = Nanos(i64::try_from(overhead / 1000).unwrap_or(i64::MAX));
                     let span = span.without(overhead.min(span.length()), &[]);
                     self.rows.entry(values).or_insert_with(|| RowSums::new(labels)).add(&span);
                     self.all.add(span.length(), span.from);

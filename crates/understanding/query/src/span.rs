@@ -88,8 +88,8 @@ impl Span {
         })
     }
 
-    /// Returns the span without an overhead, which its longest parts bear: those of these `names` last in which nothing
-    /// is recorded.
+    /// Returns the span without an overhead, which its longest parts bear, and last those in which nothing is recorded;
+    /// `names` are the names of the parts.
     pub(crate) fn without(&self, overhead: Nanos, names: &[&str]) -> Self {
         let mut span = Self { overhead, ..self.clone() };
         let mut parts: Vec<_> = span.parts.iter_mut().zip(names).collect();

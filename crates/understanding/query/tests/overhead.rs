@@ -79,8 +79,20 @@ fn a_thread_that_runs_to_the_end_pays_for_its_events_too() {
 
 #[test]
 fn a_part_in_which_nothing_is_recorded_bears_what_the_others_cannot() {
-    // The first wait: 500 ns behind hog, and no idle time; 30 ns are hog's events.
-    let latency = table(Measure::Latency, Some(COSTS));
-    let parts: Vec<_> = latency.rows[0].parts.iter().map(|part| (part.name, part.time.0)).collect();
-    assert_eq!(parts, [("interrupts", 0), ("other threads", 470), ("idle and switch", 0), ("unknown", 0)]);
+    let mut script = Script::new();
+    script.costs = Some(COSTS);
+    script.at(0).cpu(1).switch(IDLE, 0, NPT);
+    script.at(500).switch(NPT, SLEEPING, IDLE);
+    script.at(1000).waking(NPT, 1);
+    script.at(1100).irq(36, "virtio0");
+    script.at(1150).irq_exit(36);
+    script.at(2000).switch(IDLE, RUNNABLE, NPT);
+    let recorded = Vocabulary::new(&script.classes).recorded();
+    let mut query =
+        Query::new(&script.classes, recorded, Measure::Latency, &[]).expect("all events are there");
+    script.play(|item| query.take(item));
+    let table = query.finish();
+    let parts: Vec<_> = table.rows[0].parts.iter().map(|part| (part.name, part.time.0)).collect();
+    // Three events cost 60 ns, and the interrupt took 50.
+    assert_eq!(parts, [("interrupts", 0), ("other threads", 0), ("idle and switch", 940), ("unknown", 0)]);
 }

@@ -7,13 +7,12 @@ use crate::fiber::ThreadOrFiber;
 use foldhash::HashMap;
 use sordino_event::{Cpu, Domain, EventCosts, Nanos, Time};
 
-/// The number of the last events whose times a log has exactly. Of those that are up to twice as far back it has every
-/// second one, up to four times every fourth, and so on: the sum of a span up to the present is uncertain by four
-/// hundredths at most.
+/// The number of the last events whose times a log has exactly. Of those up to twice as far back it has every second
+/// one, up to four times every fourth, and so on: the sum of a span up to the present is uncertain by 4 % at most.
 const EXACT: u64 = 64;
 
 /// The maximum number of logs of threads and fibers; at the limit, the half that had no event for longest is dropped.
-/// Each takes at most 30 KiB.
+/// Each takes some 30 KiB at most.
 const LOGS_MAX: usize = 4096;
 
 /// The thread, the fiber or the CPU whose time recording took.
@@ -58,14 +57,9 @@ impl Overhead {
         Self { costs, ..Self::default() }
     }
 
-    /// Returns the cost of an event of this origin in picoseconds.
-    pub(crate) fn cost(&self, domain: Domain) -> u64 {
-        self.costs.of(domain).unwrap_or(0)
-    }
-
     /// Adds an event, which these paid for.
     pub(crate) fn add(&mut self, time: Time, domain: Domain, payers: impl IntoIterator<Item = Payer>) {
-        let cost = self.cost(domain);
+        let cost = self.costs.of(domain).unwrap_or(0);
         payers.into_iter().for_each(|payer| self.logs.entry(payer).or_default().add(time, cost));
         if self.logs.len() > LOGS_MAX {
             self.forget_older_half();
@@ -157,7 +151,7 @@ mod tests {
     fn a_long_log_is_exact_for_recent_spans_and_nearly_for_old_ones() {
         let overhead = overhead(100_000);
         let between = |from, to| overhead.between(PAYER, Time(from), Time(to)).0;
-        assert!(overhead.logs[&PAYER].points.len() <= 2000, "{}", overhead.logs[&PAYER].points.len());
+        assert!(overhead.logs[&PAYER].points.len() <= 1000, "{}", overhead.logs[&PAYER].points.len());
         assert_eq!((between(999_000, 1_000_000), between(0, 1_000_010)), (200, 200_000));
         for from in [10, 100_000, 500_000, 900_000, 990_000] {
             let exact = (1_000_000 - from) / 5;

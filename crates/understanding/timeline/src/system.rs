@@ -149,9 +149,9 @@ impl System {
         self.overhead = Some(Box::new(Overhead::new(costs)));
     }
 
-    /// Returns the time between `from` and `to` that recording took of the payer, in events from `from` on: what
-    /// measures subtract. Zero unless [requested](crate::SuperTrace::subtract_overhead). Recent times are exact, those
-    /// before the payer's last hundred events are those of a recorded event near by.
+    /// Returns the time between `from` and `to` that recording took of the payer, in events from `from` on. Zero unless
+    /// [requested](crate::SuperTrace::subtract_overhead). Times before the payer's last 64 events are rounded to that
+    /// of an event near by: the farther back, the farther away.
     pub fn overhead(&self, payer: Payer, from: Time, to: Time) -> Nanos {
         self.overhead.as_ref().map_or(Nanos::ZERO, |overhead| overhead.between(payer, from, to))
     }
@@ -159,11 +159,6 @@ impl System {
     /// Returns true if the overhead is to be subtracted.
     pub fn subtracts_overhead(&self) -> bool {
         self.overhead.is_some()
-    }
-
-    /// Returns the cost of an event of this origin in picoseconds; zero unless the overhead is to be subtracted.
-    pub fn event_cost(&self, domain: Domain) -> u64 {
-        self.overhead.as_ref().map_or(0, |overhead| overhead.cost(domain))
     }
 
     /// Adds the cost of an event to what recording took of a CPU, a thread and a fiber.

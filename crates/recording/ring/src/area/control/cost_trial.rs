@@ -14,8 +14,8 @@ use std::process::id;
 /// The size of each of the ring's two sub-buffers, for some two thousand records.
 const SUB_BUFFER: u64 = 32 << 10;
 
-/// An area in which this process writes records for nobody. Dropping it frees the memory of its rings; some hundreds of
-/// KiB of the area itself stay mapped as long as the process lives, as a program's do.
+/// An area in which this process writes records for nobody. Dropping it frees the memory of its rings; the area itself
+/// stays mapped as long as the process lives, as a program's does.
 #[derive(Debug)]
 pub struct CostTrial {
     program: Program,
@@ -25,8 +25,8 @@ pub struct CostTrial {
     own: u32,
 }
 
-/// A thread that writes for a trial, and the function that reads its clock: one such type for all clocks, as each has a
-/// slow path of its own.
+/// A thread that writes for a trial, and the function that reads its clock. A type for each clock would have the code
+/// of the slow path once more.
 #[derive(Clone, Copy)]
 struct TrialWriter {
     now: fn() -> Ticks,
