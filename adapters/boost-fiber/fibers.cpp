@@ -19,6 +19,7 @@
 
 #include <unistd.h>
 
+SORDINO_TRACEPOINT(work, begin, SORDINO_INFO, (u64, fiber))
 SORDINO_TRACEPOINT(work, step, SORDINO_INFO, (u64, fiber), (u32, step))
 
 namespace {
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
         // The last one runs at once.
         const auto launch = index + 1 < count ? boost::fibers::launch::post : boost::fibers::launch::dispatch;
         fibers.emplace_back(launch, [&log = logs[index], index, steps] {
+            sordino_tracepoint(work, begin, sordino::boost_fiber::number());
             boost::this_fiber::properties<sordino::boost_fiber::named>().name("worker " + std::to_string(index));
             work(log, steps);
         });

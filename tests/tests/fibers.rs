@@ -59,6 +59,7 @@ impl Replayed {
                 self.wakes += 1;
             }
             "sordino_fiber:switch" => self.switch(event),
+            "work:begin" => assert_eq!(self.running.get(&event.tid), Some(&fiber), "{event:?}"),
             "work:step" => {
                 assert_eq!(self.running[&event.tid], fiber, "{event:?}");
                 assert!(self.steps.insert((fiber, event.numbers[1], event.tid)));

@@ -12,7 +12,8 @@
  * Each thread that runs fibers uses traced<ALGORITHM> instead of ALGORITHM, with the arguments of its constructor.
  * docs/fibers.md describes the events, and the limits of what an algorithm knows.
  *
- * Real-time: each callback of the scheduler hits one or two tracepoints. A fiber's first one allocates its properties.
+ * Real-time: each callback of the scheduler hits one or two tracepoints. A fiber's first one allocates its properties,
+ * unless the thread has memory of an ended fiber's left.
  */
 #ifndef SORDINO_BOOST_FIBER_HPP
 #define SORDINO_BOOST_FIBER_HPP
@@ -25,7 +26,9 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -47,6 +50,60 @@ inline std::uint64_t number() noexcept
     return number(boost::fibers::context::active());
 }
 
+/* Memory of ended fibers' properties, which new fibers of the same thread get. Made and deleted with the thread's traced
+ * algorithms; blocks that other threads allocated are welcome. */
+class unused_blocks {
+public:
+    struct block {
+        block *next;
+    };
+
+    static unused_blocks &of_this_thread() noexcept
+    {
+        static thread_local unused_blocks blocks;
+        return blocks;
+    }
+
+    void begin_algorithm() noexcept { algorithms_++; }
+
+    void end_algorithm() noexcept
+    {
+        if (--algorithms_ > 0)
+            return;
+        while (first_ != nullptr)
+            ::operator delete(take());
+    }
+
+    /* Returns a block, or null. */
+    void *take() noexcept
+    {
+        block *const taken = first_;
+        if (taken != nullptr) {
+            first_ = taken->next;
+            count_--;
+        }
+        return taken;
+    }
+
+    /* Returns false if the block is not kept. */
+    bool keep(void *memory) noexcept
+    {
+        if (algorithms_ == 0 || count_ == MAXIMUM)
+            return false;
+        first_ = new (memory) block{first_};
+        count_++;
+        return true;
+    }
+
+private:
+    /* 4,096 blocks have some 200 KiB. */
+    static constexpr unsigned MAXIMUM = 4096;
+
+    block *first_ = nullptr;
+    unsigned count_ = 0;
+    unsigned algorithms_ = 0;
+};
+
 /* The properties that every fiber of a traced algorithm has: its name. */
 class named : public boost::fibers::fiber_properties {
 public:
@@ -58,6 +115,19 @@ public:
     {
         name_ = std::move(name);
         sordino_fiber_rename(number(ctx_), name_.c_str());
+    }
+
+    /* Properties that are derived, and larger, are allocated as usual. */
+    static void *operator new(std::size_t size)
+    {
+        void *const unused = size == sizeof(named) ? unused_blocks::of_this_thread().take() : nullptr;
+        return unused != nullptr ? unused : ::operator new(size);
+    }
+
+    static void operator delete(void *memory, std::size_t size) noexcept
+    {
+        if (size != sizeof(named) || !unused_blocks::of_this_thread().keep(memory))
+            ::operator delete(memory);
     }
 
 private:
@@ -85,47 +155,54 @@ struct knows_waits<Context, decltype(void(std::declval<const Context &>().wait_i
 template <class Algorithm, class Properties = named>
 class traced : public boost::fibers::algo::algorithm {
     static_assert(std::is_base_of<named, Properties>::value, "the properties have to be derived from named");
+    static_assert(alignof(Properties) <= alignof(std::max_align_t), "named::operator new aligns no stronger");
     using context = boost::fibers::context;
 
 public:
     template <class... Arguments>
     explicit traced(Arguments &&...arguments) : algorithm_(new Algorithm(std::forward<Arguments>(arguments)...))
     {
+        unused_blocks::of_this_thread().begin_algorithm();
         sordino_fiber_thread_enter("Boost.Fiber");
     }
 
-    ~traced() override { sordino_fiber_thread_leave(); }
+    ~traced() override
+    {
+        sordino_fiber_thread_leave();
+        unused_blocks::of_this_thread().end_algorithm();
+    }
 
     /* Called on the thread that will run 'ready': behind a switch for the fiber that yielded, otherwise by the waker. */
     void awakened(context *ready) noexcept override
     {
-        follow_dispatch();
+        if (current_ == nullptr || ready == current_)
+            follow_dispatch();
         const std::uint64_t fiber = number(ready);
-        if (fiber != 0 && !declare(ready) && fiber != yielded_)
-            sordino_fiber_wake(fiber, running_);
-        yielded_ = 0;
+        if (fiber != 0 && !declare(ready) && ready != yielded_)
+            sordino_fiber_wake(fiber, number(current_));
+        yielded_ = nullptr;
         algorithm_->awakened(ready);
     }
 
     /* Called by the running context, directly before the switch. */
     context *pick_next() noexcept override
     {
-        context *const previous = context::active();
+        context *const previous = current_ != nullptr ? current_ : context::active();
         context *const next = algorithm_->pick_next();
         if (next == nullptr)
             return next;
         const std::uint64_t from = number(previous), to = number(next);
-        yielded_ = 0;
+        yielded_ = nullptr;
         if (from != to) {
-            const sordino_fiber_why why = from == 0 ? SORDINO_FIBER_RESUMED : reason(previous);
-            const bool sleeps = why == SORDINO_FIBER_BLOCKED && !waits(previous, 0) && previous->sleep_is_linked();
-            sordino_fiber_switch(from, to, why, sleeps ? "sleep" : nullptr);
+            const char *on = nullptr;
+            const sordino_fiber_why why = from == 0 ? SORDINO_FIBER_RESUMED : reason(previous, on);
+            sordino_fiber_switch(from, to, why, on);
             if (why == SORDINO_FIBER_ENDED)
                 sordino_fiber_end(from);
             if (why == SORDINO_FIBER_YIELDED || why == SORDINO_FIBER_UNKNOWN)
-                yielded_ = from;
+                yielded_ = previous;
         }
-        running_ = to;
+        current_ = next;
         return next;
     }
 
@@ -140,14 +217,19 @@ public:
     void notify() noexcept override { algorithm_->notify(); }
 
 private:
-    /* The reason for which a running context stops, from the queues that it is in. A running one is in the list of its
-     * scheduler's, which it leaves when it ends; the queue of ended ones does not show its last element. */
-    static sordino_fiber_why reason(const context *stopped) noexcept
+    /* The reason for which a running context stops, and what it is blocked on, from the queues that it is in. A running
+     * one is in the list of its scheduler's, which it leaves when it ends; the queue of ended ones does not show its last
+     * element. */
+    static sordino_fiber_why reason(const context *stopped, const char *&on) noexcept
     {
         if (!stopped->worker_is_linked())
             return SORDINO_FIBER_ENDED;
-        if (stopped->sleep_is_linked() || waits(stopped, 0))
+        if (waits(stopped, 0))
             return SORDINO_FIBER_BLOCKED;
+        if (stopped->sleep_is_linked()) {
+            on = "sleep";
+            return SORDINO_FIBER_BLOCKED;
+        }
         return knows_waits<context>::value ? SORDINO_FIBER_YIELDED : SORDINO_FIBER_UNKNOWN;
     }
 
@@ -161,25 +243,26 @@ private:
         return true;
     }
 
-    /* Records a switch that the algorithm was not asked for: launch::dispatch runs a new fiber at once. */
+    /* Records a switch that the algorithm was not asked for: launch::dispatch runs a new fiber at once, and makes the
+     * one that ran before ready. */
     void follow_dispatch() noexcept
     {
-        context *const active = context::active();
-        const std::uint64_t now = number(active);
-        if (now == running_)
+        context *const previous = current_;
+        current_ = context::active();
+        const std::uint64_t from = number(previous), to = number(current_);
+        if (from == to)
             return;
-        if (now != 0)
-            declare(active);
-        sordino_fiber_switch(running_, now, running_ == 0 ? SORDINO_FIBER_RESUMED : SORDINO_FIBER_YIELDED, nullptr);
-        yielded_ = running_;
-        running_ = now;
+        if (to != 0)
+            declare(current_);
+        sordino_fiber_switch(from, to, from == 0 ? SORDINO_FIBER_RESUMED : SORDINO_FIBER_YIELDED, nullptr);
+        yielded_ = previous;
     }
 
     const boost::intrusive_ptr<Algorithm> algorithm_;
-    /* The fiber that this thread runs, as far as recorded; 0: none. */
-    std::uint64_t running_ = 0;
-    /* The fiber that has just stopped and becomes ready without being woken; 0: none. */
-    std::uint64_t yielded_ = 0;
+    /* The context that this thread runs; null before the first callback. */
+    context *current_ = nullptr;
+    /* The context that has just stopped and becomes ready without being woken, or null. */
+    const context *yielded_ = nullptr;
 };
 
 } // namespace boost_fiber
