@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::listing::{babeltrace, counts};
+use sordino_tests::recording::all_below;
 use sordino_tests::{CompletedRecording, Scene, perfetto};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -585,6 +586,36 @@ fn an_output_that_exists_stays_and_a_failed_export_leaves_nothing() {
     let left: Vec<_> =
         std::fs::read_dir(scene.path("")).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".new")), "{left:?}");
+}
+
+/// A machine's clock may be wrong by decades. Formats with unsigned times have none for such a recording.
+#[test]
+fn times_before_1970_are_kept_or_refused() {
+    let scene = Scene::checked();
+    let recording = hostile(&scene);
+    let now = listed(&scene, &recording);
+    let mut earlier = 0;
+    for file in all_below(&scene.path(recording.name())).iter().filter(|file| file.ends_with("metadata")) {
+        let metadata = std::fs::read_to_string(file).unwrap();
+        let (before, rest) = metadata.split_once("offset_s = ").unwrap();
+        let (seconds, after) = rest.split_once(';').unwrap();
+        earlier = seconds.parse::<i64>().unwrap() + 1_000_000_000;
+        std::fs::write(file, format!("{before}offset_s = -1000000000;{after}")).unwrap();
+    }
+    let events = listed(&scene, &recording);
+    let times = |events: &[Value]| events.iter().map(|event| event["time_ns"].as_i64()).collect::<Vec<_>>();
+    let shifted = times(&now).into_iter().map(|time| time.map(|time| time - earlier * 1_000_000_000));
+    assert_eq!(times(&events), shifted.collect::<Vec<_>>());
+    for format in ["perfetto", "trace-dat", "otf2"] {
+        let file = scene.fresh(format);
+        let export = ["export", recording.name(), "--to", format, "-o", file.to_str().unwrap()];
+        scene.refuses(2, &["no times before 1970-01-01", "--from"], &export);
+    }
+    let csv = std::fs::read_to_string(export(&scene, &recording, "csv")).unwrap();
+    for event in &events {
+        assert!(csv.contains(&format!(",{},", event["time_ns"])), "{event}: {csv}");
+    }
+    compare_listings(&scene, recording.name());
 }
 
 #[test]

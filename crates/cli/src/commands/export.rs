@@ -7,6 +7,7 @@ use crate::privilege::target;
 use crate::recording::{AlignOptions, Recording};
 use crate::terminal::answer;
 use clap::{Args, ValueEnum};
+use sordino_event::Time;
 use sordino_event::text::count;
 use sordino_export::{
     Chrome, Csv, Ctf, CtfVersion, DirectoryExporter, Exporter, Files, Json, Origin, Paje, Perfetto, TraceDat,
@@ -24,6 +25,8 @@ use std::process::ExitCode;
 
 /// Size at which the export is written, in bytes.
 const PORTION: usize = 1 << 18;
+const BEFORE_1970: &str = "the format has no times before 1970-01-01 00:00 UTC, and the recording does: export to \
+    chrome, csv, ctf, json, paje or parquet, or later events with --from";
 
 /// Write a recording in the format of another tool
 ///
@@ -98,26 +101,31 @@ enum ExportWriter {
 }
 
 impl ExportFormat {
-    fn writer(self, recording: &Recording) -> ExportWriter {
+    fn writer(self, recording: &Recording) -> Result<ExportWriter, Failure> {
+        // Their times are unsigned.
+        let begins_in_1970 = matches!(self, Self::Perfetto | Self::TraceDat | Self::Otf2);
+        if begins_in_1970 && recording.span().0.max(recording.within().0) < Time(0) {
+            return Err(recording.failing(Failure::new(UNUSABLE, BEFORE_1970)));
+        }
         let [kernel_release, machine] = recording.kernel.clone();
         let (host, priorities) = (recording.host.clone(), recording.priorities);
         let origin = Origin { begin: recording.span().0, kernel_release, machine, host, priorities };
         let classes = &recording.classes;
         let ctf = |version, origin| ExportWriter::Directory(Box::new(Ctf::new(version, classes, origin)));
-        ExportWriter::File(match self {
+        Ok(ExportWriter::File(match self {
             Self::Perfetto => Box::new(Perfetto::new(classes, origin)),
             Self::Chrome => Box::new(Chrome::new(classes, origin)),
             Self::Paje => Box::new(Paje::new(classes, &origin)),
-            Self::TraceDat => return ExportWriter::Parts(Box::new(TraceDat::new(classes, &origin))),
-            Self::Otf2 => return ExportWriter::Otf2,
-            Self::Ctf => return ctf(CtfVersion::V1, origin),
-            Self::Ctf2 => return ctf(CtfVersion::V2, origin),
+            Self::TraceDat => return Ok(ExportWriter::Parts(Box::new(TraceDat::new(classes, &origin)))),
+            Self::Otf2 => return Ok(ExportWriter::Otf2),
+            Self::Ctf => return Ok(ctf(CtfVersion::V1, origin)),
+            Self::Ctf2 => return Ok(ctf(CtfVersion::V2, origin)),
             Self::Csv => Box::new(Csv::new(classes)),
             Self::Json => {
                 Box::new(Json::new(classes).of_several(&recording.host_labels(), recording.clocks()))
             }
-            Self::Parquet => return ExportWriter::Program,
-        })
+            Self::Parquet => return Ok(ExportWriter::Program),
+        }))
     }
 }
 
@@ -133,7 +141,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut sieve = rules.filter_of(&recording.classes, recording.facts.clone());
     let mut exported = ExportedItems::default();
     let parts = |is_file| ExportParts::create(options.output.as_deref(), options.force, is_file);
-    let written = match options.format.writer(&recording) {
+    let written = match options.format.writer(&recording)? {
         ExportWriter::File(exporter) => {
             to_file(options, exporter, &mut recording, &mut sieve, &mut exported)?
         }
@@ -222,7 +230,7 @@ pub(crate) fn write_to(
     recording: &mut Recording,
     mut is_stopped: impl FnMut(&Item<'_>) -> bool,
 ) -> Result<bool, Failure> {
-    let ExportWriter::File(mut exporter) = format.writer(recording) else {
+    let ExportWriter::File(mut exporter) = format.writer(recording)? else {
         return Err(Failure::new(UNUSABLE, "this format has no form of one stream"));
     };
     let mut is_selected =
@@ -239,7 +247,7 @@ pub(crate) fn write_parts(
     format: ExportFormat,
     recording: &mut Recording,
 ) -> Result<(), Failure> {
-    let ExportWriter::Parts(exporter) = format.writer(recording) else {
+    let ExportWriter::Parts(exporter) = format.writer(recording)? else {
         return Err(Failure::new(UNUSABLE, "this format is not written in parts"));
     };
     let mut sieve = EventOptions::default().rules()?.filter_of(&recording.classes, recording.facts.clone());
