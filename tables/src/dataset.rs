@@ -2,7 +2,7 @@
 
 use crate::failure::FailureMessage;
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding};
@@ -163,24 +163,16 @@ fn properties(table: TableKind, schema: &SchemaRef) -> WriterProperties {
     });
     // Times ascend, and hardly one occurs twice: their differences are smaller than a dictionary.
     let time = ColumnPath::from(table.time());
-    let properties = WriterProperties::builder()
+    WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
+        // Readers skip groups by their times; the other values of a group are those of the whole machine.
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_statistics_enabled(time.clone(), EnabledStatistics::Chunk)
         .set_column_dictionary_enabled(time.clone(), false)
         .set_column_encoding(time, Encoding::DELTA_BINARY_PACKED)
         .set_sorting_columns(order)
-        .set_created_by("sordino".to_owned());
-    // No reader skips rows by the least and the greatest of all fields' values.
-    let maps = schema.fields().iter().filter(|field| matches!(field.data_type(), DataType::Map(..)));
-    let parts = maps.flat_map(|map| {
-        ["key", "value"]
-            .map(|part| ColumnPath::new(vec![map.name().clone(), "key_value".into(), part.into()]))
-    });
-    parts
-        .fold(properties, |properties, part| {
-            properties.set_column_statistics_enabled(part, EnabledStatistics::None)
-        })
+        .set_created_by("sordino".to_owned())
         .build()
 }
 
