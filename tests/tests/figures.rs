@@ -21,7 +21,12 @@ fn record(scene: &Scene, command: &[&str]) -> Option<(CompletedRecording, Vec<Va
         assert!(events.iter().all(|event| event["type"] != "contradiction"));
         match active(scene, &recording).1 {
             0 => return Some((recording, events)),
-            unknown => assert!(misses_a_switch(&events), "{unknown} stretches are unknown without a reason"),
+            unknown => assert!(
+                misses_a_switch(&events),
+                "{unknown} stretches are unknown without a reason; events of threads that no switch put on their \
+                 CPU: {:#?}",
+                out_of_place(&events)
+            ),
         }
     }
     Scene::not_measured("the kernel's tracer misses a switch in each of twenty recordings");
@@ -36,6 +41,22 @@ fn misses_a_switch(events: &[Value]) -> bool {
         let (prev, next) = (&event["fields"]["prev_tid"], &event["fields"]["next_tid"]);
         running.insert(event["cpu"].as_u64(), next).is_some_and(|before| before != prev)
     })
+}
+
+/// Returns the events whose CPU has another thread by the switches; the first five, the last one, and the recording's
+/// last.
+fn out_of_place(events: &[Value]) -> Vec<&Value> {
+    let (mut running, mut found) = (BTreeMap::<_, &Value>::new(), Vec::new());
+    for event in events {
+        let cpu = event["cpu"].as_u64();
+        if running.get(&cpu).is_some_and(|tid| **tid != event["tid"]) {
+            found.push(event);
+        }
+        if event["name"] == "sched_switch" {
+            running.insert(cpu, &event["fields"]["next_tid"]);
+        }
+    }
+    found.iter().take(5).chain(found.last()).copied().chain(events.last()).collect()
 }
 
 /// Returns the active time of each fiber by `sordino query`, and the number of stretches that are not wholly known.
