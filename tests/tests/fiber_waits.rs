@@ -143,7 +143,7 @@ fn explained(
 /// Compares both commands with the replay of a program that has six fibers, each with a name of its own. Without the
 /// kernel's events, a wait is known from the fibers' alone.
 fn check(scene: &Scene, program: &Path) {
-    let recording = scene.record(&[], &[program.to_str().unwrap(), "60"]);
+    let recording = scene.record(&[], &[program.to_str().unwrap(), "240"]);
     assert_eq!((recording.ended.status, recording.lost()), (0, 0), "{}", recording.notes());
     let trace = recording.name();
     let mut replayed = Replayed::default();
@@ -161,7 +161,7 @@ fn check(scene: &Scene, program: &Path) {
     let mut named = 0;
     for (fiber, waits) in &replayed.waits {
         let name = &replayed.names[fiber];
-        // Each begins by waiting, and goes on sixty times.
+        // Each begins by waiting, and goes on 240 times.
         assert!(waits.len() > 30, "{name}: {}", waits.len());
         let explained = explained(scene, trace, (name, *fiber));
         assert!(explained.keys().eq(waits.keys()), "{name}: {explained:?} {waits:?}");
