@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 /// Size at which the export is written, in bytes.
 const PORTION: usize = 1 << 18;
-const BEFORE_1970: &str = "the format has no times before 1970-01-01 00:00 UTC, and the recording does: export to \
+const BEFORE_1970: &str = "the format has no times before 1970-01-01 00:00 UTC, where the recording begins: export to \
     chrome, csv, ctf, json, paje or parquet, or later events with --from";
 
 /// Write a recording in the format of another tool
@@ -102,9 +102,9 @@ enum ExportWriter {
 
 impl ExportFormat {
     fn writer(self, recording: &Recording) -> Result<ExportWriter, Failure> {
-        // Their times are unsigned.
-        let begins_in_1970 = matches!(self, Self::Perfetto | Self::TraceDat | Self::Otf2);
-        if begins_in_1970 && recording.span().0.max(recording.within().0) < Time(0) {
+        // The type of the format's times.
+        let is_unsigned = matches!(self, Self::Perfetto | Self::TraceDat | Self::Otf2);
+        if is_unsigned && recording.span().0.max(recording.within().0) < Time(0) {
             return Err(recording.failing(Failure::new(UNUSABLE, BEFORE_1970)));
         }
         let [kernel_release, machine] = recording.kernel.clone();
