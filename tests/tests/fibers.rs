@@ -176,6 +176,21 @@ fn fibers_of_boost_are_followed_from_thread_to_thread() {
     }
 }
 
+/// An algorithm that another one replaces is asked for all its fibers, and none of them runs or ends then.
+#[test]
+fn a_replaced_algorithm_of_boost_ends_no_fiber() {
+    let scene = Scene::new();
+    let program =
+        scene.compile(NativeCompiler::Gxx, "replaced_algorithm.cpp", &["-lboost_fiber", "-lboost_context"]);
+    let events = scene.record(&[], &[program.to_str().unwrap()]).events();
+    let ended: Vec<i64> = events
+        .iter()
+        .filter(|event| event.name == "sordino_fiber:end")
+        .map(|event| event.numbers[0])
+        .collect();
+    assert_eq!((ended.len(), ended.iter().collect::<BTreeSet<_>>().len()), (2, 2), "{events:#?}");
+}
+
 /// Tasks of tokio: wrapped futures, by its stable interface.
 #[test]
 fn futures_of_tokio_are_followed_from_thread_to_thread() {

@@ -68,7 +68,8 @@ public:
 
     void end_algorithm() noexcept
     {
-        if (--algorithms_ > 0)
+        // 0: the algorithm began on another thread.
+        if (algorithms_ == 0 || --algorithms_ > 0)
             return;
         while (first_ != nullptr)
             ::operator delete(take());
@@ -134,7 +135,7 @@ private:
     std::string name_;
 };
 
-/* True if the context waits for another fiber. Since Boost 1.79 contexts do not know. */
+/* True if the context waits for another fiber. Since Boost 1.75 contexts do not know. */
 template <class Context>
 auto waits(const Context *context, int) noexcept -> decltype(context->wait_is_linked())
 {
@@ -187,12 +188,15 @@ public:
     /* Called by the running context, directly before the switch. */
     context *pick_next() noexcept override
     {
-        context *const previous = current_ != nullptr ? current_ : context::active();
+        // Not the one that was picked last: use_scheduling_algorithm() empties the queue of the algorithm that it
+        // replaces, and runs none of what it gets.
+        context *const previous = context::active();
         context *const next = algorithm_->pick_next();
+        // One that yielded is ready before the next pick.
+        yielded_ = nullptr;
         if (next == nullptr)
             return next;
         const std::uint64_t from = number(previous), to = number(next);
-        yielded_ = nullptr;
         if (from != to) {
             const char *on = nullptr;
             const sordino_fiber_why why = from == 0 ? SORDINO_FIBER_RESUMED : reason(previous, on);
@@ -259,7 +263,7 @@ private:
     }
 
     const boost::intrusive_ptr<Algorithm> algorithm_;
-    /* The context that this thread runs; null before the first callback. */
+    /* The context that this thread runs, as far as recorded; null before the first callback. */
     context *current_ = nullptr;
     /* The context that has just stopped and becomes ready without being woken, or null. */
     const context *yielded_ = nullptr;
