@@ -183,12 +183,14 @@ fn a_replaced_algorithm_of_boost_ends_no_fiber() {
     let program =
         scene.compile(NativeCompiler::Gxx, "replaced_algorithm.cpp", &["-lboost_fiber", "-lboost_context"]);
     let events = scene.record(&[], &[program.to_str().unwrap()]).events();
-    let ended: Vec<i64> = events
-        .iter()
-        .filter(|event| event.name == "sordino_fiber:end")
-        .map(|event| event.numbers[0])
-        .collect();
-    assert_eq!((ended.len(), ended.iter().collect::<BTreeSet<_>>().len()), (2, 2), "{events:#?}");
+    let of = |name: &str| events.iter().filter(|event| event.name == name).collect::<Vec<_>>();
+    let ended = of("sordino_fiber:end");
+    let fibers: BTreeSet<i64> = ended.iter().map(|event| event.numbers[0]).collect();
+    assert_eq!((ended.len(), fibers.len()), (2, 2), "{events:#?}");
+    // The thread schedules fibers all the time.
+    let [enter, leave] = ["sordino_fiber:thread_enter", "sordino_fiber:thread_leave"].map(of);
+    assert_eq!((enter.len(), leave.len()), (1, 1), "{events:#?}");
+    assert!(ended.iter().all(|end| (enter[0].time..leave[0].time).contains(&end.time)), "{events:#?}");
 }
 
 /// Tasks of tokio: wrapped futures, by its stable interface.

@@ -50,8 +50,8 @@ inline std::uint64_t number() noexcept
     return number(boost::fibers::context::active());
 }
 
-/* Memory of ended fibers' properties, which new fibers of the same thread get. Made and deleted with the thread's traced
- * algorithms; blocks that other threads allocated are welcome. */
+/* Memory of ended fibers' properties, which new fibers of the same thread get, as long as the thread has a traced
+ * algorithm. Blocks that other threads allocated are welcome. */
 class unused_blocks {
 public:
     struct block {
@@ -64,15 +64,18 @@ public:
         return blocks;
     }
 
-    void begin_algorithm() noexcept { algorithms_++; }
+    /* Returns true if the thread had no traced algorithm. One that replaces another begins before that one ends. */
+    bool begin_algorithm() noexcept { return algorithms_++ == 0; }
 
-    void end_algorithm() noexcept
+    /* Returns true if the thread has none left. */
+    bool end_algorithm() noexcept
     {
         // 0: the algorithm began on another thread.
         if (algorithms_ == 0 || --algorithms_ > 0)
-            return;
+            return false;
         while (first_ != nullptr)
             ::operator delete(take());
+        return true;
     }
 
     /* Returns a block, or null. */
@@ -163,14 +166,14 @@ public:
     template <class... Arguments>
     explicit traced(Arguments &&...arguments) : algorithm_(new Algorithm(std::forward<Arguments>(arguments)...))
     {
-        unused_blocks::of_this_thread().begin_algorithm();
-        sordino_fiber_thread_enter("Boost.Fiber");
+        if (unused_blocks::of_this_thread().begin_algorithm())
+            sordino_fiber_thread_enter("Boost.Fiber");
     }
 
     ~traced() override
     {
-        sordino_fiber_thread_leave();
-        unused_blocks::of_this_thread().end_algorithm();
+        if (unused_blocks::of_this_thread().end_algorithm())
+            sordino_fiber_thread_leave();
     }
 
     /* Called on the thread that will run 'ready': behind a switch for the fiber that yielded, otherwise by the waker. */
