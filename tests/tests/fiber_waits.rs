@@ -162,7 +162,7 @@ fn check(scene: &Scene, program: &Path) {
     for (fiber, waits) in &replayed.waits {
         let name = &replayed.names[fiber];
         // Each begins by waiting, and goes on 240 times.
-        assert!(waits.len() > 30, "{name}: {}", waits.len());
+        assert!(waits.len() > 120, "{name}: {}", waits.len());
         let explained = explained(scene, trace, (name, *fiber));
         assert!(explained.keys().eq(waits.keys()), "{name}: {explained:?} {waits:?}");
         for ((length, behind), (of_listing, of_threads)) in explained.values().zip(waits.values()) {

@@ -43,8 +43,7 @@ fn misses_a_switch(events: &[Value]) -> bool {
     })
 }
 
-/// Returns the events whose CPU has another thread by the switches; the first five, the last one, and the recording's
-/// last.
+/// Returns events whose CPU has another thread by the switches, and the recording's last one.
 fn out_of_place(events: &[Value]) -> Vec<&Value> {
     let (mut running, mut found) = (BTreeMap::<_, &Value>::new(), Vec::new());
     for event in events {

@@ -50,26 +50,28 @@ inline std::uint64_t number() noexcept
     return number(boost::fibers::context::active());
 }
 
-/* Memory of ended fibers' properties, which new fibers of the same thread get, as long as the thread has a traced
- * algorithm. Blocks that other threads allocated are welcome. */
-class unused_blocks {
+/* What the traced algorithms of a thread share: which of them is in use, and memory of ended fibers' properties, which
+ * new fibers get. Blocks that other threads allocated are welcome. */
+class scheduling_thread {
 public:
-    struct block {
-        block *next;
-    };
-
-    static unused_blocks &of_this_thread() noexcept
+    static scheduling_thread &current() noexcept
     {
-        static thread_local unused_blocks blocks;
-        return blocks;
+        static thread_local scheduling_thread thread;
+        return thread;
     }
 
     /* Returns true if the thread had no traced algorithm. One that replaces another begins before that one ends. */
-    bool begin_algorithm() noexcept { return algorithms_++ == 0; }
+    bool begin_algorithm(const void *algorithm) noexcept
+    {
+        newest_ = algorithm;
+        return algorithms_++ == 0;
+    }
 
     /* Returns true if the thread has none left. */
-    bool end_algorithm() noexcept
+    bool end_algorithm(const void *algorithm) noexcept
     {
+        if (newest_ == algorithm)
+            newest_ = nullptr;
         // 0: the algorithm began on another thread.
         if (algorithms_ == 0 || --algorithms_ > 0)
             return false;
@@ -77,6 +79,9 @@ public:
             ::operator delete(take());
         return true;
     }
+
+    /* Returns true if another algorithm takes the place of this one. */
+    bool replaces(const void *algorithm) const noexcept { return newest_ != nullptr && newest_ != algorithm; }
 
     /* Returns a block, or null. */
     void *take() noexcept
@@ -100,12 +105,18 @@ public:
     }
 
 private:
+    struct block {
+        block *next;
+    };
+
     /* 4,096 blocks have some 200 KiB. */
     static constexpr unsigned MAXIMUM = 4096;
 
     block *first_ = nullptr;
     unsigned count_ = 0;
     unsigned algorithms_ = 0;
+    /* The traced algorithm that began last, or null. */
+    const void *newest_ = nullptr;
 };
 
 /* The properties that every fiber of a traced algorithm has: its name. */
@@ -124,13 +135,13 @@ public:
     /* Properties that are derived, and larger, are allocated as usual. */
     static void *operator new(std::size_t size)
     {
-        void *const unused = size == sizeof(named) ? unused_blocks::of_this_thread().take() : nullptr;
+        void *const unused = size == sizeof(named) ? scheduling_thread::current().take() : nullptr;
         return unused != nullptr ? unused : ::operator new(size);
     }
 
     static void operator delete(void *memory, std::size_t size) noexcept
     {
-        if (size != sizeof(named) || !unused_blocks::of_this_thread().keep(memory))
+        if (size != sizeof(named) || !scheduling_thread::current().keep(memory))
             ::operator delete(memory);
     }
 
@@ -166,13 +177,13 @@ public:
     template <class... Arguments>
     explicit traced(Arguments &&...arguments) : algorithm_(new Algorithm(std::forward<Arguments>(arguments)...))
     {
-        if (unused_blocks::of_this_thread().begin_algorithm())
+        if (scheduling_thread::current().begin_algorithm(this))
             sordino_fiber_thread_enter("Boost.Fiber");
     }
 
     ~traced() override
     {
-        if (unused_blocks::of_this_thread().end_algorithm())
+        if (scheduling_thread::current().end_algorithm(this))
             sordino_fiber_thread_leave();
     }
 
@@ -191,13 +202,12 @@ public:
     /* Called by the running context, directly before the switch. */
     context *pick_next() noexcept override
     {
-        // Not the one that was picked last: use_scheduling_algorithm() empties the queue of the algorithm that it
-        // replaces, and runs none of what it gets.
         context *const previous = context::active();
         context *const next = algorithm_->pick_next();
         // One that yielded is ready before the next pick.
         yielded_ = nullptr;
-        if (next == nullptr)
+        // use_scheduling_algorithm() empties the queue of the algorithm that it replaces, and runs nothing of it.
+        if (next == nullptr || scheduling_thread::current().replaces(this))
             return next;
         const std::uint64_t from = number(previous), to = number(next);
         if (from != to) {
