@@ -2,6 +2,8 @@
 //!
 //! `SORDINO` is the path of `sordino`; `PYTHONPATH` has pyarrow, DuckDB and pyspark. `make test-export` sets both.
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +38,10 @@ impl Place {
     fn without_program() -> Self {
         let dir = TempDir::new().unwrap();
         let sordino = std::env::var_os("SORDINO").expect("SORDINO names the program; run 'make test-export'");
-        fs::copy(sordino, dir.path().join("sordino")).unwrap();
+        // By another process: a command that this one starts meanwhile would have the copy open for writing, and nobody
+        // can run it.
+        let copied = Command::new("cp").arg(sordino).arg(dir.path().join("sordino")).status().unwrap();
+        assert!(copied.success());
         Self { dir }
     }
 
@@ -249,12 +254,14 @@ fn parquet_has_each_event_of_other_tracers() {
     assert!(compared > 10, "{compared}");
 }
 
-/// Returns the bytes of the files below a directory.
+/// Returns the files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 fn bytes(directory: &Path) -> u64 {
-    fs::read_dir(directory).unwrap().flatten().fold(0, |sum, entry| match entry.metadata().unwrap() {
-        found if found.is_dir() => sum + bytes(&entry.path()),
-        found => sum + found.len(),
-    })
+    files(directory).iter().map(|file| file.metadata().unwrap().len()).sum()
 }
 
 #[test]
@@ -291,6 +298,28 @@ fn the_same_query_has_the_same_result_on_a_recording_and_on_its_export() {
     let listed = place.run(&["events", "trace", "--from", &from, "--until", &until, "--json"]);
     let items = listed.succeeded().lines().filter(|line| line.contains("\"type\":\"event\"")).count();
     assert_eq!((found[0]["n"].as_u64(), items > 1000), (Some(items as u64), true));
+}
+
+/// By them, readers skip the rows of other times.
+#[test]
+fn the_files_of_events_say_which_times_they_have() {
+    let place = Place::new();
+    let recorded = place.record();
+    recorded.export(&[]);
+    let mut times = Vec::new();
+    for file in files(&place.path("out/events")) {
+        let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
+        for group in reader.metadata().row_groups() {
+            let column = group.columns().iter().find(|column| column.column_path().string() == "time_ns");
+            let Some(Statistics::Int64(found)) = column.unwrap().statistics() else {
+                panic!("none of its times")
+            };
+            times.extend([found.min_opt(), found.max_opt()].map(|time| *time.unwrap()));
+        }
+    }
+    let listed: Vec<i64> = recorded.listed().iter().map(time_of).collect();
+    assert_eq!(times.iter().min(), listed.first());
+    assert_eq!(times.iter().max(), listed.last());
 }
 
 #[test]
