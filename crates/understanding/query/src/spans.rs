@@ -58,6 +58,8 @@ impl Spans {
             FoundSpan::Whole(span) => Some(span),
             FoundSpan::Cut(_) | FoundSpan::Broken => None,
         };
-        self.found.drain(..).map(whole).for_each(add);
+        if !self.found.is_empty() {
+            self.found.drain(..).map(whole).for_each(add);
+        }
     }
 }
