@@ -1,27 +1,18 @@
 //! The Parquet files of an export: one directory for each table, partitioned by host and hour.
 
 use crate::failure::FailureMessage;
+use crate::table_file::TableFile;
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{Int64Type, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::basic::{Compression, Encoding};
-use parquet::file::metadata::SortingColumn;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use datafusion::arrow::datatypes::{Field, Int64Type, Schema, SchemaRef};
+use parquet::errors::ParquetError;
 use sordino_dirfd::{Dir, WholeDir};
 use sordino_event::Time;
 use sordino_tables::{PARTITIONS, TableKind, hour_name, hour_of};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of rows of a row group: a reader skips groups by their times.
-const GROUP_ROWS: usize = 1 << 18;
-/// Maximum size of a row group in memory, in bytes.
-const GROUP_BYTES: usize = 32 << 20;
 /// Maximum number of files that are written at the same time.
 const OPEN_MAX: usize = 8;
 /// Maximum length of a directory's name, in bytes.
@@ -41,7 +32,7 @@ pub(crate) struct Dataset {
 /// A file that is being written.
 struct PartitionFile {
     hour: i64,
-    writer: ArrowWriter<File>,
+    file: TableFile,
     /// The number of the last use.
     used: u64,
 }
@@ -90,16 +81,12 @@ impl Dataset {
                     self.close_part(part)?;
                 }
             }
-            let writer = self.begin_part(table, &key.1, hour, &rows.schema())?;
-            self.open.insert(key.clone(), PartitionFile { hour, writer, used });
+            let file = self.begin_part(table, &key.1, hour, &rows.schema())?;
+            self.open.insert(key.clone(), PartitionFile { hour, file, used });
         }
         let Some(part) = self.open.get_mut(&key) else { return Ok(()) };
         part.used = used;
-        let mut written = part.writer.write(rows);
-        if written.is_ok() && part.writer.in_progress_size() > GROUP_BYTES {
-            written = part.writer.flush();
-        }
-        written.map_err(|error| unwritten(&self.path, &std::io::Error::other(error)))
+        part.file.write(rows).map_err(|error| self.unwritten(error))
     }
 
     /// Creates the next file of a partition.
@@ -109,7 +96,7 @@ impl Dataset {
         host: &str,
         hour: i64,
         schema: &SchemaRef,
-    ) -> Result<ArrowWriter<File>, FailureMessage> {
+    ) -> Result<TableFile, FailureMessage> {
         let hour = hour_name(hour.saturating_mul(3_600_000_000_000));
         let [host_name, hour_column] = PARTITIONS;
         let directory = format!("{}/{host_name}={}/{hour_column}={hour}", table.name(), escaped(host));
@@ -117,17 +104,16 @@ impl Dataset {
         *number += 1;
         let name = format!("{directory}/part-{number:04}.parquet");
         let file = self.dir.create(&name).map_err(|error| unwritten(&self.path, &error))?;
-        let options = ArrowWriterOptions::new().with_properties(properties(table, schema));
-        // Readers have the types of Parquet; those of Arrow are this program's own choice.
-        let options = options.with_skip_arrow_metadata(true);
-        Ok(ArrowWriter::try_new_with_options(file, Arc::clone(schema), options)?)
+        Ok(TableFile::create(file, table, schema)?)
     }
 
     fn close_part(&mut self, part: PartitionFile) -> Result<(), FailureMessage> {
-        let mut writer = part.writer;
-        writer.finish().map_err(|error| unwritten(&self.path, &std::io::Error::other(error)))?;
-        self.bytes += writer.bytes_written() as u64;
+        self.bytes += part.file.close().map_err(|error| self.unwritten(error))?;
         Ok(())
+    }
+
+    fn unwritten(&self, error: ParquetError) -> FailureMessage {
+        unwritten(&self.path, &std::io::Error::other(error))
     }
 
     /// Completes the directory, which then belongs to the user and the group `owner`, if given. A table without rows
@@ -157,29 +143,14 @@ fn unwritten(path: &Path, error: &std::io::Error) -> FailureMessage {
     FailureMessage::new(format!("can't write {}: {error}{}", path.display(), sordino_dirfd::remedy(error)))
 }
 
-fn properties(table: TableKind, schema: &SchemaRef) -> WriterProperties {
-    let order = schema.index_of(table.time()).ok().map(|column| {
-        vec![SortingColumn { column_idx: column as i32, descending: false, nulls_first: false }]
-    });
-    // Times ascend, and hardly one occurs twice: their differences are smaller than a dictionary.
-    let time = ColumnPath::from(table.time());
-    WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        // Readers skip groups by their times; the other values of a group are those of the whole machine.
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_column_statistics_enabled(time.clone(), EnabledStatistics::Chunk)
-        .set_column_dictionary_enabled(time.clone(), false)
-        .set_column_encoding(time, Encoding::DELTA_BINARY_PACKED)
-        .set_sorting_columns(order)
-        .set_created_by("sordino".to_owned())
-        .build()
-}
-
 /// Returns the columns that are in the files.
 fn without_partitions(schema: &Schema) -> Schema {
-    let fields = schema.fields().iter().filter(|field| !PARTITIONS.contains(&field.name().as_str()));
-    Schema::new(fields.cloned().collect::<Vec<_>>())
+    Schema::new(schema.fields().iter().filter(|field| is_in_files(field)).cloned().collect::<Vec<_>>())
+}
+
+/// Returns true if the column is in the files: the others are their directories' names.
+fn is_in_files(field: &Field) -> bool {
+    !PARTITIONS.contains(&field.name().as_str())
 }
 
 /// Divides a batch into runs of rows of one host and one hour, without the columns of both.
@@ -190,16 +161,15 @@ fn partitions(
     let schema = batch.schema();
     let times = batch.column(schema.index_of(table.time())?).as_primitive::<Int64Type>();
     let hosts = batch.column(schema.index_of(PARTITIONS[0])?).as_string_view();
-    let columns = schema.fields().len() - PARTITIONS.len();
-    let rows = batch.project(&(0..columns).collect::<Vec<_>>())?;
+    let kept = schema.fields().iter().enumerate().filter(|(_, field)| is_in_files(field));
+    let rows = batch.project(&kept.map(|(column, _)| column).collect::<Vec<_>>())?;
     let key = |row: usize| (hosts.value(row), hour_of(times.value(row)));
     let (mut parts, mut begin) = (Vec::new(), 0);
-    for row in 1..=batch.num_rows() {
-        if row == batch.num_rows() || key(row) != key(begin) {
-            let (host, hour) = key(begin);
-            parts.push((host.to_owned(), hour, rows.slice(begin, row - begin)));
-            begin = row;
-        }
+    while begin < batch.num_rows() {
+        let (host, hour) = key(begin);
+        let length = (begin..batch.num_rows()).take_while(|row| key(*row) == (host, hour)).count();
+        parts.push((host.to_owned(), hour, rows.slice(begin, length)));
+        begin += length;
     }
     Ok(parts)
 }

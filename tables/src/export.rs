@@ -49,11 +49,14 @@ pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> 
     let source =
         RecordingSource::open(options.directory.as_deref(), rules, |span| options.within.resolve(span))?;
     let dataset = Dataset::create(&options.output)?;
-    let source = Arc::new(source);
+    let source = Arc::new(source.with_dictionaries());
     let shown = ShownProgress::of_reading("exporting", &source);
     let (sender, received) = sync_channel(WAITING);
     let writer = thread::spawn(move || write(dataset, &received));
-    let projection: Vec<usize> = (0..TableKind::Events.schema().fields().len()).collect();
+    let schema = TableKind::Events.schema();
+    // The hour is in the time, too.
+    let projection = (0..schema.fields().len()).filter(|column| schema.field(*column).name() != "hour");
+    let projection: Vec<usize> = projection.collect();
     let send = |table, batch| sender.send((table, batch)).is_ok();
     let filter = source.pass(&TableKind::ALL, &projection, &PassLimits::NONE, send);
     drop(sender);

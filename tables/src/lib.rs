@@ -8,7 +8,8 @@
 //! | `provider` | a recording's tables for DataFusion |
 //! | `functions` | functions for durations and times |
 //! | `query`, `output`, `prompt` | queries, their results, and the prompt |
-//! | `export`, `dataset` | the export, and its files |
+//! | `export`, `dataset`, `table_file` | the export, its directory and its files |
+//! | `name_chunk`, `hybrid` | columns of names in a file |
 //! | `progress` | the progress of both, on a terminal |
 //! | `failure` | exit status and message |
 
@@ -16,11 +17,14 @@ mod dataset;
 mod export;
 mod failure;
 mod functions;
+mod hybrid;
+mod name_chunk;
 mod output;
 mod progress;
 mod prompt;
 mod provider;
 mod query;
+mod table_file;
 
 use clap::{ColorChoice, Parser, Subcommand};
 use failure::{FailureMessage, UNUSABLE};

@@ -286,6 +286,9 @@ pub struct Fields<'a> {
 
 impl<'a> Iterator for Fields<'a> {
     type Item = (&'a str, View<'a>);
+
+    // A call would return the value through memory, where a caller waits for it.
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let value = self.event.value(self.next)?;
         let name = self.class.fields.get(self.next)?;

@@ -1,16 +1,13 @@
 //! The columns of the table `events`, filled event by event.
 
-use crate::names::{Hours, NameColumn};
+use crate::fields::{FieldColumns, FieldKeys};
+use crate::names::{Hours, NameColumn, NameForm};
 use crate::schema::TableKind;
-use arrow_array::builder::{
-    Float64Builder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder, UInt64Builder,
-};
+use arrow_array::builder::{Int32Builder, Int64Builder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array};
 use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::take::take;
-use sordino_event::{Class, Classes, Domain, Event, View};
+use sordino_event::{Class, Classes, Domain, Event};
 use sordino_query::Facts;
-use sordino_report::json_value;
 use sordino_timeline::Moment;
 use std::sync::Arc;
 
@@ -25,6 +22,7 @@ pub(crate) struct ClassColumns {
     domain: ArrayRef,
     name: ArrayRef,
     level: ArrayRef,
+    keys: Arc<FieldKeys>,
 }
 
 impl ClassColumns {
@@ -39,6 +37,7 @@ impl ClassColumns {
             domain: of(&|_, class| Some(domain(class.domain).to_owned())),
             name: of(&|_, class| Some(class.name.clone())),
             level: of(&|_, class| class.level.map(|level| level.name().to_owned())),
+            keys: Arc::new(FieldKeys::new(classes)),
         }
     }
 }
@@ -55,6 +54,7 @@ pub(crate) struct EventColumns {
     schema: SchemaRef,
     shared: Arc<ClassColumns>,
     columns: Vec<EventColumn>,
+    form: NameForm,
     /// The class of each row.
     rows: Vec<u32>,
     /// The values of fields; `None` if no column has any.
@@ -75,6 +75,8 @@ enum EventColumn {
     Fields(usize),
     /// A column whose value is the same for all events of a class.
     OfClass(ArrayRef),
+    /// The name of the machine, which is that of a directory in Parquet: always as texts.
+    Host(ArrayRef),
 }
 
 /// Returns true if the column needs neither the state of the machine nor the event's fields.
@@ -84,8 +86,12 @@ pub fn is_plain(column: &str) -> bool {
 
 impl EventColumns {
     /// Creates a batch with the columns of the table that `projection` has the indexes of.
-    pub(crate) fn new(shared: &Arc<ClassColumns>, projection: &[usize]) -> Result<Self, ArrowError> {
-        let schema = Arc::new(TableKind::Events.schema().project(projection)?);
+    pub(crate) fn new(
+        shared: &Arc<ClassColumns>,
+        projection: &[usize],
+        form: NameForm,
+    ) -> Result<Self, ArrowError> {
+        let schema = Arc::new(TableKind::Events.schema_in(form).project(projection)?);
         let column = |name: &str| match name {
             "time_ns" => EventColumn::Time(Int64Builder::new()),
             "cpu" => EventColumn::Cpu(Int32Builder::new()),
@@ -101,13 +107,13 @@ impl EventColumns {
             "domain" => EventColumn::OfClass(Arc::clone(&shared.domain)),
             "name" => EventColumn::OfClass(Arc::clone(&shared.name)),
             "level" => EventColumn::OfClass(Arc::clone(&shared.level)),
-            "host" => EventColumn::OfClass(Arc::clone(&shared.host)),
+            "host" => EventColumn::Host(Arc::clone(&shared.host)),
             _ => EventColumn::Hour(Hours::default()),
         };
         let columns: Vec<EventColumn> = schema.fields().iter().map(|field| column(field.name())).collect();
         let has_fields = columns.iter().any(|column| matches!(column, EventColumn::Fields(_)));
-        let fields = has_fields.then(Box::default);
-        Ok(Self { schema, shared: Arc::clone(shared), columns, rows: Vec::new(), fields })
+        let fields = has_fields.then(|| Box::new(FieldColumns::new(&shared.keys, form)));
+        Ok(Self { schema, shared: Arc::clone(shared), columns, form, rows: Vec::new(), fields })
     }
 
     /// Returns the number of rows.
@@ -131,13 +137,13 @@ impl EventColumns {
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = UInt32Array::from(std::mem::take(&mut self.rows));
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let mut fields = self.fields.as_mut().map(|fields| fields.finish());
+        let mut fields = self.fields.as_mut().map(|fields| fields.finish()).transpose()?;
         let columns = self.columns.iter_mut().map(|column| match column {
             EventColumn::Fields(index) => {
                 let column = fields.as_mut().and_then(|fields| fields[*index].take());
                 column.ok_or_else(|| ArrowError::ComputeError("a column of fields twice".to_owned()))
             }
-            column => column.finish(&rows),
+            column => column.finish(&rows, self.form),
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
@@ -170,112 +176,24 @@ impl EventColumn {
                 fibers.name(fiber).filter(|_| fibers.is_name_certain(fiber))
             })),
             Self::Hour(hours) => hours.push(event.time.0),
-            Self::Fields(_) | Self::OfClass(_) => {}
+            Self::Fields(_) | Self::OfClass(_) | Self::Host(_) => {}
         }
     }
 
-    fn finish(&mut self, rows: &UInt32Array) -> Result<ArrayRef, ArrowError> {
+    fn finish(&mut self, rows: &UInt32Array, form: NameForm) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Self::Time(times) => Arc::new(times.finish()),
             Self::Cpu(numbers) | Self::Pid(numbers) | Self::Tid(numbers) | Self::Priority(numbers) => {
                 Arc::new(numbers.finish())
             }
-            Self::Comm(names) | Self::FiberName(names) => names.finish()?,
+            Self::Comm(names) | Self::FiberName(names) => names.finish(form)?,
             Self::Fiber(fibers) => Arc::new(fibers.finish()),
             Self::Hour(hours) => hours.finish()?,
-            Self::OfClass(texts) => take(texts, rows, None)?,
+            Self::OfClass(names) => form.column(names, rows.clone())?,
+            Self::Host(names) => NameForm::Texts.column(names, rows.clone())?,
             Self::Fields(_) => {
                 return Err(ArrowError::ComputeError("fields are finished together".to_owned()));
             }
         })
-    }
-}
-
-/// The values of fields, by type: each event has a map of each.
-struct FieldColumns {
-    integers: MapBuilder<StringBuilder, Int64Builder>,
-    reals: MapBuilder<StringBuilder, Float64Builder>,
-    texts: MapBuilder<StringBuilder, StringBuilder>,
-    /// The name or the JSON that is being made.
-    buffer: Vec<u8>,
-}
-
-impl Default for FieldColumns {
-    fn default() -> Self {
-        let names = || {
-            let [entry, key, value] = ["key_value", "key", "value"].map(ToOwned::to_owned);
-            Some(MapFieldNames { entry, key, value })
-        };
-        Self {
-            integers: MapBuilder::new(names(), StringBuilder::new(), Int64Builder::new()),
-            reals: MapBuilder::new(names(), StringBuilder::new(), Float64Builder::new()),
-            texts: MapBuilder::new(names(), StringBuilder::new(), StringBuilder::new()),
-            buffer: Vec::new(),
-        }
-    }
-}
-
-impl FieldColumns {
-    fn push(&mut self, event: &Event, class: &Class, moment: Option<&Moment<'_>>) -> Result<(), ArrowError> {
-        for (name, value) in event.fields(class) {
-            self.field(name, value);
-        }
-        if let Some(context) = moment.and_then(Moment::context) {
-            for (name, value) in &context.annotations {
-                self.text(&format!("$annotation.{name}"), value.as_bytes());
-            }
-            for (name, count) in &context.counters {
-                self.unsigned(&format!("$counter.{name}"), *count);
-            }
-        }
-        self.integers.append(true)?;
-        self.reals.append(true)?;
-        self.texts.append(true)
-    }
-
-    fn field(&mut self, name: &str, value: View<'_>) {
-        match value {
-            View::Unsigned(value, _) => self.unsigned(name, value),
-            View::Signed(value, _) => self.integer(name, value),
-            View::Float(value) => {
-                self.reals.keys().append_value(name);
-                self.reals.values().append_value(value);
-            }
-            View::Text(text) => self.text(name, text),
-            View::Label(value, label) => {
-                self.integer(name, value);
-                label.into_iter().for_each(|label| self.text(name, label));
-            }
-            View::List(_) | View::Group(_) => {
-                let mut json = std::mem::take(&mut self.buffer);
-                json.clear();
-                json_value(value, &mut json);
-                self.text(name, &json);
-                self.buffer = json;
-            }
-        }
-    }
-
-    /// Adds an integer, or a text of one that is too large.
-    fn unsigned(&mut self, name: &str, value: u64) {
-        match i64::try_from(value) {
-            Ok(value) => self.integer(name, value),
-            Err(_) => self.text(name, value.to_string().as_bytes()),
-        }
-    }
-
-    fn integer(&mut self, name: &str, value: i64) {
-        self.integers.keys().append_value(name);
-        self.integers.values().append_value(value);
-    }
-
-    fn text(&mut self, name: &str, text: &[u8]) {
-        self.texts.keys().append_value(name);
-        self.texts.values().append_value(String::from_utf8_lossy(text));
-    }
-
-    fn finish(&mut self) -> [Option<ArrayRef>; 3] {
-        let (integers, reals, texts) = (self.integers.finish(), self.reals.finish(), self.texts.finish());
-        [Some(Arc::new(integers)), Some(Arc::new(reals)), Some(Arc::new(texts))]
     }
 }

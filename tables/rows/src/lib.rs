@@ -5,12 +5,13 @@
 //! |---|---|
 //! | `schema` | the tables and their columns |
 //! | `source`, `progress` | a recording as batches of rows; the progress of reading it |
-//! | `events`, `rows`, `names` | columns that are filled row by row |
+//! | `events`, `fields`, `rows`, `names` | columns that are filled row by row |
 //! | `intervals` | the spans of states |
 //! | `error` | the error of opening |
 
 mod error;
 mod events;
+mod fields;
 mod intervals;
 mod names;
 mod progress;

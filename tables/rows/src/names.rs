@@ -1,13 +1,40 @@
 //! Columns of names with few different values.
 
-use arrow_array::{ArrayRef, StringViewArray, UInt32Array};
-use arrow_schema::ArrowError;
+use arrow_array::{ArrayRef, DictionaryArray, StringViewArray, UInt32Array};
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The nanoseconds of an hour.
 const HOUR: i64 = 3_600_000_000_000;
+
+/// The form of a column of names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NameForm {
+    /// Each row has its text.
+    Texts,
+    /// Each row has the index of its text in a dictionary.
+    Dictionary,
+}
+
+impl NameForm {
+    /// Returns the type of a column of names whose texts have this type.
+    pub(crate) fn data_type(self, text: DataType) -> DataType {
+        match self {
+            Self::Texts => text,
+            Self::Dictionary => DataType::Dictionary(Box::new(DataType::UInt32), Box::new(text)),
+        }
+    }
+
+    /// Returns a column with the name at each of the `indexes`.
+    pub(crate) fn column(self, names: &ArrayRef, indexes: UInt32Array) -> Result<ArrayRef, ArrowError> {
+        match self {
+            Self::Texts => take(names, &indexes, None),
+            Self::Dictionary => Ok(Arc::new(DictionaryArray::try_new(indexes, Arc::clone(names))?)),
+        }
+    }
+}
 
 /// The names in a column of one batch, each stored once.
 #[derive(Debug, Default)]
@@ -44,11 +71,11 @@ impl NameColumn {
     }
 
     /// Returns the column, and begins the next.
-    pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn finish(&mut self, form: NameForm) -> Result<ArrayRef, ArrowError> {
         let names = StringViewArray::from_iter_values(self.known.iter().map(|name| &**name));
         let rows = UInt32Array::from(std::mem::take(&mut self.rows));
         *self = Self::default();
-        take(&names, &rows, None)
+        form.column(&(Arc::new(names) as ArrayRef), rows)
     }
 }
 
@@ -71,7 +98,7 @@ impl Hours {
 
     /// Returns the column, and begins the next.
     pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        self.names.finish()
+        self.names.finish(NameForm::Texts)
     }
 }
 
@@ -98,11 +125,11 @@ mod tests {
         for name in [Some(&a), Some(&b), None, Some(&a), Some(&b)] {
             names.push(name);
         }
-        let column = names.finish().unwrap();
+        let column = names.finish(NameForm::Texts).unwrap();
         let column: &StringViewArray = column.as_any().downcast_ref().unwrap();
         let texts: Vec<_> = column.iter().collect();
         assert_eq!(texts, [Some(&*a), Some(&*b), None, Some(&*a), Some(&*b)]);
-        assert_eq!(names.finish().unwrap().len(), 0);
+        assert_eq!(names.finish(NameForm::Texts).unwrap().len(), 0);
     }
 
     #[test]

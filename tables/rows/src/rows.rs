@@ -1,7 +1,7 @@
 //! The columns of the tables `intervals`, `latencies` and `losses`, filled row by row.
 
 use crate::intervals::IntervalRow;
-use crate::names::{Hours, NameColumn};
+use crate::names::{Hours, NameColumn, NameForm};
 use crate::schema::TableKind;
 use arrow_array::builder::{Int32Builder, Int64Builder, StringViewBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -40,7 +40,7 @@ impl SpanColumns {
             Arc::new(self.cpu.finish()),
             Arc::new(self.pid.finish()),
         ];
-        Ok((columns, [self.host.finish()?, self.hour.finish()?]))
+        Ok((columns, [self.host.finish(NameForm::Texts)?, self.hour.finish()?]))
     }
 }
 
@@ -116,12 +116,12 @@ impl IntervalColumns {
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let ([from, to, cpu, pid], last) = self.span.finish()?;
         let mut columns: Vec<ArrayRef> = vec![from, to, Arc::new(self.length.finish()), cpu, pid];
-        columns.extend([Arc::new(self.tid.finish()) as ArrayRef, self.comm.finish()?]);
-        let by: [ArrayRef; 2] = [Arc::new(self.by_tid.finish()), self.by_comm.finish()?];
+        columns.extend([Arc::new(self.tid.finish()) as ArrayRef, self.comm.finish(NameForm::Texts)?]);
+        let by: [ArrayRef; 2] = [Arc::new(self.by_tid.finish()), self.by_comm.finish(NameForm::Texts)?];
         if self.table == TableKind::Intervals {
             columns.push(Arc::new(self.fiber.finish()));
             columns.push(Arc::new(self.state.finish()));
-            columns.push(self.name.finish()?);
+            columns.push(self.name.finish(NameForm::Texts)?);
             columns.extend(by);
         } else {
             columns.push(Arc::new(self.priority.finish()));

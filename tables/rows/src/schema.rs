@@ -1,6 +1,7 @@
 //! The tables and their columns, which docs/tables.md describes.
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use crate::names::NameForm;
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use std::sync::Arc;
 
 /// The columns by which Parquet files are partitioned; they are directories there, and the last columns of each table.
@@ -44,8 +45,13 @@ impl TableKind {
 
     /// Returns all columns; the partitions are the last two.
     pub fn schema(self) -> SchemaRef {
+        self.schema_in(NameForm::Texts)
+    }
+
+    /// Returns all columns, those of `events` with names in this form.
+    pub(crate) fn schema_in(self, form: NameForm) -> SchemaRef {
         let mut fields = match self {
-            Self::Events => events(),
+            Self::Events => events(form),
             Self::Intervals => intervals(),
             Self::Latencies => latencies(),
             Self::Losses => losses(),
@@ -55,22 +61,23 @@ impl TableKind {
     }
 }
 
-fn events() -> Vec<Field> {
+fn events(form: NameForm) -> Vec<Field> {
+    let name = |name, may_lack| Field::new(name, form.data_type(DataType::Utf8View), may_lack);
     vec![
         time("time_ns"),
         number("cpu"),
         number("pid"),
         number("tid"),
-        text("comm"),
+        name("comm", true),
         number("priority"),
         Field::new("fiber", DataType::UInt64, true),
-        text("fiber_name"),
-        Field::new("domain", DataType::Utf8View, false),
-        Field::new("name", DataType::Utf8View, false),
-        text("level"),
-        map("integers", DataType::Int64),
-        map("reals", DataType::Float64),
-        map("texts", DataType::Utf8),
+        name("fiber_name", true),
+        name("domain", false),
+        name("name", false),
+        name("level", true),
+        map("integers", DataType::Int64, form),
+        map("reals", DataType::Float64, form),
+        map("texts", DataType::Utf8, form),
     ]
 }
 
@@ -123,10 +130,18 @@ fn text(name: &str) -> Field {
     Field::new(name, DataType::Utf8View, true)
 }
 
-/// Returns a column of maps from texts to values of a type, with the names that Parquet gives to their parts.
-fn map(name: &str, value: DataType) -> Field {
-    let key = Field::new("key", DataType::Utf8, false);
-    let entries = vec![key, Field::new("value", value, true)];
-    let entries = Field::new("key_value", DataType::Struct(entries.into()), false);
-    Field::new(name, DataType::Map(Arc::new(entries), false), false)
+/// Returns a column of maps from names to values of a type.
+fn map(name: &str, value: DataType, form: NameForm) -> Field {
+    Field::new(name, DataType::Map(Arc::new(entries(entry(value, form))), false), false)
+}
+
+/// Returns the entries of a map, with the name that Parquet gives to them.
+pub(crate) fn entries(entry: Fields) -> Field {
+    Field::new("key_value", DataType::Struct(entry), false)
+}
+
+/// Returns the parts of a map's entry, with the names that Parquet gives to them.
+pub(crate) fn entry(value: DataType, form: NameForm) -> Fields {
+    let key = Field::new("key", form.data_type(DataType::Utf8), false);
+    vec![key, Field::new("value", value, true)].into()
 }

@@ -3,6 +3,7 @@
 use crate::error::OpenError;
 use crate::events::{ClassColumns, EventColumns, UNKNOWN_HOST};
 use crate::intervals::{IntervalFinder, IntervalRow, WOKEN};
+use crate::names::NameForm;
 use crate::progress::PassProgress;
 use crate::rows::{IntervalColumns, LossColumns};
 use crate::schema::TableKind;
@@ -43,6 +44,8 @@ pub struct RecordingSource {
     rules: EventRules,
     /// The columns that depend on an event's class only.
     classes: Arc<ClassColumns>,
+    /// The form of the names of events.
+    form: NameForm,
     host: Arc<str>,
     findings: Mutex<PassFindings>,
     progress: PassProgress,
@@ -78,10 +81,17 @@ impl RecordingSource {
             recording,
             rules,
             classes,
+            form: NameForm::Texts,
             host,
             findings: Mutex::default(),
             progress: PassProgress::default(),
         })
+    }
+
+    /// Gives the batches of `events` the names as dictionaries, except that of the host.
+    #[must_use]
+    pub fn with_dictionaries(self) -> Self {
+        Self { form: NameForm::Dictionary, ..self }
     }
 
     /// Returns the times of the recording's first and last event.
@@ -189,7 +199,7 @@ impl RecordingSource {
         let selected = self.selected(limits, &filter);
         let within = self.recording.within();
         let (from, to) = (within.0.max(limits.within.0), within.1.min(limits.within.1));
-        let mut columns = EventColumns::new(&self.classes, projection)?;
+        let mut columns = EventColumns::new(&self.classes, projection, self.form)?;
         let (mut event, mut problems, mut lost) = (Event::default(), Vec::new(), (0, 0));
         let mut share = self.progress.begin();
         let mut read = 0;
@@ -278,8 +288,9 @@ impl<S: FnMut(TableKind, RecordBatch) -> bool> Pass<S> {
             (false, true) => Some(IntervalFinder::latencies()),
             (false, false) => None,
         };
-        let events =
-            has(TableKind::Events).then(|| EventColumns::new(&source.classes, projection)).transpose()?;
+        let events = has(TableKind::Events)
+            .then(|| EventColumns::new(&source.classes, projection, source.form))
+            .transpose()?;
         Ok(Self {
             sink,
             selected: source.selected(limits, &filter),
@@ -323,7 +334,9 @@ impl<S: FnMut(TableKind, RecordBatch) -> bool> Pass<S> {
         }
         if let Some(finder) = &mut self.finder {
             finder.take(item, |interval| self.found.push(interval));
-            goes_on &= self.add_found(begin)?;
+            if !self.found.is_empty() {
+                goes_on &= self.add_found(begin)?;
+            }
         }
         Ok(goes_on)
     }
