@@ -478,10 +478,38 @@ fn ctf_has_each_event_of_other_tracers() {
         let is_odd = ["scp_dest", "session-rotation"].iter().any(|name| directory.ends_with(name));
         if files > 0 && bytes <= LARGEST && !is_odd {
             compare_ctf(&scene, directory.to_str().unwrap());
+            compare_original(&scene, &directory);
             compared += 1;
         }
     }
     assert!(compared > 10, "{compared}");
+}
+
+/// Compares the time, the name and the fields of a trace's events, as babeltrace2 reads them, with those of an export.
+fn compare_original(scene: &Scene, directory: &Path) {
+    let copy = export_directory(scene, directory.to_str().unwrap(), "ctf", &["--statedump"]);
+    let [original, copy] = [directory, &copy].map(|trace| babeltrace(trace).0);
+    // The choice of a variant has no name there.
+    let has_variants = directory.to_str().unwrap().contains("meta-variant");
+    for (original, copy) in original.iter().zip(&copy) {
+        let ([time, name, fields], [copied_time, copied_name, copied_fields]) =
+            (parts(original), parts(copy));
+        assert_eq!(name, copied_name, "{original}");
+        assert!(time.is_empty() || time == copied_time, "{original}: {copied_time}");
+        assert!(fields == copied_fields || has_variants, "{original}: {copied_fields}");
+    }
+    assert_eq!(original.len(), copy.len(), "{}", directory.display());
+}
+
+/// Returns the time, which may be missing, the name and the fields in a line of babeltrace2.
+fn parts(line: &str) -> [String; 3] {
+    let (time, rest) = line.strip_prefix('[').and_then(|line| line.split_once("] (")).unwrap_or(("", line));
+    let (head, groups) = rest.split_once(": ").unwrap();
+    let fields = groups.rsplit_once("{ ").map_or(groups, |(_, fields)| fields);
+    // LTTng has the length of a sequence as a field; it is no field of ours.
+    let is_length = |field: &str| field.starts_with('_') && field.contains("_length = ");
+    let fields = fields.split(", ").filter(|field| !is_length(field)).collect::<Vec<_>>().join(", ");
+    [time.to_owned(), head.rsplit(' ').next().unwrap().to_owned(), fields]
 }
 
 /// Returns the number and the bytes of the files below a directory.

@@ -291,8 +291,9 @@ impl OpenRecording {
         take: &mut dyn FnMut(&Item<'_>) -> bool,
     ) {
         let from = if demand.has_lead { Time::MIN } else { self.within.0 };
+        let until = self.within.1;
         let (first, last) = self.span();
-        let (first, last) = (first.max(self.within.0), last.min(self.within.1));
+        let (first, last) = (first.max(self.within.0), last.min(until));
         let decoders = self.decoders();
         let readers = self.streams.iter().map(|stream| self.reader(stream, demand, decoders.as_ref()));
         let gaps = self.gaps.iter().map(|(_, losses)| StreamReader::Losses(losses.clone().into_iter()));
@@ -309,7 +310,8 @@ impl OpenRecording {
                         let done = (moment.event.time - first).0.max(0).cast_unsigned();
                         watch.working(what, done, (last - first).0.max(0).cast_unsigned());
                     }
-                    if begin_of(&item) > last || end_of(&item) >= from && !take(&item) {
+                    // The last time in a packet's header is no limit: events can follow on a packet that was never ended.
+                    if begin_of(&item) > until || end_of(&item) >= from && !take(&item) {
                         break;
                     }
                 }

@@ -178,11 +178,12 @@ impl Stream {
         self.0.sources.iter().map(ByteSource::path)
     }
 
-    /// Returns the earliest and the latest time in its packets' headers.
+    /// Returns the earliest and the latest time in its packets' headers. Later events may be in a packet that was never
+    /// ended.
     pub fn span(&self) -> Option<(Time, Time)> {
         let sound = || self.0.packets.iter().filter(|packet| packet.content_bits > 0);
         let begin = sound().filter_map(|packet| packet.begin).min()?;
-        let end = sound().filter_map(|packet| packet.end).max()?;
+        let end = sound().filter_map(|packet| packet.end.or(packet.begin)).max()?;
         Some((begin, end))
     }
 }
