@@ -150,5 +150,12 @@ fn context() -> Result<SessionContext, FailureMessage> {
 
 /// Returns the failure of a query: the message without the prefixes of the libraries that pass it on.
 fn refused(error: &DataFusionError) -> FailureMessage {
-    FailureMessage::new(format!("SQL: {}", error.strip_backtrace()))
+    // Of a join, the rows of the first table are kept.
+    let remedy = match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => {
+            ": select fewer rows before, or name the smaller table first in the join"
+        }
+        _ => "",
+    };
+    FailureMessage::new(format!("SQL: {}{remedy}", error.strip_backtrace()))
 }

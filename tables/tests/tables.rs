@@ -418,6 +418,17 @@ fn mistakes_in_sql_are_refused_with_their_place_or_the_known_names() {
 }
 
 #[test]
+fn a_join_that_needs_more_memory_than_there_is_says_what_to_do() {
+    let place = Place::new();
+    place.record();
+    let some = "(SELECT unnest(range(0, 4000)) AS number)";
+    let many = format!("(SELECT 4000 * a.number + b.number AS number FROM {some} AS a CROSS JOIN {some} AS b)");
+    let query = format!("SELECT count(*) FROM {many} AS large JOIN {many} AS other USING (number)");
+    let ended = place.run(&["sql", "trace", &query]);
+    assert!(ended.refused().contains("name the smaller table first in the join"), "{}", ended.errors);
+}
+
+#[test]
 fn hostile_names_stay_what_they_are_and_reach_no_terminal() {
     let place = Place::new();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
