@@ -82,6 +82,20 @@ fn pairs<T: From<i64> + Ord>(rows: &[Value]) -> BTreeMap<String, T> {
     rows.iter().map(|row| (name(row), row["n"].as_i64().unwrap().into())).collect()
 }
 
+/// The number of wake-up latencies of each thread, and their sum.
+fn wake_up_latencies(scene: &Scene, recording: &CompletedRecording) -> BTreeMap<i64, (i64, i64)> {
+    let output =
+        scene.sordino(&["query", recording.name(), "latency", "--per", "thread", "--top", "1000", "--json"]);
+    let tables: Value = serde_json::from_str(&output.output).unwrap();
+    let rows = tables["tables"][0]["rows"].as_array().unwrap().iter().map(|row| {
+        let thread = row["labels"][0].as_str().unwrap();
+        let tid = thread.rsplit('/').next().unwrap().parse().unwrap();
+        let number = |name: &str| row["summary"][name].as_i64().unwrap();
+        (tid, (number("count"), number("total_ns")))
+    });
+    rows.collect()
+}
+
 #[test]
 fn perfetto_has_the_same_events_run_times_and_wake_ups() {
     let Some(scene) = Scene::checked().as_root() else { return };
@@ -102,8 +116,15 @@ fn perfetto_has_the_same_events_run_times_and_wake_ups() {
          from slice s join thread_track on s.track_id = thread_track.id join thread t using (utid)
          join process p using (upid) where s.name = 'npt:loop' order by s.ts limit 5",
         "select distinct name from slice where name like 'sys_%' and track_id in (select id from thread_track) limit 5",
+        // Of threads that slept or began in the recording: others may have been awake before.
+        "with slept as (select tid sleeper, min(since) since from (
+         select tid, e.ts + 1 since from ftrace_event e join thread using (utid) where e.name = 'sched_switch' union all
+         select extract_arg(arg_set_id, 'pid'), ts from ftrace_event where name = 'sched_wakeup_new') group by 1)
+         select extract_arg(b.arg_set_id, 'debug.tid') tid, count(*) n, sum(b.ts - a.ts) sum
+         from flow join slice a on slice_out = a.id join slice b on slice_in = b.id
+         join slept on sleeper = extract_arg(b.arg_set_id, 'debug.tid') where since <= a.ts group by 1",
     ];
-    let Some([kernel, user, sched, flows, ran, stats, loops, calls]) =
+    let Some([kernel, user, sched, flows, ran, stats, loops, calls, latencies]) =
         perfetto::query(&scene, &file, queries)
     else {
         return;
@@ -119,9 +140,11 @@ fn perfetto_has_the_same_events_run_times_and_wake_ups() {
     assert_eq!(pairs::<i64>(&user), as_numbers(count_by_name(of_domain(&events, "user"))));
     // The idle threads of all CPUs are one for a listing, and tid 0 for Perfetto.
     let number = |row: &Value, name: &str| row[name].as_i64().unwrap();
-    let theirs: BTreeMap<_, _> =
-        sched.iter().map(|row| (number(row, "tid"), (number(row, "n"), number(row, "sum")))).collect();
-    assert_eq!(theirs, runs(&events));
+    let by_thread = |rows: &[Value]| -> BTreeMap<_, _> {
+        rows.iter().map(|row| (number(row, "tid"), (number(row, "n"), number(row, "sum")))).collect()
+    };
+    assert_eq!(by_thread(&sched), runs(&events));
+    assert_eq!(by_thread(&latencies), wake_up_latencies(&scene, &recording));
     assert!(number(&ran[0], "n") > 0);
     assert_eq!(flows[0]["n"], ran[0]["n"]);
     // Where the recorder began or ended while threads ran, a run has no end; nothing else is wrong.

@@ -120,8 +120,12 @@ impl Paje {
                     let container = self.containers.cpu(cpu, out);
                     self.set_state("SR", container, &thread_name(next.tid, system), out);
                 }
+                // It has run since.
+                self.wakeups.remove(&prev.tid);
                 self.link(next.tid, system, out);
             }
+            // A thread that has a CPU does not wait for one.
+            Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } if system.cpu(tid).is_some() => {}
             Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
             Kernel::Woken { tid, .. } if !self.wakeups.contains_key(&tid) => self.wake(tid, moment, out),
             Kernel::Enter(interrupt) => {

@@ -115,9 +115,16 @@ impl Perfetto {
     fn before(&mut self, kernel: &Kernel<'_>, moment: &Moment<'_>, out: &mut Vec<u8>) {
         let system = moment.system;
         match *kernel {
+            // A thread that has a CPU does not wait for one.
+            Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } if system.cpu(tid).is_some() => {}
             Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
             Kernel::Woken { tid, .. } if !self.wakeups.contains_key(&tid) => self.wake(tid, moment, out),
-            Kernel::Switch { next, .. } if next.tid != Tid(0) => {
+            Kernel::Switch { prev, next, .. } => {
+                // It has run since.
+                self.wakeups.remove(&prev.tid);
+                if next.tid == Tid(0) {
+                    return;
+                }
                 self.tracks.declare(next.tid, system, out);
                 if let Some(flow) = self.wakeups.remove(&next.tid) {
                     let track = self.tracks.wakeups(next.tid, moment.cpu, system, out);

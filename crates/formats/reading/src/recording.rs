@@ -310,7 +310,8 @@ impl OpenRecording {
                         let done = (moment.event.time - first).0.max(0).cast_unsigned();
                         watch.working(what, done, (last - first).0.max(0).cast_unsigned());
                     }
-                    // The last time in a packet's header is no limit: events can follow on a packet that was never ended.
+                    // The last time in a packet's header is no limit: events can follow on a packet that was never
+                    // ended.
                     if begin_of(&item) > until || end_of(&item) >= from && !take(&item) {
                         break;
                     }
