@@ -1,10 +1,11 @@
 //! `sordino export`: each format, read back by a reader of its own, has the same events and durations as the listing.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sordino_tests::disk::SmallDisk;
+use sordino_tests::install::root;
 use sordino_tests::listing::{babeltrace, counts};
 use sordino_tests::recording::all_below;
-use sordino_tests::{CompletedRecording, Scene, perfetto};
+use sordino_tests::{CompletedRecording, NativeCompiler, Scene, perfetto};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,6 +83,27 @@ fn pairs<T: From<i64> + Ord>(rows: &[Value]) -> BTreeMap<String, T> {
     rows.iter().map(|row| (name(row), row["n"].as_i64().unwrap().into())).collect()
 }
 
+/// The number of times that each softirq was handled, and the sum of the times from its first raise on.
+fn raised(events: &[Value]) -> BTreeMap<i64, (i64, i64)> {
+    let (mut raised, mut handled) = (BTreeMap::new(), BTreeMap::new());
+    for event in events {
+        let number = |value: &Value| value.as_i64().unwrap();
+        let name = event["name"].as_str().unwrap_or_default().trim_start_matches("irq_");
+        if !["softirq_raise", "softirq_entry"].contains(&name) {
+            continue;
+        }
+        let (softirq, time) = (number(&event["fields"]["vec"]), number(&event["time_ns"]));
+        let key = (number(&event["cpu"]), softirq);
+        if name == "softirq_raise" {
+            raised.entry(key).or_insert(time);
+        } else if let Some(begin) = raised.remove(&key) {
+            let (count, sum) = handled.entry(softirq).or_insert((0, 0));
+            (*count, *sum) = (*count + 1, *sum + time - begin);
+        }
+    }
+    handled
+}
+
 /// The number of wake-up latencies of each thread, and their sum.
 fn wake_up_latencies(scene: &Scene, recording: &CompletedRecording) -> BTreeMap<i64, (i64, i64)> {
     let output =
@@ -123,8 +145,11 @@ fn perfetto_has_the_same_events_run_times_and_wake_ups() {
          select extract_arg(b.arg_set_id, 'debug.tid') tid, count(*) n, sum(b.ts - a.ts) sum
          from flow join slice a on slice_out = a.id join slice b on slice_in = b.id
          join slept on sleeper = extract_arg(b.arg_set_id, 'debug.tid') where since <= a.ts group by 1",
+        "select extract_arg(b.arg_set_id, 'debug.vec') vec, count(*) n, sum(b.ts - a.ts) sum
+         from flow join slice a on slice_out = a.id join slice b on slice_in = b.id
+         where a.name = 'raises' and b.name = 'handles' and a.category = 'softirq' group by 1",
     ];
-    let Some([kernel, user, sched, flows, ran, stats, loops, calls, latencies]) =
+    let Some([kernel, user, sched, flows, ran, stats, loops, calls, latencies, softirqs]) =
         perfetto::query(&scene, &file, queries)
     else {
         return;
@@ -144,6 +169,10 @@ fn perfetto_has_the_same_events_run_times_and_wake_ups() {
         rows.iter().map(|row| (number(row, "tid"), (number(row, "n"), number(row, "sum")))).collect()
     };
     assert_eq!(by_thread(&sched), runs(&events));
+    let by_softirq: BTreeMap<_, _> =
+        softirqs.iter().map(|row| (number(row, "vec"), (number(row, "n"), number(row, "sum")))).collect();
+    assert!(!by_softirq.is_empty());
+    assert_eq!(by_softirq, raised(&events));
     assert_eq!(by_thread(&latencies), wake_up_latencies(&scene, &recording));
     assert!(number(&ran[0], "n") > 0);
     assert_eq!(flows[0]["n"], ran[0]["n"]);
@@ -158,6 +187,38 @@ fn perfetto_has_the_same_events_run_times_and_wake_ups() {
     }
     assert_eq!(loops.len(), 5);
     assert!(calls.iter().any(|row| row["name"].as_str().unwrap().starts_with("sys_")), "{calls:?}");
+}
+
+#[test]
+fn perfetto_has_the_stretches_of_fibers_on_threads() {
+    let scene = Scene::new();
+    let source = root().join("examples/c/fibers.c");
+    let program = scene.compile(NativeCompiler::Gcc, source.to_str().unwrap(), &[]);
+    let recording = scene.record(&[], &[program.to_str().unwrap(), "5"]);
+    let file = export(&scene, &recording, "perfetto");
+    let query =
+        "select f.name fiber, count(*) n, sum(s.dur) sum, min(extract_arg(s.arg_set_id, 'debug.tid')) tid
+         from slice s join track t on s.track_id = t.id join track f on t.parent_id = f.id
+         where s.category = 'fiber' and s.name = 'mounted' group by 1 order by 1";
+    let Some([rows]) = perfetto::query(&scene, &file, [query]) else { return };
+    let (mut since, mut stretches) = (0, BTreeMap::new());
+    let events = listed(&scene, &recording);
+    let switches = events.iter().filter(|event| event["name"] == "sordino_fiber:switch");
+    for event in switches.clone() {
+        let number = |value: &Value| value.as_i64().unwrap();
+        let (from, time) = (number(&event["fields"]["from"]), number(&event["time_ns"]));
+        if from != 0 {
+            let (count, sum) = stretches.entry(from).or_insert((0, 0));
+            (*count, *sum) = (*count + 1, *sum + time - since);
+        }
+        since = time;
+    }
+    let tid = &switches.clone().next().unwrap()["tid"];
+    let expected = stretches.iter().zip(["reader", "filter", "writer"]).map(|((fiber, (n, sum)), name)| {
+        json!({"fiber": format!("fiber {fiber} {name}"), "n": n, "sum": sum, "tid": tid})
+    });
+    assert_eq!(rows, expected.collect::<Vec<_>>());
+    assert_eq!(rows.len(), 3);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use sordino_event::{Cpu, Nanos, Pid, Tid, Time};
 use sordino_query::{Span, SpanState, Spans};
-use sordino_timeline::{FiberEvent, FiberId, Item, Kernel, Moment, System, ThreadState};
+use sordino_timeline::{Item, Kernel, Moment, MountedStretch, MountedStretches, System, ThreadState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,9 +37,8 @@ pub(crate) struct IntervalFinder {
     finders: Vec<(&'static str, Spans)>,
     /// The thread that woke or preempted each thread last.
     by: HashMap<Tid, Tid>,
-    /// The fiber of each thread, with the time at which the thread began to execute it; `None` if fibers are not
-    /// requested.
-    mounted: Option<HashMap<(Pid, Tid), (u64, Time)>>,
+    /// The stretches of fibers; `None` if they are not requested.
+    mounted: Option<MountedStretches>,
 }
 
 impl IntervalFinder {
@@ -47,7 +46,7 @@ impl IntervalFinder {
     pub(crate) fn all() -> Self {
         let finders =
             vec![("", Spans::states()), ("interrupt", Spans::interrupts()), ("softirq", Spans::softirqs())];
-        Self { finders, by: HashMap::new(), mounted: Some(HashMap::new()) }
+        Self { finders, by: HashMap::new(), mounted: Some(MountedStretches::default()) }
     }
 
     /// Finds the waits from a wake-up until the thread has a CPU.
@@ -71,20 +70,12 @@ impl IntervalFinder {
                 }
             });
         }
-        match item {
-            Item::Event(moment) => {
-                if let Some(interval) = self.mounted.as_mut().and_then(|mounted| unmount(mounted, moment)) {
-                    add(interval);
-                }
-                if let Some(Kernel::Gone { tid }) = moment.kernel {
-                    self.by.remove(&tid);
-                }
+        let stretch = self.mounted.as_mut().and_then(|mounted| mounted.take(item));
+        if let Item::Event(moment) = item {
+            stretch.into_iter().for_each(|stretch| add(mounted(&stretch, moment)));
+            if let Some(Kernel::Gone { tid }) = moment.kernel {
+                self.by.remove(&tid);
             }
-            Item::Loss(loss, _) => {
-                let mounted = self.mounted.iter_mut();
-                mounted.for_each(|mounted| mounted.retain(|(pid, _), _| Some(*pid) != loss.pid));
-            }
-            Item::Disorder(_) => {}
         }
     }
 
@@ -136,39 +127,22 @@ fn interval(own: &'static str, span: Span, system: &System, by: &HashMap<Tid, Ti
     }
 }
 
-/// Applies a switch between fibers. Returns the span of the fiber that leaves its thread, if its begin is known.
-fn unmount(mounted: &mut HashMap<(Pid, Tid), (u64, Time)>, moment: &Moment<'_>) -> Option<IntervalRow> {
-    if let Some(Kernel::Gone { tid }) = moment.kernel
-        && let Some(pid) = moment.pid()
-    {
-        mounted.remove(&(pid, tid));
-    }
-    let about = moment.about_fibers()?;
-    let (pid, tid, now) = (moment.pid()?, moment.tid?, moment.event.time);
-    let (from, to) = match about {
-        FiberEvent::Switch { from, to, .. } => (from, to),
-        FiberEvent::Leave => (None, None),
-        _ => return None,
-    };
-    let before = match to {
-        Some(to) => mounted.insert((pid, tid), (to, now)),
-        None => mounted.remove(&(pid, tid)),
-    };
-    let (number, since) = before.filter(|(number, _)| Some(*number) == from)?;
+/// Returns the row of a stretch that ends with this event.
+fn mounted(stretch: &MountedStretch, moment: &Moment<'_>) -> IntervalRow {
+    let MountedStretch { fiber, tid, from, to } = *stretch;
     let fibers = moment.system.fibers();
-    let id = FiberId { pid, number };
-    Some(IntervalRow {
-        from: since,
-        to: now,
+    IntervalRow {
+        from,
+        to,
         cpu: moment.cpu,
-        pid: Some(pid),
+        pid: Some(fiber.pid),
         tid: Some(tid),
         comm: moment.comm().cloned(),
-        fiber: Some(number),
+        fiber: Some(fiber.number),
         state: "mounted",
-        name: fibers.name(id).filter(|_| fibers.is_name_certain(id)).cloned(),
+        name: fibers.name(fiber).filter(|_| fibers.is_name_certain(fiber)).cloned(),
         by: None,
         priority: moment.priority().map(|priority| priority.0),
         parts: Vec::new(),
-    })
+    }
 }

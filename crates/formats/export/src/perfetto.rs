@@ -11,9 +11,11 @@
 //! |---|---|
 //! | `annotations` | fields of events, and the interned names |
 //! | `ftrace` | the kernel's events |
+//! | `flows` | causes whose effects follow: wake-ups and raised softirqs |
 //! | `tracks` | processes, threads and their tracks |
 
 mod annotations;
+mod flows;
 mod ftrace;
 mod tracks;
 
@@ -21,11 +23,14 @@ use crate::calls::{Call, CallTracker};
 use crate::wire::ProtobufMessage;
 use crate::{Exporter, Origin};
 use annotations::{InternedNames, Name, annotate};
+use flows::{Flow, FlowCause, OpenFlows};
 use ftrace::Ftrace;
 use sordino_event::{Base, Classes, Domain, Loss, Tid, Time, View};
 use sordino_query::NameAddress;
-use sordino_timeline::{Disorder, FiberEvent, FiberId, Item, Kernel, Moment, System};
-use std::collections::HashMap;
+use sordino_timeline::kernel::{Interrupt, softirq_name};
+use sordino_timeline::{
+    Disorder, FiberEvent, FiberId, Item, Kernel, Moment, MountedStretch, MountedStretches, System,
+};
 use tracks::{LOSSES, PLACELESS, Tracks};
 
 /// Field of a trace.
@@ -57,18 +62,10 @@ pub struct Perfetto {
     tracks: Tracks,
     ftrace: Ftrace,
     functions: CallTracker,
-    /// The flow from the last wake-up of each thread that has not run since.
-    wakeups: HashMap<Tid, u64>,
-    flows: u64,
+    fibers: MountedStretches,
+    flows: OpenFlows,
     /// The track event that is being written.
     event: Vec<u8>,
-}
-
-/// The end of a flow that an instant marks.
-#[derive(Clone, Copy, Debug)]
-enum Flow {
-    Begin(u64),
-    End(u64),
 }
 
 impl Perfetto {
@@ -81,8 +78,8 @@ impl Perfetto {
             classes: classes.clone(),
             origin,
             tracks: Tracks::default(),
-            wakeups: HashMap::new(),
-            flows: 0,
+            fibers: MountedStretches::default(),
+            flows: OpenFlows::default(),
             event: Vec::new(),
         }
     }
@@ -102,12 +99,16 @@ impl Perfetto {
                 self.event_on(track, moment, out);
             }
         }
-        if let Some(FiberEvent::End { fiber } | FiberEvent::New { fiber, .. }) = moment.about_fibers() {
-            moment.pid().into_iter().for_each(|pid| self.tracks.forget_fiber(FiberId { pid, number: fiber }));
+        if let Some(FiberEvent::End { fiber } | FiberEvent::New { fiber, .. }) = moment.about_fibers()
+            && let Some(fiber) = moment.pid().map(|pid| FiberId { pid, number: fiber })
+            // One that ends is on its thread until the next switch.
+            && !moment.tid.is_some_and(|tid| self.fibers.has(fiber, tid))
+        {
+            self.tracks.forget_fiber(fiber);
         }
         if let Some(Kernel::Gone { tid }) = moment.kernel {
             self.tracks.forget(tid);
-            self.wakeups.remove(&tid);
+            self.flows.end(FlowCause::WakeUp(tid));
         }
     }
 
@@ -118,30 +119,51 @@ impl Perfetto {
             // A thread that has a CPU does not wait for one.
             Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } if system.cpu(tid).is_some() => {}
             Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
-            Kernel::Woken { tid, .. } if !self.wakeups.contains_key(&tid) => self.wake(tid, moment, out),
+            Kernel::Woken { tid, .. } if !self.flows.has(FlowCause::WakeUp(tid)) => {
+                self.wake(tid, moment, out)
+            }
             Kernel::Switch { prev, next, .. } => {
                 // It has run since.
-                self.wakeups.remove(&prev.tid);
+                self.flows.end(FlowCause::WakeUp(prev.tid));
                 if next.tid == Tid(0) {
                     return;
                 }
                 self.tracks.declare(next.tid, system, out);
-                if let Some(flow) = self.wakeups.remove(&next.tid) {
+                if let Some(flow) = self.flows.end(FlowCause::WakeUp(next.tid)) {
                     let track = self.tracks.wakeups(next.tid, moment.cpu, system, out);
-                    self.wakeup(track, Name::Runs, next.tid, moment, Flow::End(flow), out);
+                    self.wakeup(track, Name::Runs, next.tid, moment, flow, out);
                 }
+            }
+            Kernel::Raise { softirq } => self.softirq(softirq, Name::Raises, moment, out),
+            Kernel::Enter(Interrupt::Softirq(softirq)) => {
+                self.softirq(softirq, Name::Handles, moment, out);
             }
             _ => {}
         }
     }
 
+    /// Joins the first raise of a softirq to its handler.
+    fn softirq(&mut self, softirq: i64, what: Name, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        let (Some(cpu), Some(name)) = (moment.cpu, softirq_name(softirq)) else { return };
+        let cause = FlowCause::Raise(cpu, softirq);
+        let flow = match what {
+            Name::Handles => self.flows.end(cause),
+            _ => (!self.flows.has(cause)).then(|| self.flows.begin(cause)),
+        };
+        if flow.is_some() {
+            let track = self.tracks.softirqs(cpu, out);
+            let fields =
+                [("vec", View::Signed(softirq, Base::Decimal)), ("name", View::Text(name.as_bytes()))];
+            self.instant(track, Name::OfSoftirqs, what, moment.event.time, &fields, flow, out);
+        }
+    }
+
     fn wake(&mut self, woken: Tid, moment: &Moment<'_>, out: &mut Vec<u8>) {
-        self.flows += 1;
-        self.wakeups.insert(woken, self.flows);
+        let flow = self.flows.begin(FlowCause::WakeUp(woken));
         self.tracks.declare(woken, moment.system, out);
         let waker = moment.tid.unwrap_or(Tid(0));
         let track = self.tracks.wakeups(waker, moment.cpu, moment.system, out);
-        self.wakeup(track, Name::Wakes, woken, moment, Flow::Begin(self.flows), out);
+        self.wakeup(track, Name::Wakes, woken, moment, flow, out);
     }
 
     fn wakeup(
@@ -211,10 +233,32 @@ impl Perfetto {
         }
     }
 
+    /// Writes a stretch of a fiber on a thread as a slice.
+    fn stretch(&mut self, stretch: &MountedStretch, system: &System, out: &mut Vec<u8>) {
+        let MountedStretch { fiber, tid, from, to } = *stretch;
+        let track = self.tracks.threads_of(fiber, system, out);
+        self.event.clear();
+        let mut message = ProtobufMessage::new(&mut self.event);
+        head(&mut message, BEGIN, track, self.names.own(Name::OfFibers));
+        message.unsigned(NAME, self.names.own(Name::Mounted));
+        let comm = system.comm(tid).map_or(&b"?"[..], |comm| comm.as_bytes());
+        for (name, value) in [("tid", View::Signed(tid.0.into(), Base::Decimal)), ("comm", View::Text(comm))]
+        {
+            let name = self.names.text(name.as_bytes());
+            annotate(&mut message, name, value, &mut self.names);
+        }
+        self.write(from, out);
+        self.event.clear();
+        head(&mut ProtobufMessage::new(&mut self.event), END, track, self.names.own(Name::OfFibers));
+        self.write(to, out);
+        if system.fibers().last_thread(fiber).is_none() {
+            self.tracks.forget_fiber(fiber);
+        }
+    }
+
     fn loss(&mut self, loss: &Loss, out: &mut Vec<u8>) {
         if loss.pid.is_none() {
-            // A wake-up or the run that it caused may be among the lost records.
-            self.wakeups.clear();
+            self.flows.clear();
             self.ftrace.lose(loss.cpu, out);
         }
         let cause = loss.cause.to_string();
@@ -318,6 +362,9 @@ impl Exporter for Perfetto {
     fn take(&mut self, item: &Item<'_>, out: &mut Vec<u8>) {
         if let (Some(call), Item::Event(moment)) = (self.functions.take(item), item) {
             self.call(&call, moment.system, out);
+        }
+        if let (Some(stretch), Item::Event(moment)) = (self.fibers.take(item), item) {
+            self.stretch(&stretch, moment.system, out);
         }
         match item {
             Item::Event(moment) => self.moment(moment, out),

@@ -110,12 +110,13 @@ fn perfetto_has_a_slice_for_each_call_on_the_track_of_its_thread_or_its_fiber() 
     };
     let mut slices = Vec::new();
     for packet in &packets {
+        // Stretches of fibers on threads have an interned name.
         for event in packet.messages(11).filter(|event| event.number(9) != Some(3)) {
-            let name = event.text(23).unwrap().to_owned();
+            let Some(name) = event.text(23) else { continue };
             slices.push((
                 packet.number(8).unwrap(),
                 event.number(9).unwrap(),
-                name,
+                name.to_owned(),
                 track(event.number(11).unwrap()),
             ));
         }

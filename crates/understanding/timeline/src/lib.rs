@@ -19,7 +19,7 @@
 //! | `kernel`, `vocabulary`, `syscall` | the meaning of the kernel's events, and the names that tracers give to them |
 //! | `system`, `running`, `schedule` | the state of the machine by the events so far: threads, CPUs, the scheduler |
 //! | `task`, `scheduling` | the ranking of threads, and their policies as text |
-//! | `fiber`, `fibers` | fibers, and the thread of each |
+//! | `fiber`, `fibers`, `mounts` | fibers, the thread of each, and the stretches on threads |
 //! | `overhead` | the time that recording took |
 //! | `context`, `counted` | facts about threads that are recorded beside their events, such as performance counters |
 //!
@@ -60,6 +60,7 @@ mod fibers;
 mod host;
 pub mod kernel;
 mod merge;
+mod mounts;
 mod overhead;
 mod running;
 mod schedule;
@@ -81,6 +82,7 @@ pub use fibers::{Contradiction, Fibers, Inconsistency};
 pub use host::{Host, Hosts};
 pub use kernel::Kernel;
 pub use merge::{Disorder, Merge, Merged, SourceError};
+pub use mounts::{MountedStretch, MountedStretches};
 pub use overhead::Payer;
 pub use running::{Evidence, RunningThreads, UnrecordedSwitch};
 pub use schedule::ThreadState;

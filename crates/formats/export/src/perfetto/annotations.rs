@@ -30,22 +30,32 @@ pub(super) enum Name {
     OfWakeups,
     OfLosses,
     OfFunctions,
+    OfFibers,
+    OfSoftirqs,
     Wakes,
     Runs,
+    Mounted,
+    Raises,
+    Handles,
     Lost,
     Disorder,
     Cpu,
 }
 
 /// Names of sordino's own, in the order of [`Name`], each with the field of interned data that defines it.
-const OWN: [(u32, &str); 10] = [
+const OWN: [(u32, &str); 15] = [
     (CATEGORIES, "user"),
     (CATEGORIES, "kernel"),
     (CATEGORIES, "wakeup"),
     (CATEGORIES, "loss"),
     (CATEGORIES, "function"),
+    (CATEGORIES, "fiber"),
+    (CATEGORIES, "softirq"),
     (EVENT_NAMES, "wakes"),
     (EVENT_NAMES, "runs"),
+    (EVENT_NAMES, "mounted"),
+    (EVENT_NAMES, "raises"),
+    (EVENT_NAMES, "handles"),
     (EVENT_NAMES, "lost records"),
     (EVENT_NAMES, "time went back"),
     (ANNOTATION_NAMES, "$cpu"),

@@ -29,12 +29,23 @@ pub(super) struct Tracks {
     count: u64,
     threads: HashMap<Tid, ThreadTracks>,
     processes: HashMap<Pid, ProcessTrack>,
-    /// The tracks of fibers that called functions.
-    fibers: HashMap<FiberId, u64>,
+    /// The tracks of living fibers.
+    fibers: HashMap<FiberId, FiberTracks>,
     /// The tracks of wake-ups by interrupts of an idle CPU.
     cpus: HashMap<Option<Cpu>, u64>,
+    /// The tracks of raised softirqs.
+    softirqs: HashMap<Cpu, u64>,
     /// The thread of the last event, its name and track: the next one is usually of the same thread.
     last: Option<(Tid, Option<Arc<str>>, u64)>,
+}
+
+/// The tracks of a fiber.
+#[derive(Debug)]
+struct FiberTracks {
+    /// That of its calls.
+    calls: u64,
+    /// That of the threads that execute it.
+    threads: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -136,11 +147,11 @@ impl Tracks {
 
     /// Returns the track of the calls in a fiber, below its process.
     pub(super) fn fiber(&mut self, fiber: FiberId, system: &System, out: &mut Vec<u8>) -> u64 {
-        if let Some(track) = self.fibers.get(&fiber) {
-            return *track;
+        if let Some(FiberTracks { calls, .. }) = self.fibers.get(&fiber) {
+            return *calls;
         }
         let (parent, track) = (self.process(fiber.pid, system, out), next(&mut self.count));
-        self.fibers.insert(fiber, track);
+        self.fibers.insert(fiber, FiberTracks { calls: track, threads: None });
         let name = system.fibers().name(fiber).map_or("", |name| name);
         describe(track, out, |description| {
             description.unsigned(PARENT, parent);
@@ -149,7 +160,22 @@ impl Tracks {
         track
     }
 
-    /// Forgets a fiber that ends: another may get its number.
+    /// Returns the track of the threads that execute a fiber, below that of its calls.
+    pub(super) fn threads_of(&mut self, fiber: FiberId, system: &System, out: &mut Vec<u8>) -> u64 {
+        let parent = self.fiber(fiber, system, out);
+        let count = &mut self.count;
+        let Some(tracks) = self.fibers.get_mut(&fiber) else { return parent };
+        *tracks.threads.get_or_insert_with(|| {
+            let track = next(count);
+            describe(track, out, |description| {
+                description.unsigned(PARENT, parent);
+                description.text(NAME, b"threads");
+            });
+            track
+        })
+    }
+
+    /// Forgets a fiber that has ended: another may get its number.
     pub(super) fn forget_fiber(&mut self, fiber: FiberId) {
         self.fibers.remove(&fiber);
     }
@@ -194,6 +220,17 @@ impl Tracks {
             description.text(NAME, b"wake-ups");
         });
         track
+    }
+
+    /// Returns the track of the softirqs that are raised on a CPU.
+    pub(super) fn softirqs(&mut self, cpu: Cpu, out: &mut Vec<u8>) -> u64 {
+        let count = &mut self.count;
+        *self.softirqs.entry(cpu).or_insert_with(|| {
+            let track = next(count);
+            let name = format!("softirqs of cpu{}", cpu.0);
+            describe(track, out, |description| description.text(NAME, name.as_bytes()));
+            track
+        })
     }
 
     /// Forgets a thread that has ended: another may get its id.
