@@ -300,6 +300,30 @@ fn the_same_query_has_the_same_result_on_a_recording_and_on_its_export() {
     assert_eq!((found[0]["n"].as_u64(), items > 1000), (Some(items as u64), true));
 }
 
+#[test]
+fn the_table_of_losses_has_those_of_the_listing() {
+    let place = Place::new();
+    // Rings that are too small for a loop at full speed.
+    let rings = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
+    let npt = ["--", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "2000000"];
+    place.run(&[&["record", "-o", "trace"][..], &rings, &npt].concat()).succeeded();
+    let recorded = Recorded { place: &place, name: "trace" };
+    let listed = place.run(&["events", "trace", "--json"]);
+    let items = listed.succeeded().lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let listed: Vec<Value> = items.filter(|item| item["type"] == "loss").collect();
+    assert!(!listed.is_empty());
+    recorded.export(&[]);
+    for directory in ["trace", "out"] {
+        let found = place.sql(directory, "SELECT * FROM losses ORDER BY to_ns, cpu");
+        assert_eq!(found.len(), listed.len(), "{directory}");
+        for (found, listed) in found.iter().zip(&listed) {
+            for column in ["from_ns", "to_ns", "cpu", "pid", "count", "cause"] {
+                assert_eq!(found[column], listed[column], "{directory}: {column} of {listed}");
+            }
+        }
+    }
+}
+
 /// By them, readers skip the rows of other times.
 #[test]
 fn the_files_of_events_say_which_times_they_have() {
@@ -422,7 +446,8 @@ fn a_join_that_needs_more_memory_than_there_is_says_what_to_do() {
     let place = Place::new();
     place.record();
     let some = "(SELECT unnest(range(0, 4000)) AS number)";
-    let many = format!("(SELECT 4000 * a.number + b.number AS number FROM {some} AS a CROSS JOIN {some} AS b)");
+    let many =
+        format!("(SELECT 4000 * a.number + b.number AS number FROM {some} AS a CROSS JOIN {some} AS b)");
     let query = format!("SELECT count(*) FROM {many} AS large JOIN {many} AS other USING (number)");
     let ended = place.run(&["sql", "trace", &query]);
     assert!(ended.refused().contains("name the smaller table first in the join"), "{}", ended.errors);
