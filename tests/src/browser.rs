@@ -61,6 +61,8 @@ impl Browser {
         command.args(["-c", BY_PIPE, "chromium", "--headless", "--no-sandbox", "--disable-gpu"]);
         command.args(["--remote-debugging-pipe", "--window-size=1400,900"]);
         command.arg(format!("--user-data-dir={}", scene.fresh("browser").display())).arg("about:blank");
+        // Where it leaves a directory.
+        command.env("TMPDIR", scene.path(""));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (commands, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

@@ -140,6 +140,7 @@ fn renders(page: &Path) {
     let url = format!("file://{}", page.display());
     let browser = Command::new("chromium")
         .arg(format!("--user-data-dir={}", page.with_file_name("browser").display()))
+        .env("TMPDIR", page.with_file_name(""))
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom", &url])
         .output();
     let Ok(browser) = browser else {

@@ -41,6 +41,7 @@ fn used(page: &Path) -> Option<String> {
     fs::write(&file, fs::read_to_string(page).unwrap().replace("</body>", USE)).unwrap();
     let browser = Command::new("chromium")
         .arg(format!("--user-data-dir={}", page.with_file_name("browser").display()))
+        .env("TMPDIR", page.with_file_name(""))
         .args([
             "--headless",
             "--no-sandbox",
