@@ -1,5 +1,6 @@
-//! The encoding of small numbers in Parquet: run lengths for repeated ones, and packed bits for others. Source:
-//! <https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE>.
+//! The encoding of small numbers in Parquet: run lengths for repeated ones, and packed bits for others.
+//!
+//! It is described at <https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE>.
 
 /// Number of values that are packed together.
 const GROUP: usize = 8;

@@ -92,7 +92,7 @@ impl NameChunk {
             self.page.definitions.push(begin < end, (end - begin).max(1));
             self.page.repetitions.push(false, 1);
             self.page.repetitions.push(true, (end - begin).saturating_sub(1));
-            for key in names.keys().values().get(begin..end).unwrap_or_default() {
+            for key in &names.keys().values()[begin..end] {
                 if let Some(index) = self.dictionary.index(*key) {
                     self.page.indexes.push(index);
                 }

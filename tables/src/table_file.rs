@@ -295,6 +295,20 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_null_where_there_has_to_be_one_is_an_error() {
+        let names = ["a".to_owned()];
+        let batch = batch(&names, &[(Some(0), vec![]), (Some(1), vec![])], 0);
+        // The first row's index is that of a null.
+        let required = batch.schema().field(1).clone().with_nullable(false);
+        let schema = Arc::new(Schema::new(vec![batch.schema().field(0).clone(), required]));
+        let columns = batch.columns()[..2].to_vec();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+        let mut file = TableFile::create(tempfile::tempfile().unwrap(), TableKind::Events, &schema).unwrap();
+        let written = file.write(&batch).and_then(|()| file.close());
+        assert_eq!(written.unwrap_err().to_string(), "Parquet error: column \"comm\": 1 of 2 names");
+    }
+
+    #[test]
     fn a_file_without_rows_has_none() {
         assert_eq!(written_and_read(&[batch(&["a".to_owned()], &[], 0)]), 0);
     }

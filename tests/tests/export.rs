@@ -104,6 +104,32 @@ fn raised(events: &[Value]) -> BTreeMap<i64, (i64, i64)> {
     handled
 }
 
+/// The number of wake-ups that led to a run, and the sum of the times until it.
+fn wake_ups(events: &[Value]) -> (i64, i64) {
+    let number = |value: &Value| value.as_i64().unwrap();
+    let (mut running, mut woken, mut found) = (BTreeMap::new(), BTreeMap::new(), (0, 0));
+    for event in events {
+        let (fields, time) = (&event["fields"], number(&event["time_ns"]));
+        match event["name"].as_str().unwrap_or_default() {
+            "sched_waking" if !running.values().any(|tid| *tid == fields["tid"]) => {
+                woken.insert(number(&fields["tid"]), time);
+            }
+            "sched_wakeup" | "sched_wakeup_new" if !running.values().any(|tid| *tid == fields["tid"]) => {
+                woken.entry(number(&fields["tid"])).or_insert(time);
+            }
+            "sched_switch" => {
+                running.insert(number(&event["cpu"]), fields["next_tid"].clone());
+                woken.remove(&number(&fields["prev_tid"]));
+                if let Some(begin) = woken.remove(&number(&fields["next_tid"])) {
+                    found = (found.0 + 1, found.1 + time - begin);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// The number of wake-up latencies of each thread, and their sum.
 fn wake_up_latencies(scene: &Scene, recording: &CompletedRecording) -> BTreeMap<i64, (i64, i64)> {
     let output =
@@ -331,10 +357,13 @@ fn paje_has_the_same_events_run_times_and_wake_ups() {
         // pj_dump computes with floating-point numbers.
         assert!(ours[&tid].0 == count && (ours[&tid].1 - sum).abs() <= count, "{tid}: {ours:?}");
     }
-    let begins = ["sched_waking", "sched_wakeup_new"];
-    let wakes = events.iter().filter(|event| begins.contains(&event["name"].as_str().unwrap())).count();
-    let links = of("Link").count();
-    assert!(links > 0 && links <= wakes, "{links} links, {wakes} wake-ups");
+    let links = of("Link").count() as i64;
+    let length = of("Link").map(|row| nanos(&row[5])).sum::<i64>();
+    let (count, sum) = wake_ups(&events);
+    assert!(
+        links > 0 && links == count && (length - sum).abs() <= links,
+        "{links}, {length}: {count}, {sum}"
+    );
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl RecordingSource {
         })
     }
 
-    /// Gives the batches of `events` the names as dictionaries, except that of the host.
+    /// Makes dictionaries of the columns of names in batches of `events`, except that of the host.
     #[must_use]
     pub fn with_dictionaries(self) -> Self {
         Self { form: NameForm::Dictionary, ..self }

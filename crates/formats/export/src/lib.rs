@@ -14,6 +14,7 @@
 //! | `perfetto` | Perfetto's protobuf: scheduling, interrupts, events and wake-ups as tracks |
 //! | `runs` | the spans in which threads ran and interrupts were handled, for formats without scheduling |
 //! | `trace_dat` | trace-cmd's file of the kernel's events |
+//! | `wakeups` | wake-ups and the runs that they cause |
 //! | `wire` | the encoding of protobuf messages |
 //!
 //! Nothing here does I/O or reads a clock.
@@ -28,6 +29,7 @@ mod paje;
 mod perfetto;
 mod runs;
 mod trace_dat;
+mod wakeups;
 mod wire;
 
 pub use chrome::Chrome;

@@ -17,6 +17,7 @@ mod containers;
 mod line;
 
 use crate::lines::object;
+use crate::wakeups::OpenWakeUps;
 use crate::{Exporter, Origin};
 use containers::{Containers, FIBER, THREAD};
 use line::PajeLine;
@@ -24,7 +25,7 @@ use sordino_event::{Classes, Cpu, Domain, Loss, Pid, Tid, Time};
 use sordino_timeline::{
     Disorder, FiberEvent, FiberId, FiberState, Item, Kernel, Moment, System, TaskState, ThreadState,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Definitions of the lines, and of the types of containers, states, links and events.
 const HEADER: &str = include_str!("paje/header.trace");
@@ -42,7 +43,7 @@ pub struct Paje {
     /// The interrupts that each CPU handles, the innermost last.
     interrupts: BTreeMap<Cpu, Vec<String>>,
     /// The last wake-up of each thread that has not run since.
-    wakeups: HashMap<Tid, Wakeup>,
+    wakeups: OpenWakeUps<Wakeup>,
     links: u64,
     fields: Vec<u8>,
 }
@@ -65,7 +66,7 @@ impl Paje {
             classes: classes.clone(),
             containers: Containers::default(),
             interrupts: BTreeMap::new(),
-            wakeups: HashMap::new(),
+            wakeups: OpenWakeUps::default(),
             links: 0,
             fields: Vec::new(),
         }
@@ -111,6 +112,9 @@ impl Paje {
 
     fn kernel(&mut self, kernel: &Kernel<'_>, moment: &Moment<'_>, out: &mut Vec<u8>) {
         let system = moment.system;
+        if let Some(tid) = self.wakeups.woken(kernel, system) {
+            self.wake(tid, moment, out);
+        }
         match *kernel {
             Kernel::Switch { prev, next, .. } => {
                 for tid in [prev.tid, next.tid] {
@@ -120,14 +124,10 @@ impl Paje {
                     let container = self.containers.cpu(cpu, out);
                     self.set_state("SR", container, &thread_name(next.tid, system), out);
                 }
-                // It has run since.
-                self.wakeups.remove(&prev.tid);
-                self.link(next.tid, system, out);
+                if let Some(wakeup) = self.wakeups.switch(prev.tid, next.tid) {
+                    self.link(&wakeup, next.tid, system, out);
+                }
             }
-            // A thread that has a CPU does not wait for one.
-            Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } if system.cpu(tid).is_some() => {}
-            Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
-            Kernel::Woken { tid, .. } if !self.wakeups.contains_key(&tid) => self.wake(tid, moment, out),
             Kernel::Enter(interrupt) => {
                 let Some(cpu) = moment.cpu else { return };
                 let open = self.interrupts.entry(cpu).or_default();
@@ -149,7 +149,7 @@ impl Paje {
                 }
             }
             Kernel::Gone { tid } => {
-                self.wakeups.remove(&tid);
+                self.wakeups.forget(tid);
                 self.containers.end_thread(tid, out);
             }
             _ => {}
@@ -192,12 +192,12 @@ impl Paje {
         self.containers.cpu(cpu, out);
         let waker = moment.tid.filter(|waker| *waker != Tid(0));
         let by = waker.map(|waker| (waker, self.containers.thread(waker, moment.pid(), system, out)));
-        self.wakeups.insert(tid, Wakeup { at: self.now, cpu, by });
+        self.wakeups.begin(tid, Wakeup { at: self.now, cpu, by });
     }
 
     /// Writes the link from the thread's wake-up, which led to its run.
-    fn link(&mut self, tid: Tid, system: &System, out: &mut Vec<u8>) {
-        let Some(Wakeup { at, cpu, by }) = self.wakeups.remove(&tid) else { return };
+    fn link(&mut self, wakeup: &Wakeup, tid: Tid, system: &System, out: &mut Vec<u8>) {
+        let Wakeup { at, cpu, by } = *wakeup;
         // The waker may have ended since.
         let by = by.filter(|(waker, container)| self.containers.is_thread(*waker, *container));
         let (kind, from) = match by {

@@ -11,26 +11,26 @@
 //! |---|---|
 //! | `annotations` | fields of events, and the interned names |
 //! | `ftrace` | the kernel's events |
-//! | `flows` | causes whose effects follow: wake-ups and raised softirqs |
 //! | `tracks` | processes, threads and their tracks |
 
 mod annotations;
-mod flows;
 mod ftrace;
 mod tracks;
 
 use crate::calls::{Call, CallTracker};
+use crate::wakeups::OpenWakeUps;
 use crate::wire::ProtobufMessage;
 use crate::{Exporter, Origin};
 use annotations::{InternedNames, Name, annotate};
-use flows::{Flow, FlowCause, OpenFlows};
 use ftrace::Ftrace;
-use sordino_event::{Base, Classes, Domain, Loss, Tid, Time, View};
+use sordino_event::{Base, Classes, Cpu, Domain, Loss, Tid, Time, View};
 use sordino_query::NameAddress;
 use sordino_timeline::kernel::{Interrupt, softirq_name};
 use sordino_timeline::{
     Disorder, FiberEvent, FiberId, Item, Kernel, Moment, MountedStretch, MountedStretches, System,
 };
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use tracks::{LOSSES, PLACELESS, Tracks};
 
 /// Field of a trace.
@@ -63,9 +63,20 @@ pub struct Perfetto {
     ftrace: Ftrace,
     functions: CallTracker,
     fibers: MountedStretches,
-    flows: OpenFlows,
+    /// The flow from the wake-up of each thread that has not run since.
+    wakeups: OpenWakeUps<u64>,
+    /// The flow from the first raise of each softirq on a CPU that has not handled it since.
+    raised: HashMap<(Cpu, i64), u64>,
+    flows: u64,
     /// The track event that is being written.
     event: Vec<u8>,
+}
+
+/// The end of a flow that an instant marks.
+#[derive(Clone, Copy, Debug)]
+enum Flow {
+    Begin(u64),
+    End(u64),
 }
 
 impl Perfetto {
@@ -79,7 +90,9 @@ impl Perfetto {
             origin,
             tracks: Tracks::default(),
             fibers: MountedStretches::default(),
-            flows: OpenFlows::default(),
+            wakeups: OpenWakeUps::default(),
+            raised: HashMap::new(),
+            flows: 0,
             event: Vec::new(),
         }
     }
@@ -108,62 +121,62 @@ impl Perfetto {
         }
         if let Some(Kernel::Gone { tid }) = moment.kernel {
             self.tracks.forget(tid);
-            self.flows.end(FlowCause::WakeUp(tid));
+            self.wakeups.forget(tid);
         }
     }
 
     /// Describes the threads of a kernel's event, and joins a wake-up to the run that it caused.
     fn before(&mut self, kernel: &Kernel<'_>, moment: &Moment<'_>, out: &mut Vec<u8>) {
         let system = moment.system;
+        if let Some(tid) = self.wakeups.woken(kernel, system) {
+            self.wake(tid, moment, out);
+        }
         match *kernel {
-            // A thread that has a CPU does not wait for one.
-            Kernel::Waking { tid, .. } | Kernel::Woken { tid, .. } if system.cpu(tid).is_some() => {}
-            Kernel::Waking { tid, .. } => self.wake(tid, moment, out),
-            Kernel::Woken { tid, .. } if !self.flows.has(FlowCause::WakeUp(tid)) => {
-                self.wake(tid, moment, out)
-            }
             Kernel::Switch { prev, next, .. } => {
-                // It has run since.
-                self.flows.end(FlowCause::WakeUp(prev.tid));
+                let flow = self.wakeups.switch(prev.tid, next.tid);
                 if next.tid == Tid(0) {
                     return;
                 }
                 self.tracks.declare(next.tid, system, out);
-                if let Some(flow) = self.flows.end(FlowCause::WakeUp(next.tid)) {
+                if let Some(flow) = flow {
                     let track = self.tracks.wakeups(next.tid, moment.cpu, system, out);
-                    self.wakeup(track, Name::Runs, next.tid, moment, flow, out);
+                    self.wakeup(track, Name::Runs, next.tid, moment, Flow::End(flow), out);
                 }
             }
-            Kernel::Raise { softirq } => self.softirq(softirq, Name::Raises, moment, out),
+            Kernel::Raise { softirq } => self.raise(softirq, moment, out),
             Kernel::Enter(Interrupt::Softirq(softirq)) => {
-                self.softirq(softirq, Name::Handles, moment, out);
+                if let Some(flow) = moment.cpu.and_then(|cpu| self.raised.remove(&(cpu, softirq))) {
+                    self.softirq(softirq, Name::Handles, Flow::End(flow), moment, out);
+                }
             }
             _ => {}
         }
     }
 
-    /// Joins the first raise of a softirq to its handler.
-    fn softirq(&mut self, softirq: i64, what: Name, moment: &Moment<'_>, out: &mut Vec<u8>) {
-        let (Some(cpu), Some(name)) = (moment.cpu, softirq_name(softirq)) else { return };
-        let cause = FlowCause::Raise(cpu, softirq);
-        let flow = match what {
-            Name::Handles => self.flows.end(cause),
-            _ => (!self.flows.has(cause)).then(|| self.flows.begin(cause)),
-        };
-        if flow.is_some() {
-            let track = self.tracks.softirqs(cpu, out);
-            let fields =
-                [("vec", View::Signed(softirq, Base::Decimal)), ("name", View::Text(name.as_bytes()))];
-            self.instant(track, Name::OfSoftirqs, what, moment.event.time, &fields, flow, out);
+    /// Begins a flow to the handler of a softirq, unless it is raised already.
+    fn raise(&mut self, softirq: i64, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        let Some(key) = moment.cpu.zip(softirq_name(softirq).map(|_| softirq)) else { return };
+        if let Entry::Vacant(entry) = self.raised.entry(key) {
+            self.flows += 1;
+            entry.insert(self.flows);
+            self.softirq(softirq, Name::Raises, Flow::Begin(self.flows), moment, out);
         }
     }
 
+    fn softirq(&mut self, softirq: i64, what: Name, flow: Flow, moment: &Moment<'_>, out: &mut Vec<u8>) {
+        let (Some(cpu), Some(name)) = (moment.cpu, softirq_name(softirq)) else { return };
+        let track = self.tracks.softirqs(cpu, out);
+        let fields = [("vec", View::Signed(softirq, Base::Decimal)), ("name", View::Text(name.as_bytes()))];
+        self.instant(track, Name::OfSoftirqs, what, moment.event.time, &fields, Some(flow), out);
+    }
+
     fn wake(&mut self, woken: Tid, moment: &Moment<'_>, out: &mut Vec<u8>) {
-        let flow = self.flows.begin(FlowCause::WakeUp(woken));
+        self.flows += 1;
+        self.wakeups.begin(woken, self.flows);
         self.tracks.declare(woken, moment.system, out);
         let waker = moment.tid.unwrap_or(Tid(0));
         let track = self.tracks.wakeups(waker, moment.cpu, moment.system, out);
-        self.wakeup(track, Name::Wakes, woken, moment, flow, out);
+        self.wakeup(track, Name::Wakes, woken, moment, Flow::Begin(self.flows), out);
     }
 
     fn wakeup(
@@ -258,7 +271,8 @@ impl Perfetto {
 
     fn loss(&mut self, loss: &Loss, out: &mut Vec<u8>) {
         if loss.pid.is_none() {
-            self.flows.clear();
+            self.wakeups.clear();
+            self.raised.clear();
             self.ftrace.lose(loss.cpu, out);
         }
         let cause = loss.cause.to_string();

@@ -307,8 +307,8 @@ impl OpenRecording {
                     if count % EACH == 0
                         && let (Item::Event(moment), Some((what, watch))) = (&item, &mut watch)
                     {
-                        let done = (moment.event.time - first).0.max(0).cast_unsigned();
-                        watch.working(what, done, (last - first).0.max(0).cast_unsigned());
+                        let steps = |until: Time| (until - first).0.max(0).cast_unsigned();
+                        watch.working(what, steps(moment.event.time.min(last)), steps(last));
                     }
                     // The last time in a packet's header is no limit: events can follow on a packet that was never
                     // ended.

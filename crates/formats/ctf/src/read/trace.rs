@@ -178,8 +178,8 @@ impl Stream {
         self.0.sources.iter().map(ByteSource::path)
     }
 
-    /// Returns the earliest and the latest time in its packets' headers. Later events may be in a packet that was never
-    /// ended.
+    /// Returns the earliest and the latest time in its packets' headers. A packet that was never ended may have later
+    /// events.
     pub fn span(&self) -> Option<(Time, Time)> {
         let sound = || self.0.packets.iter().filter(|packet| packet.content_bits > 0);
         let begin = sound().filter_map(|packet| packet.begin).min()?;
