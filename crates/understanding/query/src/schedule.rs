@@ -9,7 +9,7 @@ use crate::finder::SpanFinder;
 use crate::span::{FoundSpan, Span, SpanState};
 use foldhash::HashMap;
 use sordino_event::{Cpu, Loss, Nanos, Tid, Time};
-use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, UnrecordedSwitch};
+use sordino_timeline::{Evidence, Kernel, Moment, RunningThreads, TaskState, ThreadMap, UnrecordedSwitch};
 
 /// The kind of spans that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,23 +37,28 @@ impl SpanKind {
 pub(crate) struct ScheduleTracker {
     kind: SpanKind,
     running: RunningThreads,
-    threads: HashMap<Tid, RunState>,
+    threads: ThreadMap<RunState>,
     cpu_uses: HashMap<Cpu, CpuUseSums>,
     /// The time of the first event, at which the sums of all CPUs begin.
     begin: Option<Time>,
     lost_until: Option<Time>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum RunState {
     Unknown,
-    Running { since: Time },
-    Waiting(Wait),
-    Asleep { since: Time },
+    Running {
+        since: Time,
+    },
+    /// Boxed, as most of the threads that a recording names are asleep.
+    Waiting(Box<Wait>),
+    Asleep {
+        since: Time,
+    },
 }
 
 /// The wait of a thread for a CPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Wait {
     since: Time,
     is_wake_up: bool,
@@ -69,7 +74,7 @@ impl ScheduleTracker {
         Self {
             kind,
             running: RunningThreads::default(),
-            threads: HashMap::default(),
+            threads: ThreadMap::default(),
             cpu_uses: HashMap::default(),
             begin: None,
             lost_until: None,
@@ -120,12 +125,12 @@ impl ScheduleTracker {
         let before = self.threads.insert(
             tid,
             match state {
-                TaskState::Runnable => RunState::Waiting(self.wait(false, Some(cpu), now)),
+                TaskState::Runnable => RunState::Waiting(self.wait(false, Some(cpu), now).into()),
                 _ => RunState::Asleep { since: now },
             },
         );
         // The kernel's tracer misses a switch now and then.
-        if let Some(RunState::Waiting(wait)) = before
+        if let Some(RunState::Waiting(wait)) = &before
             && wait.is_its(self.kind)
         {
             found.push(FoundSpan::Broken);
@@ -140,7 +145,7 @@ impl ScheduleTracker {
             });
         }
         if state == TaskState::Dead {
-            self.threads.remove(&tid);
+            self.threads.swap_remove(&tid);
         }
     }
 
@@ -195,7 +200,7 @@ impl ScheduleTracker {
                     found.push(FoundSpan::Whole(span(SpanState::Sleeping, tid, cpu, *since, now)));
                 }
                 let wait = self.wait(true, cpu, now);
-                self.threads.insert(tid, RunState::Waiting(wait));
+                self.threads.insert(tid, RunState::Waiting(wait.into()));
             }
             Some(RunState::Asleep { .. }) => {
                 found.extend(self.kind.includes(SpanKind::Sleeps).then_some(FoundSpan::Broken));
@@ -209,11 +214,11 @@ impl ScheduleTracker {
 
     /// Notes that a waiting thread is in the queue of this CPU from now on.
     fn queue(&mut self, tid: Tid, cpu: Option<Cpu>, now: Time) {
-        let Some(RunState::Waiting(mut wait)) = self.threads.get(&tid).copied() else { return };
+        let Some(RunState::Waiting(wait)) = self.threads.get(&tid) else { return };
         if cpu.is_some() && wait.queue.map(|(cpu, ..)| cpu) != cpu {
-            let before = self.passed(&wait, wait.queue.map(|(cpu, ..)| cpu), now);
-            wait = Wait { before, since: wait.since, ..self.wait(wait.is_wake_up, cpu, now) };
-            self.threads.insert(tid, RunState::Waiting(wait));
+            let before = self.passed(wait, wait.queue.map(|(cpu, ..)| cpu), now);
+            let wait = Wait { before, since: wait.since, ..self.wait(wait.is_wake_up, cpu, now) };
+            self.threads.insert(tid, RunState::Waiting(wait.into()));
         }
     }
 
@@ -278,7 +283,7 @@ impl SpanFinder for ScheduleTracker {
                 self.threads.insert(born.tid, RunState::Asleep { since: now });
             }
             Kernel::Gone { tid } => {
-                self.threads.remove(&tid);
+                self.threads.swap_remove(&tid);
             }
             _ => {}
         }

@@ -4,7 +4,7 @@
 //! follows the kernel's events on the way ([`Kernel`] is one decoded event, [`System`] the state that they add up to),
 //! so that every [`Moment`] has its CPU and thread. It follows the programs' events about fibers as well
 //! ([`FiberEvent`], [`Fibers`]), so that every moment has its fiber. Losses stand in the order like events. Each of
-//! several [`Hosts`] has its own [`System`], With several [`MergedClocks`], only events that are further apart than the
+//! several [`Hosts`] has its own [`System`]. With several [`MergedClocks`], only events that are further apart than the
 //! uncertainty of their clocks have a [`ProvenOrder`].
 //!
 //! A [`Consumer`] derives its results from the items; several consumers share a pass.
@@ -18,6 +18,7 @@
 //! | `super_trace` | the merged trace, each event with its CPU, process, thread and fiber |
 //! | `kernel`, `vocabulary`, `syscall` | the meaning of the kernel's events, and the names that tracers give to them |
 //! | `system`, `running`, `schedule` | the state of the machine by the events so far: threads, CPUs, the scheduler |
+//! | `thread_map` | the map of threads, for recordings that name millions |
 //! | `task`, `scheduling` | the ranking of threads, and their policies as text |
 //! | `fiber`, `fibers`, `mounts` | fibers, the thread of each, and the stretches on threads |
 //! | `overhead` | the time that recording took |
@@ -70,6 +71,7 @@ mod super_trace;
 mod syscall;
 mod system;
 mod task;
+mod thread_map;
 mod vocabulary;
 
 pub use clocks::{MergedClocks, ProvenOrder, UnprovenOrder};
@@ -92,4 +94,5 @@ pub use super_trace::{Item, Moment, SuperTrace};
 pub use syscall::{Arch, Futex, FutexOperation, is_made_to_wait, is_reading};
 pub use system::System;
 pub use task::{Priority, TaskState};
+pub use thread_map::ThreadMap;
 pub use vocabulary::{Recorded, Vocabulary, is_added};

@@ -9,6 +9,7 @@ use crate::kernel::{Born, Kernel, Observed, Process, Task};
 use crate::overhead::{Overhead, Payer};
 use crate::schedule::{OffCpu, ThreadState};
 use crate::task::TaskState;
+use crate::thread_map::ThreadMap;
 use foldhash::{HashMap, HashSet};
 use sordino_event::{Cpu, Domain, Event, EventCosts, Loss, Nanos, Pid, PriorityNumbering, Tid, Time};
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// The threads and CPUs of the traced machine at one moment of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct System {
-    threads: HashMap<Tid, KnownThread>,
+    threads: ThreadMap<KnownThread>,
     running: BTreeMap<Cpu, Tid>,
     symbols: HashMap<u64, Arc<str>>,
     /// The programs' own names, for threads that no event of the kernel names.
@@ -233,7 +234,7 @@ impl System {
             Kernel::Rename { tid, comm } => self.name(tid, comm),
             Kernel::Exec { tid, old } => {
                 // The thread that called `exec` takes over the id of the process.
-                let old = old.and_then(|old| self.threads.remove(&old)).unwrap_or_default();
+                let old = old.and_then(|old| self.threads.swap_remove(&old)).unwrap_or_default();
                 let cpu = old.cpu;
                 let thread = self.threads.entry(tid).or_insert(old);
                 (thread.pid, thread.cpu) = (Some(Pid(tid.0)), cpu.or(thread.cpu));
@@ -247,7 +248,7 @@ impl System {
                 self.met = None;
                 // The id belongs to another thread from now on.
                 self.recorder.remove(&tid);
-                self.threads.remove(&tid);
+                self.threads.swap_remove(&tid);
             }
             _ => {}
         }

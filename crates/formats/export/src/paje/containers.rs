@@ -4,7 +4,7 @@
 
 use super::line::PajeLine;
 use sordino_event::{Cpu, Nanos, Pid, Tid};
-use sordino_timeline::{FiberId, System};
+use sordino_timeline::{FiberId, System, ThreadMap};
 use std::collections::{BTreeMap, HashMap};
 
 /// The container of all others: the machine.
@@ -41,7 +41,7 @@ pub(super) struct Containers {
     last: u64,
     cpus: BTreeMap<Cpu, u64>,
     processes: HashMap<Pid, u64>,
-    threads: HashMap<Tid, Stateful>,
+    threads: ThreadMap<Stateful>,
     fibers: HashMap<FiberId, Stateful>,
 }
 
@@ -162,7 +162,7 @@ impl Containers {
     /// Ends the container of a thread, and with the first thread of a process those of the process.
     pub(super) fn end_thread(&mut self, tid: Tid, out: &mut Vec<u8>) {
         let Self { threads, fibers, processes, now, .. } = self;
-        if let Some(thread) = threads.remove(&tid) {
+        if let Some(thread) = threads.swap_remove(&tid) {
             destroy(THREAD.container, thread.number, *now, out);
         }
         let pid = Some(Pid(tid.0));

@@ -3,7 +3,7 @@
 use super::packet;
 use crate::wire::ProtobufMessage;
 use sordino_event::{Cpu, Pid, Tid};
-use sordino_timeline::{FiberId, System};
+use sordino_timeline::{FiberId, System, ThreadMap};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) const PLACELESS: u64 = 2;
 pub(super) struct Tracks {
     /// The number of tracks besides those that have a number of their own.
     count: u64,
-    threads: HashMap<Tid, ThreadTracks>,
+    threads: ThreadMap<ThreadTracks>,
     processes: HashMap<Pid, ProcessTrack>,
     /// The tracks of living fibers.
     fibers: HashMap<FiberId, FiberTracks>,
@@ -236,7 +236,7 @@ impl Tracks {
     /// Forgets a thread that has ended: another may get its id.
     pub(super) fn forget(&mut self, tid: Tid) {
         self.last = None;
-        self.threads.remove(&tid);
+        self.threads.swap_remove(&tid);
         self.processes.remove(&Pid(tid.0));
     }
 }
