@@ -260,6 +260,46 @@ impl FiberSimulation {
     }
 }
 
+/// A record that a library may write at any time, rightly or not. Fibers have their numbers, 0 for none.
+#[derive(Clone, Copy, Debug)]
+enum AnyRecord {
+    Enter,
+    Leave,
+    New(u64),
+    Switch(u64, u64),
+    Wake(u64),
+    Rename(u64),
+}
+
+impl AnyRecord {
+    fn write(self, thread: ScriptThread, script: &mut Script) {
+        match self {
+            Self::Enter => script.fiber_enter(thread),
+            Self::Leave => script.fiber_leave(thread),
+            Self::New(fiber) => script.fiber_new(thread, fiber, "x"),
+            Self::Switch(from, to) => script.fiber_switch(thread, from, to, 1),
+            Self::Wake(fiber) => script.fiber_wake(thread, fiber, 0),
+            Self::Rename(fiber) => script.fiber_rename(thread, fiber, "x"),
+        };
+    }
+
+    /// Returns true if the true state of the machine rules the record of a thread out.
+    fn contradicts(self, truth: &Truth, index: usize) -> bool {
+        let fiber = |number| FiberId { pid: Pid(THREADS[index].0), number };
+        let state = |number| truth.fibers.get(&fiber(number)).map(|known| &known.state);
+        let mounted = truth.mounted[index].fiber().map_or(0, |fiber| fiber.number);
+        match self {
+            Self::Enter | Self::Leave => mounted != 0,
+            Self::New(made) => state(made).is_some(),
+            Self::Switch(from, to) => {
+                from != mounted
+                    || to != 0 && state(to).is_none_or(|state| matches!(state, FiberState::Mounted { .. }))
+            }
+            Self::Wake(fiber) | Self::Rename(fiber) => state(fiber).is_none(),
+        }
+    }
+}
+
 /// Runs a machine. An action is a CPU, a kind and a choice.
 fn run(actions: &[(usize, u8, u64)], lost: Vec<LostRange>) -> FiberSimulation {
     let mut machine = FiberSimulation::new(lost);
@@ -371,6 +411,19 @@ fn lost() -> impl Strategy<Value = LostRange> {
     })
 }
 
+fn any_record() -> impl Strategy<Value = AnyRecord> {
+    let switch =
+        (0..=FIBERS, 0..=FIBERS).prop_filter("a fiber does not follow itself", |(from, to)| from != to);
+    prop_oneof![
+        Just(AnyRecord::Enter),
+        Just(AnyRecord::Leave),
+        (1..=FIBERS).prop_map(AnyRecord::New),
+        switch.prop_map(|(from, to)| AnyRecord::Switch(from, to)),
+        (1..=FIBERS).prop_map(AnyRecord::Wake),
+        (1..=FIBERS).prop_map(AnyRecord::Rename),
+    ]
+}
+
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -391,6 +444,24 @@ proptest! {
         lost in proptest::collection::vec(lost(), 1..4),
     ) {
         compare(&run(&actions, lost))?;
+    }
+
+    #[test]
+    fn a_record_is_marked_if_it_contradicts_the_schedule(
+        actions in actions(),
+        index in 0..THREADS.len() - 1,
+        record in any_record(),
+    ) {
+        let mut machine = run(&actions, Vec::new());
+        let (pid, thread) = THREADS[index];
+        record.write(thread, machine.script.at(machine.now + 1).of(pid));
+        let mut marked = 0;
+        machine.script.play(|item| {
+            if let Item::Event(moment) = item {
+                marked = moment.system.fibers().contradictions().map(|(count, _)| count).sum();
+            }
+        });
+        prop_assert_eq!(marked > 0, record.contradicts(&machine.state, index), "{} marked", marked);
     }
 }
 

@@ -215,6 +215,21 @@ fn each_contradiction_is_named_with_its_place_and_leaves_no_wrong_state() {
         [one, Mounted::Scheduler],
     );
     check(
+        |script| script.fiber_switch(B, 2, 0, YIELDED),
+        "3 fiber 2 leaves, but no fiber was on the thread",
+        [one, Mounted::Scheduler],
+    );
+    check(
+        |script| script.fiber_switch(B, 1, 0, YIELDED),
+        "3 fiber 1 is here, but has not left thread 21",
+        [unknown, Mounted::Scheduler],
+    );
+    check(
+        |script| script.fiber_switch(B, 7, 0, YIELDED),
+        "3 no record made fiber 7, known from here on",
+        [one, Mounted::Scheduler],
+    );
+    check(
         |script| script.fiber_new(B, 1, "again"),
         "3 fiber 1 is made again, but has not ended",
         [unknown, outside],

@@ -190,7 +190,15 @@ impl Fibers {
             self.doubt(believed, at);
         }
         let Some(fiber) = leaves else { return };
-        if mounted == Mounted::Scheduler {
+        let is_elsewhere = match mounted {
+            Mounted::Scheduler => true,
+            // It may have got the fiber before the recording began, unless records show the fiber without a thread.
+            Mounted::Outside => {
+                !matches!(self.state(fiber), FiberState::Unknown | FiberState::Mounted { .. })
+            }
+            Mounted::Fiber(_) | Mounted::Unknown => false,
+        };
+        if is_elsewhere {
             found.push(Inconsistency::OtherFiber { mounted: 0, leaves: fiber.number });
         }
         self.leave_others(at, fiber, found);
