@@ -1,7 +1,7 @@
 //! Conversion of a trace clock's ticks to time.
 
-use crate::Uuid;
-use sordino_event::{Nanos, Ticks, Time};
+use crate::{CounterCorrections, Uuid};
+use sordino_event::{Cpu, Nanos, Ticks, Time};
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -22,6 +22,8 @@ pub struct ClockDescription {
     pub offset_ticks: u64,
     /// True if the clock is absolute: it can be compared with the absolute clocks of other traces.
     pub absolute: bool,
+    /// The offsets of CPUs' counters from it. No metadata has them.
+    pub corrections: CounterCorrections,
 }
 
 impl ClockDescription {
@@ -35,6 +37,7 @@ impl ClockDescription {
             offset_seconds: 0,
             offset_ticks: 0,
             absolute: true,
+            corrections: CounterCorrections::default(),
         }
     }
 
@@ -71,6 +74,7 @@ pub(crate) struct TickConversion {
     fast_base: Option<i64>,
     /// The rest of the offset, in ticks: below `frequency`.
     rest: u64,
+    corrections: CounterCorrections,
 }
 
 impl TickConversion {
@@ -86,7 +90,15 @@ impl TickConversion {
             base,
             fast_base: i64::try_from(base).ok().filter(|_| frequency <= u64::MAX / 2),
             rest: clock.offset_ticks % frequency,
+            corrections: clock.corrections.clone(),
         }
+    }
+
+    /// Returns the time when the counter of a CPU showed `ticks`.
+    #[inline]
+    pub(crate) fn time_on(&self, ticks: Ticks, cpu: impl FnOnce() -> Option<Cpu>) -> Time {
+        let are_none = self.corrections.are_none();
+        self.time(if are_none { ticks } else { self.corrections.corrected(ticks, cpu()) })
     }
 
     #[inline]

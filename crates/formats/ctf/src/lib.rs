@@ -12,6 +12,7 @@
 //! | `write` | a trace in sordino's one form |
 //! | `read` | any CTF 1.8 trace |
 //! | `environment`, `clock`, `uuid` | the description of a recording, its clock, and its identity |
+//! | `counter` | corrections of CPUs' counters that are a little apart |
 //! | `packet_seqno` | the sequence number of a packet in its stream |
 //! | `error` | errors with their places |
 //!
@@ -55,6 +56,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod counter;
 mod environment;
 mod error;
 mod packet_seqno;
@@ -63,6 +65,7 @@ mod uuid;
 pub mod write;
 
 pub use clock::ClockDescription;
+pub use counter::{CounterCorrections, CounterSample};
 pub use environment::{Environment, Setting};
 pub use error::{Error, Problem};
 pub use packet_seqno::PacketSeqno;

@@ -9,7 +9,7 @@ use crate::kernel::Emptied;
 use crate::output::Output;
 use crate::program::ProgramTrace;
 use crate::rank::{Hits, rank};
-use crate::summary::{ClockSummary, ProgramSummary, State, Summary};
+use crate::summary::{ClockSummary, OffsetSummary, ProgramSummary, State, Summary};
 use crate::watch::Watch;
 use crate::why::{SNAPSHOT_REQUEST, last_reason};
 use rustix::time::ClockId;
@@ -234,5 +234,6 @@ fn clock_summary(clock: &TraceClock) -> ClockSummary {
         reason: clock.not_cycles.as_ref().map(ToString::to_string),
         hertz: ctf.frequency as f64,
         uncertainty: clock.rate.uncertainty,
+        offsets: clock.offsets.as_slice().iter().map(OffsetSummary::from).collect(),
     }
 }

@@ -70,6 +70,6 @@ pub use shortfall::{
     NoEvents, NoEventsReason, ProcessFound, ProcessState, RuleCause, RuleProblem, Shortfall, TracepointFields,
 };
 pub use similar::similar;
-pub use summary::{ClockSummary, KernelStream, ProgramSummary, State, StreamSummary, Summary};
+pub use summary::{ClockSummary, KernelStream, OffsetSummary, ProgramSummary, State, StreamSummary, Summary};
 pub use unanswered::{Unanswered, UnrecordedPrograms, unanswered_lines};
 pub use watch::Watch;

@@ -90,6 +90,12 @@ impl CpuPlacement {
         }
     }
 
+    /// Returns the CPUs on which the recorder may look at the machine: all that it was given, except those that are
+    /// shielded now.
+    pub fn unshielded(&self) -> CpuList {
+        self.allowed.without(&(self.shielded)())
+    }
+
     /// Returns the CPUs of the recorder's threads, for the summary.
     pub fn cpus(&self) -> RecorderCpus {
         RecorderCpus {

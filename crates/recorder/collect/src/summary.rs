@@ -12,6 +12,7 @@ use crate::unanswered::{SkippedPrograms, Unanswered, UnrecordedPrograms};
 use serde::{Deserialize, Serialize};
 use sordino_event::Cpu;
 use sordino_inspect::clock::TraceClock;
+use sordino_inspect::counters::CounterOffset;
 use sordino_inspect::kernel::RunningKernel;
 use sordino_inspect::settings::machine_settings;
 use std::collections::BTreeMap;
@@ -128,6 +129,31 @@ pub struct ClockSummary {
     pub hertz: f64,
     /// The uncertainty of the rate, as a fraction.
     pub uncertainty: f64,
+    /// The offsets of the CPUs' cycle counters, as they were measured before, during and after the recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offsets: Vec<OffsetSummary>,
+}
+
+/// The offset of a CPU's cycle counter at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffsetSummary {
+    /// The time of the measurement, in ticks of the clock.
+    pub at: u64,
+    /// The CPU of the counter.
+    #[serde(with = "CpuNumber")]
+    pub cpu: Cpu,
+    /// The number of ticks by which it is ahead of the clock: the counter of the CPU with the lowest number that was
+    /// measured.
+    pub ticks: i64,
+    /// The greatest error of that number.
+    pub uncertainty: u64,
+}
+
+impl From<&CounterOffset> for OffsetSummary {
+    fn from(measured: &CounterOffset) -> Self {
+        let CounterOffset { at, cpu, offset, uncertainty } = *measured;
+        Self { at: at.0, cpu, ticks: offset, uncertainty }
+    }
 }
 
 /// A recorded program, with its streams.

@@ -1,5 +1,6 @@
 //! The clock of a recording, and its relation to the time of day.
 
+use crate::counters::CounterOffsets;
 use crate::uuid;
 use sordino_clock::{
     Clock, Rate, Sample, Unusable, cycles_in_order, cycles_usable, nanoseconds, realtime_error,
@@ -22,6 +23,8 @@ pub struct TraceClock {
     uuid: Uuid,
     /// The entries of traces' environments: the clock's relation to those of other recordings, the costs of events.
     entries: Environment,
+    /// The offsets of the CPUs' counters, as far as they were measured.
+    pub offsets: CounterOffsets,
 }
 
 /// The name of the machine, the boot, the greatest error of the time of day when recording began, and the time of day
@@ -86,7 +89,8 @@ impl TraceClock {
             let error = error.saturating_add(rate.nanoseconds(begin.width) as u64);
             entries.set("time_of_day_error_ns", i64::try_from(error).unwrap_or(i64::MAX));
         }
-        Self { not_cycles, begin, rate, uuid: uuid::random(), entries }
+        let offsets = CounterOffsets::default();
+        Self { not_cycles, begin, rate, uuid: uuid::random(), entries, offsets }
     }
 
     /// Restores the clock of a recording from its metadata.
@@ -102,7 +106,8 @@ impl TraceClock {
             environment.get(name).into_iter().for_each(|known| _ = entries.set(name, known.clone()));
         }
         let costs = EventCosts::from_entries(|name| environment.integer(name));
-        let mut known = Self { not_cycles, begin, rate: Rate { hertz, uncertainty: 0.0 }, uuid, entries };
+        let (rate, offsets) = (Rate { hertz, uncertainty: 0.0 }, CounterOffsets::default());
+        let mut known = Self { not_cycles, begin, rate, uuid, entries, offsets };
         known.set_costs(&costs);
         known
     }

@@ -6,6 +6,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`clock`] | the clock of a recording, and its relation to the time of day |
+//! | [`counters`] | the offsets of the CPUs' cycle counters |
 //! | [`context`] | observed attributes of threads, as the trace contains them |
 //! | [`discover`] | programs and their areas in `/proc` |
 //! | [`locks`] | holders of locks and of open files |
@@ -22,6 +23,7 @@
 
 pub mod clock;
 pub mod context;
+pub mod counters;
 pub mod discover;
 pub mod dump;
 pub mod event_cost;

@@ -336,7 +336,10 @@ impl Events {
         let registers = decoder.registers();
         let id = registers.get(Register::Id);
         let event_class = class.event(id).ok_or(InvalidBytes)?;
-        let time = class.clock.as_ref().map_or(Time(0), |clock| clock.time(Ticks(registers.ticks)));
+        let time = class
+            .clock
+            .as_ref()
+            .map_or(Time(0), |clock| clock.time_on(Ticks(registers.ticks), || index::packet_cpu(registers)));
         if self.last.is_some_and(|last| time < last) || current.limit.is_some_and(|limit| limit < time) {
             return Err(InvalidBytes);
         }

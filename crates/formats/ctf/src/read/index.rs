@@ -157,11 +157,13 @@ impl Indexer<'_> {
         // The crash dumps of LTTng have packets that were never ended: their end is 0.
         let end = end.filter(|end| *end != 0 || begin == Some(0));
         let ordered = begin.zip(end).is_none_or(|(begin, end)| begin <= end);
-        let time = |ticks: Option<u64>| Some(stream.clock.as_ref()?.time(Ticks(ticks?)));
+        let time = |ticks: Option<u64>| {
+            Some(stream.clock.as_ref()?.time_on(Ticks(ticks?), || packet_cpu(registers)))
+        };
         Some(IndexedPacket {
             begin: time(begin),
             end: time(end),
-            cpu: get(Register::PacketCpu).and_then(cpu),
+            cpu: packet_cpu(registers),
             discarded: get(Register::Discarded),
             too_large: get(Register::TooLarge),
             seqno: get(Register::Sequence).map(PacketSeqno),
@@ -192,9 +194,15 @@ impl Indexer<'_> {
     }
 }
 
+/// Returns the CPU in the header of the packet.
+#[inline]
+pub(super) fn packet_cpu(registers: &Registers) -> Option<Cpu> {
+    registers.get(Register::PacketCpu).and_then(cpu)
+}
+
 /// Returns the CPU of this number. All bits set stand for an unknown CPU.
 #[inline]
-pub(super) fn cpu(number: u64) -> Option<Cpu> {
+fn cpu(number: u64) -> Option<Cpu> {
     u32::try_from(number).ok().filter(|number| *number != u32::MAX).map(Cpu)
 }
 

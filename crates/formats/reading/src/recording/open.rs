@@ -7,17 +7,20 @@ use crate::clocks::{PairedOffset, RelatedClocks};
 use crate::gaps::{TraceCoverage, gaps};
 use crate::{Error, several};
 use sordino_analyze::{GroupQuotas, Quota};
-use sordino_collect::{Directory, State, Summary};
+use sordino_collect::{Directory, OffsetSummary, State, Summary};
 use sordino_ctf::read::{self, Stream};
-use sordino_ctf::{Environment, Setting};
+use sordino_ctf::{ClockDescription, CounterCorrections, CounterSample, Environment, Setting};
 use sordino_event::text::with_causes;
-use sordino_event::{Classes, EventCosts, Nanos, Pid, PriorityNumbering, Time};
+use sordino_event::{Classes, Cpu, EventCosts, Nanos, Pid, PriorityNumbering, Ticks, Time};
 use sordino_query::Facts;
 use sordino_timeline::{Host, Hosts};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The name of the clock that counters show.
+const CYCLES: &str = "cycles";
 
 impl OpenRecording {
     /// Opens the recording that was named, or the newest in the current directory: any directory with CTF traces of one
@@ -102,12 +105,23 @@ impl OpenRecording {
             return Err(Error::Unusable(text));
         }
         several::refuse_several(path, &traces)?;
-        several::parts(path, &traces).iter().for_each(|part| self.look_at_summary(part));
+        let parts = several::parts(path, &traces);
+        let offsets: Vec<OffsetSummary> = parts.iter().flat_map(|part| self.look_at_summary(part)).collect();
+        let (corrections, unusable) = corrections(&offsets);
+        self.problems.extend(unusable.iter().map(|cpu| {
+            let path = path.display();
+            format!("{path}: the offsets of CPU {}'s counter in recording.json contradict each other and are not subtracted", cpu.0)
+        }));
         let first_stream = self.streams.len();
         let mut opened = Vec::new();
         for trace in traces {
             let first = self.classes.len();
-            let adjust = |environment: &Environment, clock: &mut _| clocks.adjust(environment, clock, paired);
+            let adjust = |environment: &Environment, clock: &mut ClockDescription| {
+                if clock.name == CYCLES {
+                    clock.corrections = corrections.clone();
+                }
+                clocks.adjust(environment, clock, paired);
+            };
             match read::Trace::open_with(&trace, &mut self.classes, adjust) {
                 Ok(trace) => {
                     if let Some(host) = trace.environment().text("hostname") {
@@ -170,11 +184,13 @@ impl OpenRecording {
     }
 
     /// Adds a problem if a part of the recording is not finished, so that kernel events are missing, or if files of it
-    /// are missing.
-    fn look_at_summary(&mut self, part: &Path) {
-        let Ok(directory) = Directory::open(part) else { return };
+    /// are missing. Returns the offsets of its CPUs' counters.
+    fn look_at_summary(&mut self, part: &Path) -> Vec<OffsetSummary> {
+        let Ok(directory) = Directory::open(part) else { return Vec::new() };
         let path = part.display();
-        match Summary::read(&directory) {
+        let summary = Summary::read(&directory);
+        let offsets = summary.as_ref().map_or(Vec::new(), |summary| summary.clock.offsets.clone());
+        match summary {
             Ok(summary) if summary.state == State::Recording => self.problems.push(format!(
                 "{path} is not finished: it is being recorded, or its recorder was killed (then: sordino recover {path})"
             )),
@@ -184,7 +200,25 @@ impl OpenRecording {
             Ok(summary) => self.problems.extend(absent_files(part, &summary)),
             Err(error) => self.problems.push(with_causes(&error)),
         }
+        offsets
     }
+}
+
+/// Returns the corrections of the counters whose offsets are greater than their uncertainty at some time, and the CPUs
+/// whose offsets contradict each other.
+fn corrections(offsets: &[OffsetSummary]) -> (CounterCorrections, Vec<Cpu>) {
+    let mut of_cpus: BTreeMap<Cpu, Vec<OffsetSummary>> = BTreeMap::new();
+    offsets.iter().for_each(|offset| of_cpus.entry(offset.cpu).or_default().push(*offset));
+    of_cpus.retain(|_, own| own.iter().any(|offset| offset.ticks.unsigned_abs() > offset.uncertainty));
+    let mut corrections = CounterCorrections::default();
+    let sample = |offset: &OffsetSummary| {
+        // By the CPU's own counter, as its timestamps are.
+        CounterSample { at: Ticks(offset.at.saturating_add_signed(offset.ticks)), offset: offset.ticks }
+    };
+    let unusable =
+        of_cpus.iter().filter(|(cpu, own)| !corrections.set(**cpu, own.iter().map(sample).collect()));
+    let unusable = unusable.map(|(cpu, _)| *cpu).collect();
+    (corrections, unusable)
 }
 
 /// Returns the time that real-time threads may use on a CPU and the period of that limit, from the kernel's trace.

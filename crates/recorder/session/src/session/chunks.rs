@@ -57,6 +57,7 @@ impl RecordingSession<'_> {
         }
         let (before, rest) = rotated?;
         let clock = self.clock.clone();
+        self.clock.offsets.keep_last();
         Ok(Box::new(move || before.finish(&clock, rest, &mut Nobody)))
     }
 

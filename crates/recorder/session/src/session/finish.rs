@@ -32,6 +32,7 @@ pub(super) struct SessionOutcome {
 impl RecordingSession<'_> {
     /// Reads the rest of all buffers and completes the recordings.
     pub(super) fn finish(mut self, watch: &mut dyn Watch) -> Result<SessionOutcome, Error> {
+        self.machine.counters.begin_again(&self.placing.placement.unshielded());
         // A program that registered and ended at once is still recorded.
         self.take_registrations_until(Instant::now() + LAST_PROGRAMS);
         self.take_up_all_until(Instant::now() + LAST_PROGRAMS);
@@ -55,6 +56,7 @@ impl RecordingSession<'_> {
         self.count_expected();
         self.end_detachments();
         let collector_cpu_seconds = self.collector.stop();
+        self.machine.counters.wait().into_iter().for_each(|offset| self.clock.offsets.add(offset));
         let rest = self.machine.rest(&mut self.clock, kernel);
         let (shortfall, memory) = (self.shortfall(), self.memory());
         let chunk = match self.recordings.sink {

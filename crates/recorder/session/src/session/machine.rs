@@ -7,8 +7,10 @@ use sordino_collect::chunk::ChunkEnd;
 use sordino_collect::context::Watcher;
 use sordino_collect::kernel::Emptied;
 use sordino_inspect::clock::TraceClock;
+use sordino_inspect::counters::CounterWatch;
 use sordino_inspect::interrupted::InterruptedTime;
 use sordino_inspect::steal::Steal;
+use sordino_sched::CpuList;
 use std::time::Instant;
 
 /// Time that the machine took from the session's CPUs, and the observed attributes of threads.
@@ -19,6 +21,7 @@ pub(super) struct MachineTime {
     /// The time of the last reading of steal time.
     pub(super) looked: Instant,
     pub(super) watcher: Watcher,
+    pub(super) counters: CounterWatch,
 }
 
 impl MachineTime {
@@ -32,6 +35,15 @@ impl MachineTime {
         let window = self.looked.elapsed().as_nanos() as u64;
         self.looked = Instant::now();
         self.steal.look(clock.now()(), window);
+    }
+
+    /// Takes the measured offsets of the CPUs' counters, and begins another measurement if it is due. `cpus` are those
+    /// on which it may run.
+    pub(super) fn look_at_counters(&mut self, clock: &mut TraceClock, cpus: impl FnOnce() -> CpuList) {
+        self.counters.ended().into_iter().for_each(|offset| clock.offsets.add(offset));
+        if self.counters.is_due() {
+            self.counters.begin(&cpus());
+        }
     }
 
     /// Returns the data of a chunk that ends now, other than its programs' traces, and refines the clock by this time.

@@ -30,6 +30,7 @@ use sordino_collect::summary::Summary;
 use sordino_event::functions;
 use sordino_event::{Cpu, EventCosts};
 use sordino_inspect::clock::{FirstLook, TraceClock};
+use sordino_inspect::counters::CounterWatch;
 use sordino_inspect::event_cost;
 use sordino_inspect::steal::Steal;
 use sordino_intake::{Intake, IntakeLimits, Listener, Supply, Wishes, limits};
@@ -73,7 +74,13 @@ impl<'a> RecordingSession<'a> {
             None => memory.add_cpu(cpu),
         };
         let user = event_cost::of_programs(look.ring_clock());
+        let placement = CpuPlacement::here(options.recording.collector_cpu, options.shielded);
+        let mut counters = CounterWatch::default();
+        if look.ring_clock() == TimestampClock::Cycles {
+            counters.begin(&placement.unshielded());
+        }
         let mut clock = look.end();
+        counters.ended().into_iter().for_each(|offset| clock.offsets.add(offset));
         let kernel = match guardian.as_deref_mut() {
             Some(guardian) if !options.recording.kernel.is_empty() => {
                 Some(KernelRecorder::prepare(&options.recording, &clock, guardian, file)?)
@@ -82,7 +89,6 @@ impl<'a> RecordingSession<'a> {
         };
         let kernel_cost = kernel.as_ref().and_then(|kernel| kernel.event_cost);
         clock.set_costs(&EventCosts { user, kernel: kernel_cost });
-        let placement = CpuPlacement::here(options.recording.collector_cpu, options.shielded);
         let recorder_cpus = placement.cpus();
         let template = Summary { recorder_cpus, ..Summary::of(&options.recording, &clock, kernel.as_ref()) };
         let sink = match directory {
@@ -150,6 +156,7 @@ impl<'a> RecordingSession<'a> {
                 gaps: Vec::new(),
                 looked: Instant::now(),
                 watcher: Watcher::new(options.recording.contexts),
+                counters,
             },
             progress: SessionProgress { began, failed: false, stopped: false, write_now: None },
         })

@@ -105,6 +105,8 @@ impl RecordingSession<'_> {
             self.arrivals.intake.look_after_areas(!self.recorded.programs.is_empty());
         }
         self.placing.update(self.recorded.numbered, &self.collector, &mut self.recordings);
+        let cpus = || self.placing.placement.unshielded();
+        self.machine.look_at_counters(&mut self.clock, cpus);
         self.machine.watcher.begin_if_due(&self.recorded.programs);
         self.progress.failed |= self.kernel.recorder.as_ref().is_some_and(KernelRecorder::has_failed);
         self.kernel.look(&mut self.recordings);
