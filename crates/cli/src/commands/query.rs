@@ -58,8 +58,8 @@ Examples:
   sordino query latency --where '$prio < 100' --plot latency.svg
   sordino query period --event motor:period --json")]
 pub(crate) struct Options {
-    /// Directories of the recordings, which are merged [default: the newest in the current directory], followed by the
-    /// name of the measure [default: a page with several]
+    /// Directories of the recordings, which are merged [default: the newest in the current directory], before or after
+    /// the name of the measure [default: a page with several]
     #[arg(value_name = "DIRECTORY|MEASURE", value_parser = Operand)]
     operands: Vec<PathBuf>,
     #[command(flatten)]
@@ -191,22 +191,33 @@ fn explained(
     Ok(Some(explain_survey(recording, Some(survey), chosen.into())?.findings))
 }
 
-/// Returns the directories and the measure: the last word, unless it is a directory.
+/// Returns the directories and the measure: the last word or the first, unless that is a directory.
 ///
 /// # Errors
-/// The last word is neither a directory nor a measure.
+/// No word is a measure, and the last one is no directory either.
 fn operands(options: &Options) -> Result<(&[PathBuf], Option<&str>), Failure> {
-    let Some((last, others)) = options.operands.split_last() else { return Ok((&[], None)) };
+    let Some((last, before)) = options.operands.split_last() else { return Ok((&[], None)) };
+    if let Some(name) = measure(last) {
+        return Ok((before, Some(name)));
+    }
+    if let [first, directories @ ..] = &options.operands[..]
+        && let Some(name) = measure(first)
+    {
+        return Ok((directories, Some(name)));
+    }
     if last.exists() || last.components().count() > 1 {
         return Ok((&options.operands, None));
     }
     let word = last.to_string_lossy();
-    if let Some((name, _)) = MEASURES.iter().find(|(name, _)| *name == word) {
-        return Ok((others, Some(name)));
-    }
     let hint = meant(&word, MEASURES.map(|(name, _)| name)).map_or(String::new(), |hint| format!("; {hint}"));
     let text = format!("'{}' is neither a directory nor a measure{hint}", printable(&word));
     Err(Failure::new(UNUSABLE, text))
+}
+
+/// Returns the measure of this name, unless it is also the name of a file.
+fn measure(word: &Path) -> Option<&'static str> {
+    let mut names = MEASURES.iter().map(|(name, _)| *name);
+    names.find(|name| Path::new(name) == word).filter(|_| !word.exists())
 }
 
 /// The parser of a directory or a measure, which lists the measures.
