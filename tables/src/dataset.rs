@@ -1,10 +1,10 @@
 //! The Parquet files of an export: one directory for each table, partitioned by host and hour.
 
-use crate::failure::FailureMessage;
 use crate::table_file::TableFile;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Int64Type, Schema, SchemaRef};
 use parquet::errors::ParquetError;
+use sordino_command::failure::{Failure, UNUSABLE};
 use sordino_dirfd::{Dir, WholeDir};
 use sordino_event::Time;
 use sordino_tables::{PARTITIONS, TableKind, hour_name, hour_of};
@@ -39,15 +39,15 @@ struct PartitionFile {
 
 impl Dataset {
     /// Creates the directory, with an empty directory for each table.
-    pub(crate) fn create(path: &Path) -> Result<Self, FailureMessage> {
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         if path.symlink_metadata().is_ok() {
             let reason = "it exists, and this format is a directory: name one that does not exist";
-            return Err(FailureMessage::new(format!("{shown}: {reason}")));
+            return Err(Failure::new(UNUSABLE, format!("{shown}: {reason}")));
         }
         let name = path.file_name().and_then(|name| name.to_str());
         let name =
-            name.ok_or_else(|| FailureMessage::new(format!("{shown}: its name is no text: use another")))?;
+            name.ok_or_else(|| Failure::new(UNUSABLE, format!("{shown}: its name is no text: use another")))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = Dir::open(parent).and_then(|parent| WholeDir::begin(parent, name));
         let dir = dir.map_err(|error| unwritten(path, &error))?;
@@ -55,7 +55,7 @@ impl Dataset {
     }
 
     /// Writes the rows of a batch to their files.
-    pub(crate) fn write(&mut self, table: TableKind, batch: &RecordBatch) -> Result<(), FailureMessage> {
+    pub(crate) fn write(&mut self, table: TableKind, batch: &RecordBatch) -> Result<(), Failure> {
         for (host, hour, rows) in partitions(table, batch)? {
             self.write_part(table, host, hour, &rows)?;
         }
@@ -68,7 +68,7 @@ impl Dataset {
         host: String,
         hour: i64,
         rows: &RecordBatch,
-    ) -> Result<(), FailureMessage> {
+    ) -> Result<(), Failure> {
         let used = self.open.values().map(|part| part.used).max().unwrap_or(0) + 1;
         let key = (table, host);
         if self.open.get(&key).is_none_or(|part| part.hour != hour) {
@@ -96,7 +96,7 @@ impl Dataset {
         host: &str,
         hour: i64,
         schema: &SchemaRef,
-    ) -> Result<TableFile, FailureMessage> {
+    ) -> Result<TableFile, Failure> {
         let hour = hour_name(hour.saturating_mul(3_600_000_000_000));
         let [host_name, hour_column] = PARTITIONS;
         let directory = format!("{}/{host_name}={}/{hour_column}={hour}", table.name(), escaped(host));
@@ -107,12 +107,12 @@ impl Dataset {
         Ok(TableFile::create(file, table, schema)?)
     }
 
-    fn close_part(&mut self, part: PartitionFile) -> Result<(), FailureMessage> {
+    fn close_part(&mut self, part: PartitionFile) -> Result<(), Failure> {
         self.bytes += part.file.close().map_err(|error| self.unwritten(error))?;
         Ok(())
     }
 
-    fn unwritten(&self, error: ParquetError) -> FailureMessage {
+    fn unwritten(&self, error: ParquetError) -> Failure {
         unwritten(&self.path, &std::io::Error::other(error))
     }
 
@@ -123,7 +123,7 @@ impl Dataset {
         host: &str,
         begin: Time,
         owner: Option<(u32, u32)>,
-    ) -> Result<u64, FailureMessage> {
+    ) -> Result<u64, Failure> {
         for part in std::mem::take(&mut self.open).into_values() {
             self.close_part(part)?;
         }
@@ -139,8 +139,8 @@ impl Dataset {
     }
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> FailureMessage {
-    FailureMessage::new(format!("can't write {}: {error}{}", path.display(), sordino_dirfd::remedy(error)))
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(UNUSABLE, format!("can't write {}: {error}{}", path.display(), sordino_dirfd::remedy(error)))
 }
 
 /// Returns the columns that are in the files.
@@ -154,10 +154,7 @@ fn is_in_files(field: &Field) -> bool {
 }
 
 /// Divides a batch into runs of rows of one host and one hour, without the columns of both.
-fn partitions(
-    table: TableKind,
-    batch: &RecordBatch,
-) -> Result<Vec<(String, i64, RecordBatch)>, FailureMessage> {
+fn partitions(table: TableKind, batch: &RecordBatch) -> Result<Vec<(String, i64, RecordBatch)>, Failure> {
     let schema = batch.schema();
     let times = batch.column(schema.index_of(table.time())?).as_primitive::<Int64Type>();
     let hosts = batch.column(schema.index_of(PARTITIONS[0])?).as_string_view();

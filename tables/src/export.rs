@@ -1,11 +1,13 @@
 //! The export to Parquet: one pass over the recording, while another thread writes the files.
 
 use crate::dataset::Dataset;
-use crate::failure::FailureMessage;
 use crate::progress::ShownProgress;
-use crate::{owner, report};
+use crate::report;
 use clap::Args;
 use datafusion::arrow::array::RecordBatch;
+use sordino_command::failure::{Failure, UNUSABLE};
+use sordino_command::privilege::target;
+use sordino_command::recording::{AlignOptions, Recording};
 use sordino_event::text::{count, printable};
 use sordino_selection::{EventOptions, TimeOptions};
 use sordino_tables::{PassLimits, RecordingSource, TableKind};
@@ -24,8 +26,11 @@ const WAITING: usize = 8;
 // `--to` is the format here, as for 'sordino export'.
 #[command(mut_arg("to", |until| until.visible_alias(None)))]
 pub(crate) struct ParquetOptions {
-    /// Directory of the recording [default: the newest in the current directory]
-    directory: Option<PathBuf>,
+    /// Directories of the recordings, which are merged [default: the newest in the current directory]
+    #[arg(value_name = "DIRECTORY")]
+    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    align: AlignOptions,
     /// Directory to make, which must not exist
     #[arg(short, long, value_name = "DIRECTORY")]
     output: PathBuf,
@@ -44,10 +49,12 @@ pub(crate) struct ParquetOptions {
     _force: bool,
 }
 
-pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> {
+pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, Failure> {
     let rules = options.selection.rules()?;
-    let source =
-        RecordingSource::open(options.directory.as_deref(), rules, |span| options.within.resolve(span))?;
+    let mut recording = Recording::open_all(&options.directories, &options.align)?;
+    recording.require_one_host("this format")?;
+    recording.limit(&options.within)?;
+    let source = RecordingSource::new(recording.into(), rules)?;
     let dataset = Dataset::create(&options.output)?;
     let source = Arc::new(source.with_dictionaries());
     let shown = ShownProgress::of_reading("exporting", &source);
@@ -61,11 +68,11 @@ pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> 
     let filter = source.pass(&TableKind::ALL, &projection, &PassLimits::NONE, send);
     drop(sender);
     let written =
-        writer.join().map_err(|_| FailureMessage::new("the thread that writes the files panicked"))??;
+        writer.join().map_err(|_| Failure::new(UNUSABLE, "the thread that writes the files panicked"))??;
     drop(shown);
     let filter = filter?;
     let (dataset, rows) = written;
-    let bytes = dataset.close(source.host(), source.span().0, owner())?;
+    let bytes = dataset.close(source.host(), source.span().0, target(None)?.map(|user| user.ids()))?;
     filter.report();
     answer(&summary(options, rows, bytes), options.json)?;
     Ok(report(source.findings()))
@@ -75,7 +82,7 @@ pub(crate) fn run(options: &ParquetOptions) -> Result<ExitCode, FailureMessage> 
 fn write(
     mut dataset: Dataset,
     received: &Receiver<(TableKind, RecordBatch)>,
-) -> Result<(Dataset, [usize; 4]), FailureMessage> {
+) -> Result<(Dataset, [usize; 4]), Failure> {
     let mut rows = [0; 4];
     for (table, batch) in received {
         dataset.write(table, &batch)?;

@@ -11,11 +11,9 @@
 //! | `export`, `dataset`, `table_file` | the export, its directory and its files |
 //! | `name_chunk`, `hybrid` | columns of names in a file |
 //! | `progress` | the progress of both, on a terminal |
-//! | `failure` | exit status and message |
 
 mod dataset;
 mod export;
-mod failure;
 mod functions;
 mod hybrid;
 mod name_chunk;
@@ -27,8 +25,10 @@ mod query;
 mod table_file;
 
 use clap::{ColorChoice, Parser, Subcommand};
-use failure::{FailureMessage, UNUSABLE};
 use query::{Destination, Tables, is_dataset};
+use sordino_command::failure::{Failure, UNUSABLE};
+use sordino_command::privilege::target;
+use sordino_command::recording::Recording;
 use sordino_event::text::count;
 use sordino_selection::SqlOptions;
 use sordino_tables::RecordingSource;
@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
     result.unwrap_or_else(|failure| failure.report())
 }
 
-fn query(options: &SqlOptions) -> Result<ExitCode, FailureMessage> {
+fn query(options: &SqlOptions) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let dataset = options.directory.as_deref().filter(|path| is_dataset(path));
     let tables = match dataset {
@@ -85,15 +85,16 @@ fn query(options: &SqlOptions) -> Result<ExitCode, FailureMessage> {
         }
         None => {
             let rules = options.selection.rules()?;
-            let within = |span| options.within.resolve(span);
-            Tables::of_recording(RecordingSource::open(options.directory.as_deref(), rules, within)?)?
+            let mut recording = Recording::open(options.directory.as_deref())?;
+            recording.limit(&options.within)?;
+            Tables::of_recording(RecordingSource::new(recording.into(), rules)?)?
         }
     };
     let destination = Destination {
         format: options.format,
         file: options.output.clone(),
         may_replace: options.force,
-        owner: owner(),
+        owner: target(None)?.map(|user| user.ids()),
     };
     let run = |sql: &str| runtime.block_on(tables.run(sql, &destination));
     match &options.query {
@@ -112,19 +113,20 @@ fn query(options: &SqlOptions) -> Result<ExitCode, FailureMessage> {
 }
 
 /// Rejects options that limit the part of a recording that is read.
-fn refuse_limits(options: &SqlOptions) -> Result<(), FailureMessage> {
+fn refuse_limits(options: &SqlOptions) -> Result<(), Failure> {
     let rules = options.selection.rules()?;
     if options.within.is_given() || rules.has_statedump() || !rules.selects_all() {
         let remedy = "these options are for recordings: put the condition into the query, after WHERE";
-        return Err(FailureMessage::new(format!(
-            "--event, --where, --statedump, --from, --until, --around: {remedy}"
-        )));
+        return Err(Failure::new(
+            UNUSABLE,
+            format!("--event, --where, --statedump, --from, --until, --around: {remedy}"),
+        ));
     }
     Ok(())
 }
 
 /// Runs the statements that are typed at the prompt.
-fn ask(run: impl Fn(&str) -> Result<(), FailureMessage>) -> Result<(), FailureMessage> {
+fn ask(run: impl Fn(&str) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut prompt = prompt::Prompt::open()?;
     while let Some(statement) = prompt.statement()? {
         if let Err(failure) = run(&statement) {
@@ -143,13 +145,6 @@ fn report((problems, losses): (Vec<String>, Option<(u64, u64)>)) -> ExitCode {
     }
     problems.iter().for_each(|problem| remark(problem));
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) }
-}
-
-/// Returns the user who called sudo and that user's group: they own the output.
-fn owner() -> Option<(u32, u32)> {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let owner = (number("SUDO_UID")?, number("SUDO_GID")?);
-    (rustix::process::geteuid().is_root() && owner.0 != 0).then_some(owner)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The result of a query: a table, CSV, JSON lines or a Parquet file.
 
-use crate::failure::FailureMessage;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -10,6 +9,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
+use sordino_command::failure::Failure;
 use sordino_event::text::{count, printable};
 use sordino_handover::ExportStream;
 use sordino_selection::ResultFormat as Format;
@@ -35,11 +35,11 @@ pub(crate) struct ResultWriter {
 
 impl ResultWriter {
     /// Creates a writer of results with these columns.
-    pub(crate) fn new(format: Format, out: ExportStream, schema: &SchemaRef) -> Result<Self, FailureMessage> {
+    pub(crate) fn new(format: Format, out: ExportStream, schema: &SchemaRef) -> Result<Self, Failure> {
         let parquet = (format == Format::Parquet).then(|| {
             let bytes = SharedBuffer::default();
             let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-            Ok::<_, FailureMessage>((
+            Ok::<_, Failure>((
                 ArrowWriter::try_new(bytes.clone(), Arc::clone(schema), Some(properties))?,
                 bytes,
             ))
@@ -50,7 +50,7 @@ impl ResultWriter {
     }
 
     /// Writes a batch. Returns false if the reader closed the output.
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<bool, FailureMessage> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<bool, Failure> {
         self.rows += batch.num_rows();
         match self.format {
             Format::Table => self.write_table(batch),
@@ -74,12 +74,12 @@ impl ResultWriter {
         }
     }
 
-    fn put(&mut self, bytes: Vec<u8>) -> Result<bool, FailureMessage> {
+    fn put(&mut self, bytes: Vec<u8>) -> Result<bool, Failure> {
         Ok(bytes.is_empty() || self.out.write(bytes)?)
     }
 
     /// Completes the output. A file then belongs to the user and the group `owner`, if given.
-    pub(crate) fn close(mut self, owner: Option<(u32, u32)>) -> Result<(), FailureMessage> {
+    pub(crate) fn close(mut self, owner: Option<(u32, u32)>) -> Result<(), Failure> {
         match self.format {
             Format::Table => {
                 self.begin_table()?;
@@ -102,7 +102,7 @@ impl ResultWriter {
         Ok(())
     }
 
-    fn write_table(&mut self, batch: &RecordBatch) -> Result<bool, FailureMessage> {
+    fn write_table(&mut self, batch: &RecordBatch) -> Result<bool, Failure> {
         if self.is_begun {
             let text = self.lines(&cells(batch)?);
             return self.put(text);
@@ -112,7 +112,7 @@ impl ResultWriter {
     }
 
     /// Writes the head of a table, and the rows that are kept.
-    fn begin_table(&mut self) -> Result<bool, FailureMessage> {
+    fn begin_table(&mut self) -> Result<bool, Failure> {
         if std::mem::replace(&mut self.is_begun, true) {
             return Ok(true);
         }

@@ -1,9 +1,9 @@
 //! The prompt, for queries one after the other.
 
-use crate::failure::FailureMessage;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
+use sordino_command::failure::Failure;
 use sordino_terminal::remark;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     /// Opens the prompt, and reads the history.
-    pub(crate) fn open() -> Result<Self, FailureMessage> {
+    pub(crate) fn open() -> Result<Self, Failure> {
         let config = Config::builder().max_history_size(LINES)?.auto_add_history(false).build();
         let mut editor = Editor::with_config(config)?;
         let history = history();
@@ -29,7 +29,7 @@ impl Prompt {
     }
 
     /// Reads the next statement, up to its semicolon. `None` at the end.
-    pub(crate) fn statement(&mut self) -> Result<Option<String>, FailureMessage> {
+    pub(crate) fn statement(&mut self) -> Result<Option<String>, Failure> {
         let mut statement = String::new();
         loop {
             let prompt = if statement.is_empty() { "sordino> " } else { "      -> " };

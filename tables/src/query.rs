@@ -1,6 +1,5 @@
 //! Queries: the tables of a recording or of an export, and the results of SQL on them.
 
-use crate::failure::FailureMessage;
 use crate::functions;
 use crate::output::ResultWriter;
 use crate::progress::ShownProgress;
@@ -14,6 +13,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use futures::StreamExt;
+use sordino_command::failure::{Failure, UNUSABLE};
 use sordino_event::Time;
 use sordino_handover::ExportStream;
 use sordino_selection::ResultFormat;
@@ -49,7 +49,7 @@ pub(crate) fn is_dataset(path: &Path) -> bool {
 
 impl Tables {
     /// Opens the tables of a recording.
-    pub(crate) fn of_recording(source: RecordingSource) -> Result<Self, FailureMessage> {
+    pub(crate) fn of_recording(source: RecordingSource) -> Result<Self, Failure> {
         let (context, source) = (context()?, Arc::new(source));
         for table in TableKind::ALL {
             let provider = RecordedTable::new(Arc::clone(&source), table);
@@ -60,7 +60,7 @@ impl Tables {
     }
 
     /// Opens the tables in a directory of Parquet files.
-    pub(crate) async fn of_dataset(path: &Path) -> Result<Self, FailureMessage> {
+    pub(crate) async fn of_dataset(path: &Path) -> Result<Self, Failure> {
         let context = context()?;
         let path = path.canonicalize()?;
         for table in TableKind::ALL {
@@ -80,7 +80,7 @@ impl Tables {
     }
 
     /// Returns the first and the last time of an export, from its files' statistics.
-    async fn span(&self) -> Result<(Time, Time), FailureMessage> {
+    async fn span(&self) -> Result<(Time, Time), Failure> {
         let batches =
             self.context.sql("SELECT min(time_ns), max(time_ns) FROM events").await?.collect().await?;
         let time = |column: usize| {
@@ -92,7 +92,7 @@ impl Tables {
     }
 
     /// Runs statements, and writes the result of each.
-    pub(crate) async fn run(&self, sql: &str, destination: &Destination) -> Result<(), FailureMessage> {
+    pub(crate) async fn run(&self, sql: &str, destination: &Destination) -> Result<(), Failure> {
         let options = SQLOptions::new().with_allow_dml(false);
         let frame = self.context.sql_with_options(sql, options).await.map_err(|error| refused(&error))?;
         let schema = Arc::new(frame.schema().as_arrow().clone());
@@ -126,13 +126,13 @@ impl Tables {
         writer: &'a mut Option<ResultWriter>,
         schema: &Arc<Schema>,
         destination: &Destination,
-    ) -> Result<&'a mut ResultWriter, FailureMessage> {
+    ) -> Result<&'a mut ResultWriter, Failure> {
         if writer.is_none() {
             let Destination { format, file, may_replace, .. } = destination;
             let out = ExportStream::open(file.as_deref(), *may_replace, *format != ResultFormat::Parquet)?;
             *writer = Some(ResultWriter::new(*format, out, schema)?);
         }
-        writer.as_mut().ok_or_else(|| FailureMessage::new("no output"))
+        writer.as_mut().ok_or_else(|| Failure::new(UNUSABLE, "no output"))
     }
 
     /// Returns the problems of reading so far, and the losses that queries have passed.
@@ -141,7 +141,7 @@ impl Tables {
     }
 }
 
-fn context() -> Result<SessionContext, FailureMessage> {
+fn context() -> Result<SessionContext, Failure> {
     let runtime =
         RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(MEMORY))).build_arc()?;
     let config = SessionConfig::new().with_information_schema(true).with_collect_statistics(true);
@@ -149,7 +149,7 @@ fn context() -> Result<SessionContext, FailureMessage> {
 }
 
 /// Returns the failure of a query: the message without the prefixes of the libraries that pass it on.
-fn refused(error: &DataFusionError) -> FailureMessage {
+fn refused(error: &DataFusionError) -> Failure {
     // Of a join, the rows of the first table are kept.
     let remedy = match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
@@ -157,5 +157,5 @@ fn refused(error: &DataFusionError) -> FailureMessage {
         }
         _ => "",
     };
-    FailureMessage::new(format!("SQL: {}{remedy}", error.strip_backtrace()))
+    Failure::new(UNUSABLE, format!("SQL: {}{remedy}", error.strip_backtrace()))
 }

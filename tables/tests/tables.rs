@@ -61,15 +61,19 @@ impl Place {
 
     /// Records a program with the kernel's scheduler, if this user may; otherwise the program alone.
     fn record(&self) -> Recorded<'_> {
+        self.record_to("trace");
+        Recorded { place: self, names: &["trace"] }
+    }
+
+    fn record_to(&self, name: &str) {
         let npt = ["--", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "3000"];
-        let kernel = [&["record", "-o", "trace", "--kernel", "sched,irq"][..], &npt].concat();
+        let kernel = [&["record", "-o", name, "--kernel", "sched,irq"][..], &npt].concat();
         let mut ended = self.run(&kernel);
         if ended.status != 0 {
-            fs::remove_dir_all(self.path("trace")).ok();
-            ended = self.run(&[&["record", "-o", "trace"][..], &npt].concat());
+            fs::remove_dir_all(self.path(name)).ok();
+            ended = self.run(&[&["record", "-o", name][..], &npt].concat());
         }
         ended.succeeded();
-        Recorded { place: self, name: "trace" }
     }
 
     fn sql(&self, directory: &str, query: &str) -> Vec<Value> {
@@ -100,27 +104,29 @@ impl Ended {
     }
 }
 
-/// A recording, as in sordino's own listing.
+/// A recording, or several that are read as one, as in sordino's own listing.
 struct Recorded<'a> {
     place: &'a Place,
-    name: &'a str,
+    names: &'a [&'a str],
 }
 
 impl Recorded<'_> {
     fn listed(&self) -> Vec<Value> {
-        let ended = self.place.run(&["events", "--json", self.name]);
+        let ended = self.place.run(&[&["events", "--json"][..], self.names].concat());
         let items = ended.succeeded().lines().map(|line| serde_json::from_str(line).unwrap());
         items.filter(|item: &Value| item["type"] == "event").collect()
     }
 
     fn export(&self, words: &[&str]) -> Value {
-        let all = [&["export", self.name, "--to", "parquet", "-o", "out", "--json"], words].concat();
+        let parquet = ["--to", "parquet", "-o", "out", "--json"];
+        let all = [&["export"][..], self.names, &parquet, words].concat();
         serde_json::from_str(self.place.run(&all).succeeded()).unwrap()
     }
 
     /// Returns the count and the sum of the times of a measure's rows, by thread.
     fn query(&self, measure: &str) -> BTreeMap<String, (i64, i64)> {
-        let ended = self.place.run(&["query", self.name, measure, "--per", "thread", "--json"]);
+        let ended =
+            self.place.run(&[&["query"], self.names, &[measure, "--per", "thread", "--json"]].concat());
         let found: Value = serde_json::from_str(ended.succeeded()).unwrap();
         let rows = found["tables"][0]["rows"].as_array().cloned().unwrap_or_default();
         let row = |row: &Value| {
@@ -196,6 +202,35 @@ fn readers_of_parquet_find_the_events_and_the_durations_of_the_listing() {
     }
 }
 
+#[test]
+fn several_recordings_of_one_host_are_one_export() {
+    let place = Place::new();
+    let recorded = Recorded { place: &place, names: &["first", "second"] };
+    recorded.names.iter().for_each(|name| place.record_to(name));
+    let listed = recorded.listed();
+    let loops = listed.iter().filter(|event| event["name"] == "npt:loop").count();
+    assert_eq!((loops, recorded.export(&[])["events"].as_u64()), (6000, Some(listed.len() as u64)));
+    let found = place.sql("out", "SELECT time_ns, name FROM events ORDER BY time_ns");
+    assert!(found.iter().map(time_of).eq(listed.iter().map(time_of)));
+    let runs = "SELECT tid, count(*) AS n, sum(length_ns) AS sum FROM intervals WHERE state = 'running' GROUP BY tid";
+    let runs = place.sql("out", runs).into_iter();
+    let runs =
+        runs.map(|row| (row["tid"].to_string(), (row["n"].as_i64().unwrap(), row["sum"].as_i64().unwrap())));
+    assert_eq!(runs.collect::<BTreeMap<_, _>>(), recorded.query("slices"));
+
+    let export = ["export", "first", "second", "--to", "parquet", "-o", "other"];
+    let ended = place.run(&[&export[..], &["--align", "npt:loop=npt:loop"]].concat());
+    assert_eq!(ended.errors.matches("they have one clock").count(), 1, "{}", ended.errors);
+    assert!(ended.succeeded().starts_with("exported "), "{}", ended.output);
+    // A recording of another boot is one of another host.
+    for file in files(&place.path("second")).iter().filter(|file| file.ends_with("metadata")) {
+        let metadata = fs::read_to_string(file).unwrap();
+        fs::write(file, metadata.replace("boot_id = \"", "boot_id = \"another ")).unwrap();
+    }
+    let ended = place.run(&[&export[..5], &["-o", "hosts"]].concat());
+    assert!(ended.refused().contains("recordings of several"), "{}", ended.errors);
+}
+
 /// Compares rows with events of the listing, field by field.
 fn compare_events(found: &Value, listed: &[Value], whose: &str) {
     for (row, event) in found["events"].as_array().unwrap().iter().zip(listed) {
@@ -244,7 +279,7 @@ fn parquet_has_each_event_of_other_tracers() {
         if is_large || name.ends_with("session-rotation") {
             continue;
         }
-        let listed = Recorded { place: &place, name }.listed();
+        let listed = Recorded { place: &place, names: &[name] }.listed();
         place.run(&["export", name, "--to", "parquet", "-o", "out"]).succeeded();
         let found = read("pyarrow", &place.path("out"), usize::MAX >> 1);
         assert_eq!(found["events"].as_array().unwrap().len(), listed.len(), "{name}");
@@ -307,7 +342,7 @@ fn the_table_of_losses_has_those_of_the_listing() {
     let rings = ["--subbuf-size", "16K", "--num-subbuf", "2", "--read-timer", "20ms"];
     let npt = ["--", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "2000000"];
     place.run(&[&["record", "-o", "trace"][..], &rings, &npt].concat()).succeeded();
-    let recorded = Recorded { place: &place, name: "trace" };
+    let recorded = Recorded { place: &place, names: &["trace"] };
     let listed = place.run(&["events", "trace", "--json"]);
     let items = listed.succeeded().lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let listed: Vec<Value> = items.filter(|item| item["type"] == "loss").collect();
@@ -474,7 +509,7 @@ fn hostile_names_stay_what_they_are_and_reach_no_terminal() {
     let name = format!("libsordino.so.{}", version.lines().next().unwrap());
     std::os::unix::fs::symlink(sordino.with_file_name("libsordino_c.so"), place.path(&name)).unwrap();
     place.run(&["record", "-o", "trace", "--", "./hostile"]).succeeded();
-    let recorded = Recorded { place: &place, name: "trace" };
+    let recorded = Recorded { place: &place, names: &["trace"] };
     recorded.export(&[]);
     let listed = recorded.listed();
     let expected =

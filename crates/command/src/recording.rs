@@ -37,6 +37,12 @@ impl DerefMut for Recording {
     }
 }
 
+impl From<Recording> for OpenRecording {
+    fn from(recording: Recording) -> Self {
+        recording.0
+    }
+}
+
 impl Recording {
     /// Opens the recording that was named, or the newest in the current directory.
     ///

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use sordino_event::text::with_causes;
+use sordino_reading::OpenRecording;
 use sordino_selection::{EventOptions, TimeOptions};
 use sordino_tables::RecordingSource;
 use std::path::Path;
@@ -25,6 +26,8 @@ pub(crate) fn open(path: Option<&Path>, words: Vec<String>) -> Result<RecordingS
         text.strip_prefix("error: ").unwrap_or(text).to_owned()
     })?;
     let rules = options.selection.rules().map_err(|error| with_causes(&error))?;
-    RecordingSource::open(path, rules, |span| options.within.resolve(span))
-        .map_err(|error| with_causes(&error))
+    let mut recording = OpenRecording::open(path).map_err(|error| with_causes(&error))?;
+    let within = options.within.resolve(recording.span()).map_err(|error| with_causes(&error))?;
+    recording.narrow(within.0, within.1);
+    RecordingSource::new(recording, rules).map_err(|error| with_causes(&error))
 }

@@ -7,9 +7,7 @@
 //! | `source`, `progress` | a recording as batches of rows; the progress of reading it |
 //! | `events`, `fields`, `rows`, `names` | columns that are filled row by row |
 //! | `intervals` | the spans of states |
-//! | `error` | the error of opening |
 
-mod error;
 mod events;
 mod fields;
 mod intervals;
@@ -19,7 +17,6 @@ mod rows;
 mod schema;
 mod source;
 
-pub use error::OpenError;
 pub use events::is_plain;
 pub use names::{hour_name, hour_of};
 pub use progress::PassProgress;

@@ -1,6 +1,5 @@
 //! A recording as the source of tables: its rows, batch by batch.
 
-use crate::error::OpenError;
 use crate::events::{ClassColumns, EventColumns, UNKNOWN_HOST};
 use crate::intervals::{IntervalFinder, IntervalRow, WOKEN};
 use crate::names::NameForm;
@@ -61,19 +60,12 @@ struct PassFindings {
 }
 
 impl RecordingSource {
-    /// Opens a recording, limited to the selected time.
+    /// Creates the source of a recording, or of several of one host that are read as one.
     ///
     /// # Errors
-    /// There is no recording, or the selection fits nothing in it.
-    pub fn open(
-        path: Option<&Path>,
-        rules: EventRules,
-        within: impl FnOnce((Time, Time)) -> Result<(Time, Time), SelectionError>,
-    ) -> Result<Self, OpenError> {
-        let mut recording = OpenRecording::open(path)?;
+    /// The rules fit no event of the recording.
+    pub fn new(mut recording: OpenRecording, rules: EventRules) -> Result<Self, SelectionError> {
         rules.check(&recording.classes)?;
-        let (from, to) = within(recording.span())?;
-        recording.narrow(from, to);
         rules.condition().into_iter().for_each(|condition| recording.limit_to(condition));
         let classes = Arc::new(ClassColumns::new(&recording.classes, &recording.facts));
         let host = recording.host.as_deref().unwrap_or(UNKNOWN_HOST).into();

@@ -91,13 +91,12 @@ pub(crate) enum ExportFormat {
     Parquet,
 }
 
-/// A writer of one file, of a directory, or of a file in parts; or another program.
+/// A writer of one file, of a directory, or of a file in parts.
 enum ExportWriter {
     File(Box<dyn Exporter>),
     Directory(Box<dyn DirectoryExporter>),
     Parts(Box<dyn DirectoryExporter>),
     Otf2,
-    Program,
 }
 
 impl ExportFormat {
@@ -124,12 +123,15 @@ impl ExportFormat {
             Self::Json => {
                 Box::new(Json::new(classes).of_several(&recording.host_labels(), recording.clocks()))
             }
-            Self::Parquet => return Ok(ExportWriter::Program),
+            Self::Parquet => return Err(sql::export()),
         }))
     }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if options.format == ExportFormat::Parquet {
+        return Err(sql::export());
+    }
     let rules = options.selection.rules()?;
     let mut recording = Recording::open_all(&options.directories, &options.align)?;
     if options.format != ExportFormat::Json {
@@ -151,7 +153,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ExportWriter::Parts(exporter) => {
             Some(to_parts(parts(true)?, exporter, &mut recording, &mut sieve, &mut exported)?)
         }
-        ExportWriter::Program => return Err(sql::export()),
         ExportWriter::Otf2 => Some(to_otf2(parts(false)?, &mut recording, &mut sieve, &mut exported)?),
     };
     recording.close()?;
