@@ -438,8 +438,13 @@ fn no_file_of_an_export_has_its_name_before_all_are_whole() {
     let ended = place.run(&["export", "trace", "--to", "parquet", "-o", "nowhere/out"]);
     assert!(ended.refused().starts_with("sordino: can't write nowhere/out: "), "{}", ended.errors);
     fs::create_dir(place.path("taken")).unwrap();
-    let ended = place.run(&["export", "trace", "--to", "parquet", "-o", "taken", "--force"]);
-    assert!(ended.refused().starts_with("sordino: taken: it exists"), "{}", ended.errors);
+    fs::write(place.path("taken/file"), "mine").unwrap();
+    for force in [&[][..], &["--force"]] {
+        let ended = place.run(&[&["export", "trace", "--to", "parquet", "-o", "taken"], force].concat());
+        assert!(ended.refused().starts_with("sordino: taken: it exists"), "{}", ended.errors);
+        assert_eq!(files(&place.path("taken")), [place.path("taken/file")]);
+        assert_eq!(fs::read_to_string(place.path("taken/file")).unwrap(), "mine");
+    }
     // A limit on the size of files is like a full disk.
     let limited = "ulimit -f 8; exec ./sordino export trace --to parquet -o out";
     let output = Command::new("sh").args(["-c", limited]).current_dir(place.dir.path()).output().unwrap();

@@ -426,10 +426,6 @@ fn ctf_has_each_event_with_its_time_and_fields() {
     let recording = hostile(&scene);
     // Texts keep their bytes, also invalid ones.
     compare_listings(&scene, recording.name());
-    let out = scene.path("exists");
-    std::fs::create_dir(&out).unwrap();
-    let arguments = ["export", recording.name(), "--to", "ctf", "--force", "-o", out.to_str().unwrap()];
-    scene.refuses(2, &["it exists"], &arguments);
     scene.refuses(2, &["is a directory", "-o"], &["export", recording.name(), "--to", "ctf2"]);
 }
 
@@ -707,13 +703,26 @@ fn each_format_has_each_loss_and_the_number_of_its_records() {
 fn an_output_that_exists_stays_and_a_failed_export_leaves_nothing() {
     let scene = Scene::checked();
     let recording = hostile(&scene);
-    let file = scene.path("out");
+    let (file, directory) = (scene.path("out"), scene.path("directory"));
     let name = file.to_str().unwrap();
-    std::fs::write(&file, "mine").unwrap();
+    std::fs::create_dir(&directory).unwrap();
+    let mine = [file.clone(), directory.join("file")];
+    mine.iter().for_each(|mine| std::fs::write(mine, "mine").unwrap());
+    let files = FORMATS.iter().chain(&["trace-dat"]).map(|format| (format, name, &["out", "--force"][..]));
+    let place = directory.to_str().unwrap();
+    let directories = DIRECTORIES.iter().map(|format| (format, place, &["directory", "does not exist"][..]));
+    for (format, name, words) in files.chain(directories) {
+        let export = ["export", recording.name(), "--to", format, "-o", name];
+        scene.refuses(2, &[words, &["it exists"]].concat(), &export);
+        if name == place {
+            scene.refuses(2, words, &[&export[..], &["--force"]].concat());
+        }
+        for mine in &mine {
+            assert_eq!(std::fs::read_to_string(mine).unwrap(), "mine", "{format}: {}", mine.display());
+        }
+    }
     let export = ["export", recording.name(), "--to", "perfetto", "-o"];
     let with = |rest: &[&str]| scene.sordino(&[&export[..], rest].concat());
-    with(&[name]).failed(2, &["out", "it exists", "--force"]);
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     with(&[scene.path("").to_str().unwrap()]).failed(2, &["it is a directory"]);
     with(&["/dev/null"]).failed(2, &["no regular file"]);
     with(&["/nowhere/x"]).failed(2, &["can't write /nowhere/x"]);
@@ -762,31 +771,25 @@ fn times_before_1970_are_kept_or_refused() {
 #[test]
 fn a_full_disk_and_a_closed_pipe_end_an_export() {
     let Some(scene) = Scene::checked().as_root() else { return };
-    let command = ["./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "50000"];
-    let recording = scene.record(&[], &command);
-    let disk = SmallDisk::mount(&scene.path("disk"), "size=256k");
+    let recording = recorded(&scene);
+    let disk = SmallDisk::mount(&scene.path("disk"), "size=128k");
     let file = scene.path("disk/trace");
-    for format in FORMATS {
-        let name = file.to_str().unwrap();
-        scene.refuses(
-            2,
-            &["can't write", "make room"],
-            &["export", recording.name(), "--to", format, "-o", name],
-        );
+    for format in FORMATS.iter().chain(&DIRECTORIES).chain(&["trace-dat"]) {
+        let export = ["export", recording.name(), "--to", format, "-o", file.to_str().unwrap()];
+        scene.refuses(2, &["can't write", "make room"], &export);
         assert_eq!(std::fs::read_dir(scene.path("disk")).unwrap().count(), 0, "{format}");
+    }
+    drop(disk);
+    for format in FORMATS {
         let script =
             format!("set -o pipefail; ./sordino export {} --to {format} | head -c 100", recording.name());
         let mut command = Command::new("bash");
         let ended = scene.run(command.args(["-c", &script]).current_dir(scene.path("")));
         assert_eq!((ended.status, ended.errors.as_str()), (0, ""), "{format}");
     }
-    for format in ["ctf", "otf2"] {
-        let export = ["export", recording.name(), "--to", format, "-o", file.to_str().unwrap()];
-        scene.refuses(2, &["can't write", "make room"], &export);
-        assert_eq!(std::fs::read_dir(scene.path("disk")).unwrap().count(), 0, "{format}");
-    }
-    drop(disk);
 }
 
 /// All formats that can be streams.
 const FORMATS: [&str; 5] = ["perfetto", "chrome", "paje", "csv", "json"];
+/// All formats that are directories, but for Parquet, which another program writes.
+const DIRECTORIES: [&str; 3] = ["ctf", "ctf2", "otf2"];
