@@ -4,6 +4,8 @@
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
+use parquet::record::RowAccessor;
+use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -365,20 +367,108 @@ fn the_files_of_events_say_which_times_they_have() {
     let place = Place::new();
     let recorded = place.record();
     recorded.export(&[]);
-    let mut times = Vec::new();
-    for file in files(&place.path("out/events")) {
-        let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
-        for group in reader.metadata().row_groups() {
-            let column = group.columns().iter().find(|column| column.column_path().string() == "time_ns");
-            let Some(Statistics::Int64(found)) = column.unwrap().statistics() else {
-                panic!("none of its times")
-            };
-            times.extend([found.min_opt(), found.max_opt()].map(|time| *time.unwrap()));
-        }
-    }
+    let groups: Vec<_> = files(&place.path("out/events")).iter().flat_map(|file| groups(file)).collect();
     let listed: Vec<i64> = recorded.listed().iter().map(time_of).collect();
-    assert_eq!(times.iter().min(), listed.first());
-    assert_eq!(times.iter().max(), listed.last());
+    assert_eq!(groups.iter().map(|group| &group.span.0).min(), listed.first());
+    assert_eq!(groups.iter().map(|group| &group.span.1).max(), listed.last());
+}
+
+/// A row group of a file of events.
+struct EventGroup {
+    /// The first and the last time by its statistics.
+    span: (i64, i64),
+    /// The times of its rows.
+    times: Vec<i64>,
+}
+
+fn groups(file: &Path) -> Vec<EventGroup> {
+    let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
+    let groups = 0..reader.num_row_groups();
+    let group = |index| {
+        let group = reader.get_row_group(index).unwrap();
+        let column =
+            group.metadata().columns().iter().find(|column| column.column_path().string() == "time_ns");
+        let Some(Statistics::Int64(found)) = column.unwrap().statistics() else {
+            panic!("none of its times")
+        };
+        let span = (*found.min_opt().unwrap(), *found.max_opt().unwrap());
+        let schema = parse_message_type("message arrow_schema { required int64 time_ns; }").unwrap();
+        let rows = group.get_row_iter(Some(schema)).unwrap();
+        EventGroup { span, times: rows.map(|row| row.unwrap().get_long(0).unwrap()).collect() }
+    };
+    groups.map(group).collect()
+}
+
+const HOUR: i64 = 3_600_000_000_000;
+
+#[test]
+fn an_export_is_divided_by_host_and_hour_and_each_part_is_in_order() {
+    let place = Place::new();
+    let npt = |loops| format!("./sordino npt --prio 0 --warm-up 0 --loops {loops}");
+    let both = format!("{} & {}; wait", npt(400_000), npt(20_000));
+    let rings = ["--subbuf-size", "1M", "--num-subbuf", "32"];
+    place.run(&[&["record", "-o", "trace"], &rings[..], &["--", "sh", "-c", &both]].concat()).succeeded();
+    // One program was on another host, and an hour ended meanwhile.
+    let within = place.sql("trace", "SELECT time_ns FROM events ORDER BY time_ns LIMIT 1 OFFSET 350000");
+    let shift = HOUR - time_of(&within[0]) % HOUR;
+    let mut traces = files(&place.path("trace/user"));
+    traces.retain(|file| file.ends_with("metadata"));
+    assert_eq!(traces.len(), 2);
+    for file in &traces {
+        let metadata = fs::read_to_string(file).unwrap();
+        let frequency = setting(&metadata, "freq").1;
+        let (seconds, ticks) =
+            (shift / 1_000_000_000, shift % 1_000_000_000 * (frequency / 1000) / 1_000_000);
+        let metadata = with_added(&with_added(&metadata, "offset_s", seconds), "offset", ticks);
+        let (before, host) = metadata.split_once("hostname = \"").unwrap();
+        let host = if *file == traces[0] { host } else { &format!("other/{host}") };
+        fs::write(file, format!("{before}hostname = \"{host}")).unwrap();
+    }
+    Recorded { place: &place, names: &["trace"] }.export(&[]);
+    let query = "SELECT host, hour, count(*) AS n, min(time_ns) AS first, max(time_ns) AS last FROM events \
+         GROUP BY host, hour ORDER BY host, hour";
+    let parts = place.sql("trace", query);
+    assert_eq!(parts, place.sql("out", query));
+    let distinct = |column: &str| counts(parts.iter().map(|part| part[column].as_str().unwrap())).len();
+    assert_eq!((distinct("host"), distinct("hour")), (2, 2), "{parts:?}");
+    let mut most = 0;
+    for part in &parts {
+        let [host, hour] = ["host", "hour"].map(|name| part[name].as_str().unwrap());
+        let directory = format!("out/events/host={}/hour={hour}", host.replace('/', "%2F"));
+        let groups: Vec<_> = files(&place.path(&directory)).iter().flat_map(|file| groups(file)).collect();
+        let times: Vec<i64> = groups.iter().flat_map(|group| group.times.iter().copied()).collect();
+        assert!(times.is_sorted(), "{part}");
+        let bounds = (times.first().copied(), times.last().copied());
+        assert_eq!(
+            (part["n"].as_u64(), (part["first"].as_i64(), part["last"].as_i64())),
+            (Some(times.len() as u64), bounds)
+        );
+        assert_eq!(times[0] / HOUR, times[times.len() - 1] / HOUR, "{part}");
+        for group in &groups {
+            assert_eq!(
+                (group.times.first(), group.times.last()),
+                (Some(&group.span.0), Some(&group.span.1)),
+                "{part}"
+            );
+        }
+        most = most.max(groups.len());
+    }
+    assert!(most > 1, "no part has several row groups: {parts:?}");
+}
+
+/// Returns the offset of a setting's number in metadata, and the number.
+fn setting(metadata: &str, name: &str) -> (usize, i64) {
+    let begin = metadata.find(&format!("{name} = ")).unwrap() + name.len() + 3;
+    let length = metadata[begin..].find(';').unwrap();
+    (begin, metadata[begin..begin + length].parse().unwrap())
+}
+
+/// Returns the metadata with a number added to that of a setting.
+fn with_added(metadata: &str, name: &str, added: i64) -> String {
+    let (begin, number) = setting(metadata, name);
+    let (before, after) = metadata.split_at(begin);
+    let (_, after) = after.split_once(';').unwrap();
+    format!("{before}{};{after}", number + added)
 }
 
 #[test]
