@@ -1,6 +1,6 @@
 //! The times of a host that no recording covers, and the times that two recordings cover.
 
-use sordino_event::{Loss, LossCause, Pid, Time};
+use sordino_event::{Loss, LossCause, Nanos, Pid, Time};
 use sordino_timeline::Host;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,8 +35,9 @@ pub(crate) fn gaps(covered: &[TraceCoverage], ends: &BTreeMap<Host, Time>) -> Ve
         let mut last = spans.first().map_or(Time::MIN, |(_, to)| *to);
         for (from, to) in spans.into_iter().skip(1).chain(end) {
             if from > last {
-                let loss =
-                    Loss { from: last, to: from, cpu: None, pid, count: None, cause: LossCause::NotRecorded };
+                // Behind the last event, which may be a switch: it precedes the gap.
+                let (begin, cause) = (last + Nanos(1), LossCause::NotRecorded);
+                let loss = Loss { from: begin, to: from, cpu: None, pid, count: None, cause };
                 of_hosts.entry(host).or_default().push(loss);
             }
             last = last.max(to);
@@ -95,7 +96,7 @@ mod tests {
                 losses.iter().map(|loss| (host.0, loss.pid.map(|pid| pid.0), loss.from.0, loss.to.0))
             })
             .collect();
-        assert_eq!(shown, [(0, Some(7), 5, 30), (0, None, 20, 50), (0, None, 60, 90)]);
+        assert_eq!(shown, [(0, Some(7), 6, 30), (0, None, 21, 50), (0, None, 61, 90)]);
         assert_eq!(overlaps(&traces).count(), 1, "one lies inside another");
     }
 }
