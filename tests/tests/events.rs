@@ -230,28 +230,33 @@ fn a_spoiled_trace_is_read_but_for_what_is_spoiled() {
     let all: Vec<u64> = (1..=20_000).collect();
     assert_eq!(numbers(&scene.listed(&recording.path)), all);
     // The remaining events, with a loss for the missing ones.
-    let left = |status| {
+    let left = |status, (from, to): (usize, usize)| {
         let listed = scene.sordino(&["events", "--json", recording.name()]);
         assert_eq!(listed.status, status, "{}", listed.errors);
         let items = items(&listed.output);
         let is_spoiled = |item: &Value| item["cause"] == "bytes do not make sense" && item["count"].is_null();
-        assert_eq!(items.iter().filter(|item| is_spoiled(item)).count(), 1);
+        let spoiled: Vec<&Value> = items.iter().filter(|item| is_spoiled(item)).collect();
+        assert_eq!(spoiled.len(), 1);
+        let (place, byte) = spoiled[0]["place"].as_str().unwrap().rsplit_once(", byte ").unwrap();
+        assert!(place.starts_with(&*file.to_string_lossy()), "{place}");
+        assert!((from..=to).contains(&byte.parse().unwrap()), "{byte}: {from} to {to}");
         numbers(&items)
     };
 
     // Cut off in the middle of a packet.
-    fs::write(file, &whole[..whole.len() / 2 + 100]).unwrap();
-    let begin = left(2);
+    let end = whole.len() / 2 + 100;
+    fs::write(file, &whole[..end]).unwrap();
+    let begin = left(2, (end - 100, end));
     assert!(begin.len() > 5000 && all.starts_with(&begin), "{} are left", begin.len());
 
     // An invalid packet, and one with random bytes in the middle.
     let (magic, packet) = (&whole[..4], 16 << 10);
     assert_eq!(&whole[packet..packet + 4], magic, "the second packet begins where the first sub-buffer ends");
-    for offset in [packet, packet + (8 << 10)] {
+    for (offset, back) in [(packet, 0), (packet + (8 << 10), 100)] {
         let mut spoiled = whole.clone();
         spoiled[offset..offset + 64].fill(0xff);
         fs::write(file, spoiled).unwrap();
-        let mut around = left(0);
+        let mut around = left(0, (offset - back, offset + back));
         // The values of a record that is spoiled from its middle on are as good as any.
         around.retain(|number| *number <= 20_000);
         let gap = around.iter().zip(&all).take_while(|(number, expected)| number == expected).count();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sordino_tests::disk::SmallDisk;
 use sordino_tests::install::root;
 use sordino_tests::listing::{babeltrace, counts};
-use sordino_tests::recording::all_below;
+use sordino_tests::recording::{all_below, packet_files};
 use sordino_tests::{CompletedRecording, NativeCompiler, Scene, perfetto};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -697,6 +697,31 @@ fn each_format_has_each_loss_and_the_number_of_its_records() {
     let file = export("perfetto");
     let Some([rows]) = perfetto::query(&scene, &file, [query]) else { return };
     assert_eq!((&rows[0]["n"], &rows[0]["records"]), (&ours.0.into(), &ours.1.into()));
+}
+
+#[test]
+fn a_corrupt_stretch_is_a_loss_with_its_place() {
+    let scene = Scene::checked();
+    let npt = ["taskset", "1", "./sordino", "npt", "--prio", "0", "--warm-up", "0", "--loops", "5000"];
+    let recording = scene.record(&["--subbuf-size", "16K"], &npt);
+    let file = &packet_files(&recording.path.join("user"))[0];
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[16384..16384 + 64].fill(0xff);
+    std::fs::write(file, bytes).unwrap();
+    let place =
+        format!("{}, stream 0, packet 1, byte 16384", file.strip_prefix(scene.path("")).unwrap().display());
+    for format in FORMATS.iter().chain(&["otf2"]) {
+        let out = export_directory(&scene, recording.name(), format, &[]);
+        let written = match *format {
+            "otf2" => scene
+                .run(Command::new("otf2-print").arg("-G").arg(out.join("traces.otf2")))
+                .output
+                .into_bytes(),
+            _ => std::fs::read(out).unwrap(),
+        };
+        let found = written.windows(place.len()).filter(|part| *part == place.as_bytes()).count();
+        assert_eq!(found, 1, "{format}: {place}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::{Cpu, Pid, Time};
 use std::fmt;
+use std::sync::Arc;
 
 /// The cause of a gap in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +56,9 @@ pub struct Loss {
     pub count: Option<u64>,
     /// The cause of the loss.
     pub cause: LossCause,
+    /// The place of invalid bytes: the file, which may have any name, the stream, the packet, and the offset in the
+    /// file.
+    pub place: Option<Arc<str>>,
 }
 
 /// The next item of a trace's stream.

@@ -162,7 +162,7 @@ impl PyTable {
     /// The names of the columns.
     ///
     /// >>> recording.table("losses").columns
-    /// ['from_ns', 'to_ns', 'cpu', 'pid', 'count', 'cause', 'host', 'hour']
+    /// ['from_ns', 'to_ns', 'cpu', 'pid', 'count', 'cause', 'place', 'host', 'hour']
     #[getter]
     fn columns(&self) -> Vec<String> {
         let schema = self.table.schema();

@@ -139,6 +139,7 @@ pub(crate) struct LossColumns {
     span: SpanColumns,
     count: UInt64Builder,
     cause: StringViewBuilder,
+    place: StringViewBuilder,
 }
 
 impl LossColumns {
@@ -153,13 +154,14 @@ impl LossColumns {
         self.span.hour.push(loss.from.0);
         self.count.append_option(loss.count);
         self.cause.append_value(loss.cause.to_string());
+        self.place.append_option(loss.place.as_deref());
     }
 
     /// Returns the batch, and begins the next.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let ([from, to, cpu, pid], last) = self.span.finish()?;
         let mut columns = vec![from, to, cpu, pid, Arc::new(self.count.finish()) as ArrayRef];
-        columns.push(Arc::new(self.cause.finish()));
+        columns.extend([&mut self.cause, &mut self.place].map(|texts| Arc::new(texts.finish()) as ArrayRef));
         columns.extend(last);
         RecordBatch::try_new(TableKind::Losses.schema(), columns)
     }

@@ -108,6 +108,7 @@ fn losses() -> Vec<Field> {
         number("pid"),
         Field::new("count", DataType::UInt64, true),
         Field::new("cause", DataType::Utf8View, false),
+        text("place"),
     ]
 }
 

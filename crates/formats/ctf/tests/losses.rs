@@ -3,6 +3,7 @@
 mod support;
 
 use sordino_ctf::read::Trace;
+use sordino_ctf::write::StreamClass;
 use sordino_event::{Classes, Cpu, Event, LossCause, Pid, Step, Time};
 use support::packets::StreamItem::{self, Event as At, Loss};
 use support::packets::{WrittenPacket, metadata, seen};
@@ -49,6 +50,52 @@ fn a_loss_says_whose_it_is() {
     assert_eq!((event.cpu, event.pid), (Some(Cpu(1)), Some(Pid(42))));
     let Step::Loss(loss) = events.next(&mut event).unwrap() else { panic!("no loss") };
     assert_eq!((loss.cpu, loss.pid), (Some(Cpu(1)), Some(Pid(42))));
+}
+
+/// Returns the places of the corrupt stretches in two files, of which each has one stream.
+fn places(files: [Vec<u8>; 2]) -> Vec<String> {
+    let mut classes = Classes::default();
+    let files = files.into_iter().enumerate().map(|(number, bytes)| (format!("d/{number}").into(), bytes));
+    let trace = Trace::from_memory(metadata().as_bytes(), files, &mut classes).unwrap();
+    let (mut event, mut places) = (Event::default(), Vec::new());
+    for stream in trace.streams() {
+        let mut events = stream.events();
+        loop {
+            match events.next(&mut event).unwrap() {
+                Step::Event => {}
+                Step::Loss(loss) => {
+                    assert_eq!(loss.place.is_some(), loss.cause == LossCause::Corrupt, "{loss:?}");
+                    places.extend(loss.place.map(|place| place.to_string()));
+                }
+                Step::End => break,
+            }
+        }
+    }
+    places
+}
+
+#[test]
+fn a_corrupt_stretch_says_where_it_is() {
+    let events = [(10, 0), (20, 0), (30, 0)];
+    let first = [packet(0, (10, 30), &events).bytes(), packet(1, (40, 40), &[(40, 0)]).bytes()].concat();
+    let second = [
+        WrittenPacket { lost: (5, 0), ..packet(0, (10, 30), &events) }.bytes(),
+        WrittenPacket { lost: (4, 0), ..packet(1, (40, 50), &[(40, 5)]) }.bytes(),
+    ]
+    .concat();
+    let id = StreamClass::Cpu.id();
+    let place = |file, packet, byte| format!("d/{file}, stream {id}, packet {packet}, byte {byte}");
+    // A count that went back.
+    assert_eq!(places([first.clone(), second.clone()]), [place(1, 1, 4096)]);
+    // The time of the second event; the header of the second packet; the end of the file.
+    let mut spoiled = first.clone();
+    spoiled[80 + 24] = 9;
+    spoiled[4096] ^= 1;
+    let cut = second[..4096 + 90].to_vec();
+    let expected = [place(0, 0, 80 + 24), place(0, 1, 4096), place(1, 1, 4096), place(1, 1, 4096 + 80)];
+    assert_eq!(places([spoiled, cut]), expected);
+    // A file without a valid packet is of no stream that is known.
+    assert_eq!(places([vec![1; 4096], first]), ["d/0, no stream, packet 0, byte 0"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::runs::{CpuActivity, CpuSpan, CpuSpans};
 use crate::{Exporter, Origin};
 use sordino_event::{Classes, Domain, Pid, Tid, Time};
 use sordino_query::NameAddress;
-use sordino_report::json_text;
+use sordino_report::{json_place, json_text};
 use sordino_timeline::{Item, Moment, System};
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
@@ -140,12 +140,14 @@ impl Chrome {
     }
 
     /// Writes an instant that concerns all threads, with these arguments.
-    fn global(&mut self, name: &str, at: Time, args: &str, out: &mut Vec<u8>) {
+    fn global(&mut self, name: &str, at: Time, args: &[u8], out: &mut Vec<u8>) {
         separate(&mut self.is_first, out);
         put(out, format_args!("{{\"ph\":\"i\",\"s\":\"g\",\"cat\":\"loss\",\"name\":\"{name}\""));
         place(CPUS, CPUS - 1, out);
         time(",\"ts\":", at.0.saturating_sub(self.origin.begin.0), out);
-        put(out, format_args!(",\"args\":{args}}}"));
+        out.extend_from_slice(b",\"args\":");
+        out.extend_from_slice(args);
+        out.push(b'}');
     }
 }
 
@@ -171,19 +173,22 @@ impl Exporter for Chrome {
             Item::Loss(loss, _) => {
                 self.spans.lose(loss);
                 let or_null = |number: Option<i128>| number.map_or("null".to_owned(), |it| it.to_string());
-                let args = format!(
-                    "{{\"cause\":\"{}\",\"count\":{},\"cpu\":{},\"pid\":{},\"to_ns\":{}}}",
+                let mut args = format!(
+                    "{{\"cause\":\"{}\",\"count\":{},\"cpu\":{},\"pid\":{},\"to_ns\":{}",
                     loss.cause,
                     or_null(loss.count.map(Into::into)),
                     or_null(loss.cpu.map(|cpu| cpu.0.into())),
                     or_null(loss.pid.map(|pid| pid.0.into())),
                     loss.to.0
-                );
+                )
+                .into_bytes();
+                json_place(loss, &mut args);
+                args.push(b'}');
                 self.global("lost records", loss.from, &args, out);
             }
             Item::Disorder(disorder) => {
                 let args = format!("{{\"source\":{},\"back_ns\":{}}}", disorder.source, disorder.back.0);
-                self.global("time went back", disorder.at, &args, out);
+                self.global("time went back", disorder.at, args.as_bytes(), out);
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::Exporter;
 use crate::calls::CallTracker;
 use sordino_event::{Class, Classes, Domain};
 use sordino_query::NameAddress;
-use sordino_report::{Listing, ListingFormat, json_text, json_value};
+use sordino_report::{Listing, ListingFormat, json_place, json_text, json_value};
 use sordino_timeline::{Item, MergedClocks, Moment};
 
 /// A writer of JSON lines.
@@ -96,9 +96,11 @@ impl Exporter for Csv {
                 out.extend_from_slice(b",,,");
                 text(loss.cause.to_string().as_bytes(), out);
                 let count = loss.count.map_or("null".to_owned(), |count| count.to_string());
-                let fields = format!("{{\"to_ns\":{},\"count\":{count}}}", loss.to.0);
+                let mut fields = format!("{{\"to_ns\":{},\"count\":{count}", loss.to.0).into_bytes();
+                json_place(loss, &mut fields);
+                fields.push(b'}');
                 out.push(b',');
-                text(fields.as_bytes(), out);
+                text(&fields, out);
                 out.push(b'\n');
             }
             Item::Disorder(disorder) => {

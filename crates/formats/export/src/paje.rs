@@ -22,6 +22,7 @@ use crate::{Exporter, Origin};
 use containers::{Containers, FIBER, THREAD};
 use line::PajeLine;
 use sordino_event::{Classes, Cpu, Domain, Loss, Pid, Tid, Time};
+use sordino_report::json_place;
 use sordino_timeline::{
     Disorder, FiberEvent, FiberId, FiberState, Item, Kernel, Moment, System, TaskState, ThreadState,
 };
@@ -247,10 +248,12 @@ impl Paje {
             (None, None) => "?".to_owned(),
         };
         let count = loss.count.map_or("null".to_owned(), |count| count.to_string());
-        let fields = format!("{{\"count\":{count},\"to_ns\":{}}}", loss.to.0);
+        let mut fields = format!("{{\"count\":{count},\"to_ns\":{}", loss.to.0).into_bytes();
+        json_place(loss, &mut fields);
+        fields.push(b'}');
         let mut line = self.line(9, out);
         line.word("EL").number(containers::MACHINE).text(loss.cause.to_string().as_bytes());
-        line.text(place.as_bytes()).text(fields.as_bytes());
+        line.text(place.as_bytes()).text(&fields);
         line.end();
         if let Some(pid) = loss.pid {
             for container in self.containers.forget_fibers(pid) {

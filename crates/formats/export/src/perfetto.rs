@@ -284,6 +284,7 @@ impl Perfetto {
             ("cpu", loss.cpu.map(|cpu| number(cpu.0.into()))),
             ("from_ns", Some(number(loss.from.0))),
             ("to_ns", Some(number(loss.to.0))),
+            ("place", loss.place.as_deref().map(|place| View::Text(place.as_bytes()))),
         ];
         let fields: Vec<_> = fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         self.instant(LOSSES, Name::OfLosses, Name::Lost, loss.from, &fields, None, out);

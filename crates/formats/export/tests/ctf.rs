@@ -142,6 +142,7 @@ fn steps(
                 pid: None,
                 count,
                 cause: LossCause::KernelOverrun,
+                place: None,
             }),
             None => Step::End,
         })

@@ -8,7 +8,7 @@ mod support;
 use packets::DecodedMessage;
 use sordino_export::Perfetto;
 use std::collections::HashMap;
-use support::{HOSTILE, Kinds, exported, origin};
+use support::{HOSTILE, Kinds, PLACE, exported, origin};
 
 /// The decoded packets, with the interned names.
 struct PerfettoTrace {
@@ -108,6 +108,7 @@ fn hostile_names_are_texts_and_values_out_of_range_keep_their_bits() {
     assert_eq!(losses.len(), 2);
     assert_eq!(trace.annotation(&losses[0].1, "count").number(3), Some(u64::MAX));
     assert_eq!(trace.annotation(&losses[1].1, "cause").text(6), Some("bytes do not make sense"));
+    assert_eq!(trace.annotation(&losses[1].1, "place").text(6), Some(PLACE));
     // An event that went back in time was moved; it is the kernel's and has no CPU.
     assert_eq!((trace.named("time went back").len(), trace.named("odd").len()), (1, 1));
 }
@@ -124,7 +125,15 @@ fn records_behind_a_loss_are_marked() {
         if count == 4 {
             let (from, to, count) = (Time(1_000_250_000), Time(1_000_260_000), Some(3));
             let cause = LossCause::KernelOverrun;
-            return Ok(Step::Loss(Loss { from, to, cpu: Some(Cpu(0)), pid: None, count, cause }));
+            return Ok(Step::Loss(Loss {
+                from,
+                to,
+                cpu: Some(Cpu(0)),
+                pid: None,
+                count,
+                cause,
+                place: None,
+            }));
         }
         rounds(event)
     };

@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::Value;
 use sordino_export::{Chrome, Csv, Json, Paje};
-use support::{HOSTILE, Kinds, exported, origin};
+use support::{HOSTILE, Kinds, PLACE, exported, origin};
 
 fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
@@ -47,6 +47,8 @@ fn csv_has_a_row_for_each_item_and_hostile_names_as_they_are() {
         assert_eq!(fields["text"], lossy(name));
         assert_eq!((&fields[&*lossy(HOSTILE[1])], &fields["nan"]), (&u64::MAX.into(), &"NaN".into()));
     }
+    let fields: Value = serde_json::from_str(&of("loss")[1][column("fields")]).unwrap();
+    assert_eq!(fields["place"], PLACE);
     let json = exported(Json::new(&kinds.classes), &kinds.classes, kinds.hostile());
     let lines = std::str::from_utf8(&json).unwrap().lines();
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -85,6 +87,7 @@ fn chrome_has_hostile_names_and_losses() {
     let losses: Vec<&Value> = events.iter().filter(|event| event["cat"] == "loss").collect();
     assert_eq!(losses.len(), 3);
     assert!(losses.iter().any(|loss| loss["args"]["count"] == u64::MAX), "{losses:?}");
+    assert!(losses.iter().any(|loss| loss["args"]["place"] == PLACE), "{losses:?}");
 }
 
 /// Returns the fields of each line of Pajé's text that is no definition, without the quotes.

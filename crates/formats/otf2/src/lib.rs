@@ -208,6 +208,8 @@ impl Otf2 {
             vec![("cause", AttributeValue::Text(cause)), ("to_ns", AttributeValue::Signed(loss.to.0))];
         attributes.extend(loss.count.map(|count| ("count", AttributeValue::Unsigned(count))));
         attributes.extend(loss.pid.map(|pid| ("$pid", AttributeValue::Signed(pid.0.into()))));
+        let place = loss.place.as_deref().map(|place| self.definitions.value(place));
+        attributes.extend(place.map(|place| ("place", AttributeValue::Text(place))));
         self.record(location(loss.cpu), "lost records", &attributes)?;
         if loss.pid.is_some() {
             return Ok(());

@@ -518,6 +518,7 @@ mod tests {
                 pid: None,
                 count: Some(self.next as u64),
                 cause,
+                place: None,
             })
         }
     }

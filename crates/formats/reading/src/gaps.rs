@@ -36,8 +36,8 @@ pub(crate) fn gaps(covered: &[TraceCoverage], ends: &BTreeMap<Host, Time>) -> Ve
         for (from, to) in spans.into_iter().skip(1).chain(end) {
             if from > last {
                 // Behind the last event, which may be a switch: it precedes the gap.
-                let (begin, cause) = (last + Nanos(1), LossCause::NotRecorded);
-                let loss = Loss { from: begin, to: from, cpu: None, pid, count: None, cause };
+                let (begin, cause, place) = (last + Nanos(1), LossCause::NotRecorded, None);
+                let loss = Loss { from: begin, to: from, cpu: None, pid, count: None, cause, place };
                 of_hosts.entry(host).or_default().push(loss);
             }
             last = last.max(to);

@@ -47,7 +47,7 @@ impl Losses {
 
 impl Sums {
     fn add(&mut self, loss: &Loss) {
-        let Loss { from, to, cpu, pid, count, cause } = *loss;
+        let Loss { from, to, cpu, pid, count, cause, .. } = *loss;
         let nothing = LossSum { cpu, pid, cause, count: 0, uncounted: 0, from, to };
         let sum = self.0.entry((cpu, pid, cause)).or_insert(nothing);
         sum.count = sum.count.saturating_add(count.unwrap_or(0));

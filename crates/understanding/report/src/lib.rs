@@ -83,4 +83,4 @@ pub use span::span;
 pub use statistics::{TableFormat, write_statistics, write_statistics_json};
 pub use styled_text::TIE;
 pub use time::TimeFormat;
-pub use value::{json_text, json_value};
+pub use value::{json_place, json_text, json_value};

@@ -1,7 +1,7 @@
 //! The values of fields, as text and as JSON.
 
 use sordino_event::text::Escaped;
-use sordino_event::{Base, Class, Entries, Event, View};
+use sordino_event::{Base, Class, Entries, Event, Loss, View};
 use std::io::Write as _;
 
 /// The maximum depth of nested values; deeper ones are shown as `...`. No format that is read nests as deep.
@@ -218,6 +218,14 @@ fn escaped(text: &[u8], special: &[u8], out: &mut Vec<u8>) {
         }
         // Writing to a vector does not fail.
         let _ = write!(out, "{}", Escaped(char));
+    }
+}
+
+/// Appends the place of a loss as a member of an object that has others before it, if the loss has one.
+pub fn json_place(loss: &Loss, out: &mut Vec<u8>) {
+    if let Some(place) = &loss.place {
+        out.extend_from_slice(b",\"place\":");
+        json_text(place.as_bytes(), out);
     }
 }
 

@@ -126,6 +126,21 @@ prev_state = 256, next_comm = \"hog\", next_tid = 123, next_prio = 3
     assert_eq!(listed(&script(), TEXT), expected);
 }
 
+/// Directories can have any name.
+#[test]
+fn a_corrupt_stretch_has_its_place_which_no_name_can_fake() {
+    let mut script = Script::new();
+    script.at(3000).cpu(1).corrupt(4000, "a\n-- \"\x1b[2J/cpu1, stream 0, packet 7, byte 4096");
+    let expected = "\
+-- unknown number of records of the kernel lost on cpu1 between 0.000003000 and 0.000004000 (bytes do not make sense: \
+a\\n-- \"\\x1b[2J/cpu1, stream 0, packet 7, byte 4096)
+";
+    assert_eq!(listed(&script, TEXT), expected);
+    let read: serde_json::Value =
+        serde_json::from_str(listed(&script, ListingFormat::Json).lines().nth(1).unwrap()).unwrap();
+    assert_eq!(read["place"], "a\n-- \"\x1b[2J/cpu1, stream 0, packet 7, byte 4096");
+}
+
 #[test]
 fn colours_tell_programs_the_kernel_and_warnings_apart() {
     let colored = listed(&script(), COLOR);

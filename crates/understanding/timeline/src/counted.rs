@@ -112,7 +112,15 @@ mod tests {
 
     fn loss(from: i64, to: i64) -> Loss {
         let (from, to) = (Time(from), Time(to));
-        Loss { from, to, cpu: Some(Cpu(0)), pid: Some(PID), count: Some(1), cause: LossCause::RingFull }
+        Loss {
+            from,
+            to,
+            cpu: Some(Cpu(0)),
+            pid: Some(PID),
+            count: Some(1),
+            cause: LossCause::RingFull,
+            place: None,
+        }
     }
 
     /// Returns the values that an event at 20, of tracepoint 7 on CPU 0, gets.

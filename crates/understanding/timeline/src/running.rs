@@ -194,6 +194,7 @@ mod tests {
             pid,
             count: None,
             cause: LossCause::RingFull,
+            place: None,
         };
         threads.lose(&loss(0, Some(sordino_event::Pid(1))));
         threads.lose(&loss(1, None));

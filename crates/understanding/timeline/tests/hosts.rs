@@ -82,6 +82,7 @@ fn stream(
                     pid: None,
                     count: None,
                     cause,
+                    place: None,
                 }));
             }
         }

@@ -34,6 +34,7 @@ fn source(entries: Vec<SourceEntry>) -> impl FnMut(&mut Event) -> Result<Step, &
             pid: None,
             count: None,
             cause: LossCause::RingFull,
+            place: None,
         })),
         Some(SourceEntry::Fails) => Err("torn"),
         None => Ok(Step::End),

@@ -103,7 +103,15 @@ mod tests {
         let mut busy = Busy::default();
         busy.cpus.insert(Cpu(1), CpuState { now: Some((true, Time(100))), ..CpuState::default() });
         let cause = sordino_event::LossCause::KernelOverrun;
-        let loss = Loss { from: Time(150), to: Time(180), cpu: Some(Cpu(1)), pid: None, count: None, cause };
+        let loss = Loss {
+            from: Time(150),
+            to: Time(180),
+            cpu: Some(Cpu(1)),
+            pid: None,
+            count: None,
+            cause,
+            place: None,
+        };
         busy.lose(&loss);
         let time = BusyTime { busy: Nanos(50), known: Nanos(50) };
         assert_eq!(busy.drain(Time(1000)).collect::<Vec<_>>(), [(Cpu(1), time)]);

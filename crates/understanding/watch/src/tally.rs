@@ -101,7 +101,7 @@ impl Tally {
     /// unknown.
     pub fn skip(&mut self, from: Time, to: Time) {
         let cause = LossCause::Discarded;
-        let gap = Loss { from, to, cpu: None, pid: None, count: None, cause };
+        let gap = Loss { from, to, cpu: None, pid: None, count: None, cause, place: None };
         self.busy.lose(&gap);
         self.spans(&Item::Loss(&gap, Host::default()), None);
     }

@@ -112,10 +112,12 @@ impl Events {
                     self.decoder.rewind(checkpoint);
                     self.place_gap(current, time, lost);
                 }
-                Err(InvalidBytes) if self.decoder.take_short() && self.slide(checkpoint)? => {}
                 Err(InvalidBytes) => {
-                    self.decoder.end = 0;
-                    self.push_corrupt();
+                    let offset = self.decoder.base + checkpoint.position / 8;
+                    if !self.decoder.take_short() || !self.slide(checkpoint)? {
+                        self.decoder.end = 0;
+                        self.push_corrupt(offset);
+                    }
                 }
             }
         }
@@ -210,7 +212,7 @@ impl Events {
         let packet = &stream.packets[self.next];
         self.next += 1;
         if packet.content_bits == 0 {
-            self.push_corrupt();
+            self.push_corrupt(0);
             return Ok(());
         }
         self.load(packet)?;
@@ -239,7 +241,7 @@ impl Events {
         }
         if index::header(&mut self.decoder, &stream.program, stream.uuid) != Ok(packet.class) {
             self.decoder.end = 0;
-            self.push_corrupt();
+            self.push_corrupt(0);
         }
         self.current = Some(current);
         Ok(())
@@ -299,7 +301,10 @@ impl Events {
         (self.discarded, self.too_large) = (count, packet.too_large.unwrap_or(0));
         match loss {
             // A count that went back is corrupt.
-            _ if missing > mask / 2 => self.push(packet.end, None, LossCause::Corrupt),
+            _ if missing > mask / 2 => {
+                self.push(packet.end, None, LossCause::Corrupt);
+                self.place_corrupt(0);
+            }
             LossPlace::Event => (current.unplaced, current.too_large) = (missing, too_large.min(missing)),
             LossPlace::Packet(cause) if missing > 0 => self.push(packet.end, Some(missing), cause),
             LossPlace::Packet(_) => {}
@@ -310,12 +315,13 @@ impl Events {
     fn leave(&mut self, current: CurrentPacket) {
         self.current = None;
         let packet = &self.stream.packets[self.next - 1];
-        let missing = !packet.sound || self.decoder.base * 8 + self.decoder.end < packet.content_bits;
+        let end = self.decoder.base * 8 + self.decoder.end;
+        let missing = !packet.sound || end < packet.content_bits;
         // A packet that has been reported as corrupt (its end is 0) is not reported again.
         let cut_off = missing && self.decoder.end > 0;
         self.push_lost(current.limit.max(packet.end), current.unplaced, current.too_large);
         if cut_off {
-            self.push_corrupt();
+            self.push_corrupt(end / 8);
         }
     }
 
@@ -428,13 +434,20 @@ impl Events {
         self.last = Some(from);
         let to = to.unwrap_or(from).max(from);
         let cpu = self.stream.packets[self.next - 1].cpu;
-        self.pending.push_back(Loss { from, to, cpu, pid: self.stream.pid, count, cause });
+        self.pending.push_back(Loss { from, to, cpu, pid: self.stream.pid, count, cause, place: None });
     }
 
-    /// Reports that the rest of the current packet is invalid.
-    fn push_corrupt(&mut self) {
+    /// Reports that the current packet is invalid from this offset on, in bytes.
+    fn push_corrupt(&mut self, offset: u64) {
         let packet = &self.stream.packets[self.next - 1];
         let end = packet.end.filter(|_| packet.content_bits > 0);
         self.push(self.stream.begin_of(self.next).or(end), None, LossCause::Corrupt);
+        self.place_corrupt(offset);
+    }
+
+    /// Adds the place of the invalid bytes to the last loss: the current packet at this offset, in bytes.
+    fn place_corrupt(&mut self, offset: u64) {
+        let place = self.stream.place(self.next - 1, offset);
+        self.pending.back_mut().into_iter().for_each(|loss| loss.place = Some(place.as_str().into()));
     }
 }

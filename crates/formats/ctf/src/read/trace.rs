@@ -45,12 +45,23 @@ pub(super) struct StreamContent {
     pub(super) packets: Vec<IndexedPacket>,
     pub(super) pid: Option<Pid>,
     pub(super) uuid: Option<Uuid>,
+    /// The stream in words, by the numbers in its packets' headers.
+    name: String,
 }
 
 impl StreamContent {
     /// Returns the begin of the packet at `index`, if there is one with a valid header.
     pub(super) fn begin_of(&self, index: usize) -> Option<Time> {
         self.packets.get(index).filter(|packet| packet.content_bits > 0)?.begin
+    }
+
+    /// Returns the place of an offset in the packet at `index` in words: the file, the stream, the number of the packet
+    /// in the file, counted from 0, and the offset in the file.
+    pub(super) fn place(&self, index: usize, offset: u64) -> String {
+        let packet = &self.packets[index];
+        let number = index - self.packets.partition_point(|other| other.file < packet.file);
+        let file = self.sources[packet.file].path().to_string_lossy();
+        format!("{file}, {}, packet {number}, byte {}", self.name, packet.offset + offset)
     }
 
     /// Returns true if the packet at `index` has the whole clock in a valid header.
@@ -224,13 +235,25 @@ fn group(
         groups[place].push((source, packets));
     }
     let stream = |mut parts: Vec<(ByteSource, Vec<IndexedPacket>)>| {
+        let mut sound =
+            parts.iter().flat_map(|(_, packets)| packets).filter(|packet| packet.content_bits > 0);
+        let name = sound.next().map_or_else(|| "no stream".to_owned(), |packet| name(packet, &program));
         parts.sort_by_key(|(_, packets)| packets.iter().find_map(|packet| packet.begin));
         let (mut sources, mut packets) = (Vec::new(), Vec::new());
         for (file, (source, part)) in parts.into_iter().enumerate() {
             sources.push(source);
             packets.extend(part.into_iter().map(|packet| IndexedPacket { file, ..packet }));
         }
-        Stream(Arc::new(StreamContent { program: Arc::clone(&program), sources, packets, pid, uuid }))
+        Stream(Arc::new(StreamContent { program: Arc::clone(&program), sources, packets, pid, uuid, name }))
     };
     Ok(groups.into_iter().map(stream).collect())
+}
+
+/// Returns the stream of a packet in words, by the numbers in the packet's header.
+fn name(packet: &IndexedPacket, program: &TraceProgram) -> String {
+    let id = program.streams.get(packet.class).map_or(0, |class| class.id);
+    match packet.instance {
+        Some(instance) => format!("stream {id}, instance {instance}"),
+        None => format!("stream {id}"),
+    }
 }

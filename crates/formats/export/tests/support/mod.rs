@@ -7,6 +7,9 @@ use sordino_export::{Exporter, Origin};
 use sordino_timeline::{Item, SuperTrace};
 use std::convert::Infallible;
 
+/// The place of the corrupt stretch, with a hostile name.
+pub(crate) const PLACE: &str = "a\n\"\x1b[2J/cpu0, stream 0, packet 1, byte 4096";
+
 /// Names that break lines, quotes, paths, markup, terminals and decoders.
 pub(crate) const HOSTILE: [&[u8]; 8] = [
     b"\"quoted\" 'so' `too`",
@@ -184,6 +187,7 @@ impl Kinds {
                         pid: None,
                         count,
                         cause: LossCause::KernelOverrun,
+                        place: None,
                     }));
                 }
                 18 => {
@@ -196,6 +200,7 @@ impl Kinds {
                         pid,
                         count: None,
                         cause: LossCause::Corrupt,
+                        place: Some(PLACE.into()),
                     }));
                 }
                 _ => return Ok(Step::End),

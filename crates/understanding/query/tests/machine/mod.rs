@@ -243,7 +243,15 @@ fn query(history: &MachineHistory, measure: Measure, lost: Option<LostTicks>) ->
                 let (_, from, to) = lost.unwrap_or_default();
                 let (from, to) = (Time(from * TICK), Time(to * TICK + 1));
                 let cause = LossCause::RingFull;
-                return Ok(Step::Loss(Loss { from, to, cpu: Some(cpu), pid: None, count: Some(1), cause }));
+                return Ok(Step::Loss(Loss {
+                    from,
+                    to,
+                    cpu: Some(cpu),
+                    pid: None,
+                    count: Some(1),
+                    cause,
+                    place: None,
+                }));
             };
             event.begin(Time(at * TICK), class_of(record));
             event.cpu = Some(cpu);

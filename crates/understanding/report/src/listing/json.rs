@@ -3,7 +3,7 @@
 use super::context;
 use super::functions::FunctionNamer;
 use super::origin::Origins;
-use crate::value::{json_fields, json_names, json_text, member};
+use crate::value::{json_fields, json_names, json_place, json_text, member};
 use sordino_event::functions::function_field;
 use sordino_event::{Class, Classes, Domain};
 use sordino_timeline::{Disorder, Item, Moment, Mounted, Vocabulary};
@@ -59,6 +59,7 @@ impl JsonLines {
                 member(out, b",\"count\":", loss.count);
                 out.extend_from_slice(b",\"cause\":");
                 json_text(loss.cause.to_string().as_bytes(), out);
+                json_place(loss, out);
                 out.push(b'}');
             }
             Item::Disorder(Disorder { source, at, back }) => {

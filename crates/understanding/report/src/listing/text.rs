@@ -7,6 +7,7 @@ use crate::color::{KERNEL, OFF, USER, WARNING};
 use crate::time::{TimeFormat, TimeWriter};
 use crate::value::{bare, decimal, text_fields, text_names};
 use sordino_event::functions::function_field;
+use sordino_event::text::printable;
 use sordino_event::{Class, Classes, Cpu, Domain, Loss, Pid, Tid, View};
 use sordino_timeline::{Contradiction, Disorder, Host, Item, Moment, Mounted, Vocabulary};
 use std::io::Write;
@@ -155,7 +156,11 @@ impl TextLines {
         self.time.write(loss.from, out);
         out.extend_from_slice(b" and ");
         self.time.write(loss.to, out);
-        let _ = write!(out, " ({})", loss.cause);
+        let _ = write!(out, " ({}", loss.cause);
+        if let Some(place) = &loss.place {
+            let _ = write!(out, ": {}", printable(place));
+        }
+        out.push(b')');
     }
 
     /// Writes a line of its own, before that of the event that shows the contradiction.

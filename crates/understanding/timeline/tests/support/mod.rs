@@ -7,6 +7,7 @@ use sordino_event::{
 };
 use sordino_timeline::{Host, Item, SuperTrace};
 use std::convert::Infallible;
+use std::sync::Arc;
 
 /// A thread: tid, name, the kernel's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,22 +314,33 @@ impl Script {
 
     /// Adds a loss of the kernel's records on the current CPU from now to `to`.
     pub(crate) fn lose_kernel(&mut self, to: i64, count: u64) -> &mut Self {
-        self.lose(to, None, count, LossCause::KernelOverrun)
+        self.lose(to, None, Some(count), LossCause::KernelOverrun, None)
     }
 
     /// Adds a loss of the process's records on the current CPU from now to `to`.
     pub(crate) fn lose_user(&mut self, thread: ScriptThread, to: i64, count: u64) -> &mut Self {
-        self.lose(to, Some(self.process_of(thread)), count, LossCause::RingFull)
+        self.lose(to, Some(self.process_of(thread)), Some(count), LossCause::RingFull, None)
+    }
+
+    /// Adds a stretch of the kernel's records on the current CPU, from now to `to`, that are invalid in this place.
+    pub(crate) fn corrupt(&mut self, to: i64, place: &str) -> &mut Self {
+        self.lose(to, None, None, LossCause::Corrupt, Some(place.into()))
     }
 
     fn process_of(&self, thread: ScriptThread) -> Pid {
         Pid(self.process.unwrap_or(thread.0))
     }
 
-    fn lose(&mut self, to: i64, pid: Option<Pid>, count: u64, cause: LossCause) -> &mut Self {
-        let cpu = self.cpu.map(Cpu);
-        let loss = Loss { from: Time(self.at), to: Time(to), cpu, pid, count: Some(count), cause };
-        self.push(ScriptEntry::Loss(loss))
+    fn lose(
+        &mut self,
+        to: i64,
+        pid: Option<Pid>,
+        count: Option<u64>,
+        cause: LossCause,
+        place: Option<Arc<str>>,
+    ) -> &mut Self {
+        let (from, cpu) = (Time(self.at), self.cpu.map(Cpu));
+        self.push(ScriptEntry::Loss(Loss { from, to: Time(to), cpu, pid, count, cause, place }))
     }
 
     fn event(&mut self, domain: Domain, name: &str, fields: &[(&str, V)]) -> Event {
