@@ -20,6 +20,32 @@ pub struct MountedStretch {
 }
 
 /// Finds the stretches of all programs of a trace. Its memory grows with the threads that execute fibers.
+///
+/// ```
+/// use sordino_event::{Class, Classes, Domain, Event, Pid, Step, Tid, Time, Value};
+/// use sordino_timeline::{FiberId, MountedStretch, MountedStretches, SuperTrace};
+///
+/// let mut classes = Classes::default();
+/// let switch = classes.add(Class::new(Domain::User, "sordino_fiber:switch", ["from", "to"]));
+/// // A thread executes fiber 7 from 10 to 30, and its own code, which is fiber 0, before and after.
+/// let mut switches = [(10, 0, 7), (30, 7, 0)].into_iter();
+/// let source = move |event: &mut Event| -> Result<Step, std::io::Error> {
+///     let Some((time, from, to)) = switches.next() else { return Ok(Step::End) };
+///     event.begin(Time(time), switch);
+///     (event.pid, event.tid) = (Some(Pid(1)), Some(Tid(2)));
+///     event.push(Value::signed(from));
+///     event.push(Value::signed(to));
+///     Ok(Step::Event)
+/// };
+/// let (mut trace, mut stretches) = (SuperTrace::new(&classes, [source]), MountedStretches::default());
+/// let mut found = Vec::new();
+/// while let Some(item) = trace.next()? {
+///     found.extend(stretches.take(&item));
+/// }
+/// let fiber = FiberId { pid: Pid(1), number: 7 };
+/// assert_eq!(found, [MountedStretch { fiber, tid: Tid(2), from: Time(10), to: Time(30) }]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct MountedStretches {
     /// The fiber of each thread, with the time at which the thread began to execute it.

@@ -4,7 +4,8 @@ mod support;
 
 use sordino_event::{Class, Classes, Domain, Event, Pid, Step, Tid, Time, Value};
 use sordino_timeline::{
-    FiberId, FiberState, Item, Mounted, ReadySince, SuperTrace, System, TaskState, ThreadState,
+    FiberId, FiberState, Item, Mounted, MountedStretches, ReadySince, SuperTrace, System, TaskState,
+    ThreadState,
 };
 use std::convert::Infallible;
 use support::{HOG, IDLE, RUNNABLE, SLEEPING, Script, ScriptThread, V};
@@ -165,6 +166,25 @@ fn a_loss_of_another_program_changes_nothing() {
     script.at(1).fiber_enter(A).fiber_new(A, 1, "").fiber_switch(A, 0, 1, RESUMED);
     script.of(99).at(2).lose_user(B, 5, 3).of(PID).at(3).user("app:work", A, &[]);
     assert_eq!(fibers(&script)[3..], ["1"]);
+}
+
+#[test]
+fn a_stretch_on_a_thread_is_known_unless_records_of_its_program_are_lost() {
+    let mut script = script();
+    script.at(1).cpu(0).fiber_switch(A, 0, 1, RESUMED).fiber_switch(B, 0, 3, RESUMED);
+    script.at(2).fiber_switch(A, 1, 2, YIELDED);
+    script.at(3).lose_kernel(4, 1).of(99).lose_user(HOG, 4, 1).of(PID);
+    script.at(5).fiber_switch(A, 2, 1, YIELDED);
+    script.at(6).lose_user(A, 7, 3);
+    // The fibers of both threads may have changed.
+    script.at(8).fiber_switch(A, 1, 2, YIELDED).fiber_switch(B, 3, 4, YIELDED);
+    script.at(9).fiber_switch(A, 2, 0, BLOCKED).fiber_switch(B, 4, 0, BLOCKED);
+    let (mut stretches, mut found) = (MountedStretches::default(), Vec::new());
+    script.play(|item| {
+        found.extend(stretches.take(item).map(|found| (found.fiber, found.tid.0, found.from.0, found.to.0)));
+    });
+    let expected = [(1, A, 1, 2), (2, A, 2, 5), (2, A, 8, 9), (4, B, 8, 9)];
+    assert_eq!(found, expected.map(|(number, thread, from, to)| (fiber(number), thread.0, from, to)));
 }
 
 #[test]
