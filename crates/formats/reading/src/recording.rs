@@ -310,8 +310,7 @@ impl OpenRecording {
                         let steps = |until: Time| (until - first).0.max(0).cast_unsigned();
                         watch.working(what, steps(moment.event.time.min(last)), steps(last));
                     }
-                    // The last time in a packet's header is no limit: events can follow on a packet that was never
-                    // ended.
+                    // The last time in a packet's header is no limit: the packet can have later events.
                     if begin_of(&item) > until || end_of(&item) >= from && !take(&item) {
                         break;
                     }

@@ -246,15 +246,18 @@ proptest! {
 #[test]
 fn a_packet_that_was_never_ended_is_read_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), [5, 2, 0]);
+    write(dir.path(), [2, 5, 0]);
     let whole = items(dir.path(), 1, None);
-    assert_eq!(whole.len(), 7);
-    let path = dir.path().join("cpu0");
+    let span = || OpenRecording::open(Some(dir.path())).unwrap().span();
+    assert_eq!((whole.len(), span()), (7, (Time(0), Time(41))));
+    let path = dir.path().join("cpu1");
     let mut bytes = fs::read(&path).unwrap();
     // The times of the first and the last event, in the packet's header.
-    let times = [0_u64, 40].map(u64::to_ne_bytes).concat();
+    let times = [1_u64, 41].map(u64::to_ne_bytes).concat();
     let header = bytes.windows(16).position(|bytes| bytes == times).unwrap();
     bytes[header + 8..header + 16].fill(0);
     fs::write(&path, bytes).unwrap();
     assert_eq!(items(dir.path(), 1, None), whole);
+    // By it, --from is refused where no event follows.
+    assert_eq!(span(), (Time(0), Time(41)));
 }

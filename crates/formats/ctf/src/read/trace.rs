@@ -12,11 +12,11 @@ use super::source::ByteSource;
 use super::types::Endianness;
 use super::unpack;
 use crate::{ClockDescription, Environment, Error, Uuid};
-use sordino_event::{Classes, Pid, Time};
+use sordino_event::{Classes, Event, Pid, Step, Time};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most bytes of metadata that are read: about 50,000 events.
 const METADATA_MAX: u64 = 1 << 25;
@@ -47,6 +47,8 @@ pub(super) struct StreamContent {
     pub(super) uuid: Option<Uuid>,
     /// The stream in words, by the numbers in its packets' headers.
     name: String,
+    /// The time of the last event, if the last packet was never ended.
+    unended: OnceLock<Option<Time>>,
 }
 
 impl StreamContent {
@@ -189,13 +191,25 @@ impl Stream {
         self.0.sources.iter().map(ByteSource::path)
     }
 
-    /// Returns the earliest and the latest time in its packets' headers. A packet that was never ended may have later
-    /// events.
+    /// Returns the earliest and the latest time in its packets' headers, or the time of its last event if the last
+    /// packet was never ended, which is read for that.
     pub fn span(&self) -> Option<(Time, Time)> {
         let sound = || self.0.packets.iter().filter(|packet| packet.content_bits > 0);
         let begin = sound().filter_map(|packet| packet.begin).min()?;
         let end = sound().filter_map(|packet| packet.end.or(packet.begin)).max()?;
-        Some((begin, end))
+        let unended = *self.0.unended.get_or_init(|| self.last_unended());
+        Some((begin, unended.map_or(end, |last| last.max(end))))
+    }
+
+    /// Returns the time of the last event if the last packet was never ended.
+    fn last_unended(&self) -> Option<Time> {
+        let last = self.0.packets.iter().rfind(|packet| packet.content_bits > 0)?;
+        let begin = last.begin.filter(|_| last.end.is_none())?;
+        let (mut events, mut event) = (self.events(), Event::default());
+        events.skip_to(begin);
+        // A pass reports the error of a file that can't be read.
+        while events.next(&mut event).is_ok_and(|step| step != Step::End) {}
+        events.last()
     }
 }
 
@@ -244,7 +258,16 @@ fn group(
             sources.push(source);
             packets.extend(part.into_iter().map(|packet| IndexedPacket { file, ..packet }));
         }
-        Stream(Arc::new(StreamContent { program: Arc::clone(&program), sources, packets, pid, uuid, name }))
+        let unended = OnceLock::new();
+        Stream(Arc::new(StreamContent {
+            program: Arc::clone(&program),
+            sources,
+            packets,
+            pid,
+            uuid,
+            name,
+            unended,
+        }))
     };
     Ok(groups.into_iter().map(stream).collect())
 }
