@@ -8,7 +8,7 @@ use super::program::{LossPlace, Register};
 use super::source::OpenSource;
 use super::trace::StreamContent;
 use crate::{Error, PacketSeqno};
-use sordino_event::{Event, EventHead, FieldValues, Loss, LossCause, Step, Ticks, Time};
+use sordino_event::{Event, EventHead, FieldValues, Loss, LossCause, Step, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -342,10 +342,7 @@ impl Events {
         let registers = decoder.registers();
         let id = registers.get(Register::Id);
         let event_class = class.event(id).ok_or(InvalidBytes)?;
-        let time = class
-            .clock
-            .as_ref()
-            .map_or(Time(0), |clock| clock.time_on(Ticks(registers.ticks), || index::packet_cpu(registers)));
+        let time = index::time(class, registers, registers.ticks).unwrap_or(Time(0));
         if self.last.is_some_and(|last| time < last) || current.limit.is_some_and(|limit| limit < time) {
             return Err(InvalidBytes);
         }

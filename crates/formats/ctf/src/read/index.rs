@@ -1,7 +1,7 @@
 //! The index of the packets in a stream file, made from their headers only.
 
 use super::decoder::PacketDecoder;
-use super::program::{DecodeOp, Register, TraceProgram};
+use super::program::{DecodeOp, Register, StreamProgram, TraceProgram};
 use super::registers::Registers;
 use super::source::SourceReader;
 use crate::{Error, PACKET_MAGIC, PacketSeqno, Uuid};
@@ -157,9 +157,7 @@ impl Indexer<'_> {
         // The crash dumps of LTTng have packets that were never ended: their end is 0.
         let end = end.filter(|end| *end != 0 || begin == Some(0));
         let ordered = begin.zip(end).is_none_or(|(begin, end)| begin <= end);
-        let time = |ticks: Option<u64>| {
-            Some(stream.clock.as_ref()?.time_on(Ticks(ticks?), || packet_cpu(registers)))
-        };
+        let time = |ticks: Option<u64>| time(stream, registers, ticks?);
         Some(IndexedPacket {
             begin: time(begin),
             end: time(end),
@@ -194,9 +192,15 @@ impl Indexer<'_> {
     }
 }
 
+/// Returns the time when the clock of a packet's stream showed `ticks`; `None` without a clock.
+#[inline]
+pub(super) fn time(stream: &StreamProgram, registers: &Registers, ticks: u64) -> Option<Time> {
+    Some(stream.clock.as_ref()?.time_on(Ticks(ticks), || packet_cpu(registers)))
+}
+
 /// Returns the CPU in the header of the packet.
 #[inline]
-pub(super) fn packet_cpu(registers: &Registers) -> Option<Cpu> {
+fn packet_cpu(registers: &Registers) -> Option<Cpu> {
     registers.get(Register::PacketCpu).and_then(cpu)
 }
 
